@@ -1,0 +1,282 @@
+import datetime
+
+from fathom.api.common.v1 import common_pb2 as _common_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Frequency(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FREQUENCY_UNSPECIFIED: _ClassVar[Frequency]
+    FREQUENCY_DAILY: _ClassVar[Frequency]
+    FREQUENCY_WEEKLY: _ClassVar[Frequency]
+    FREQUENCY_MONTHLY: _ClassVar[Frequency]
+    FREQUENCY_QUARTERLY: _ClassVar[Frequency]
+    FREQUENCY_ANNUAL: _ClassVar[Frequency]
+
+class ExportFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EXPORT_FORMAT_UNSPECIFIED: _ClassVar[ExportFormat]
+    EXPORT_FORMAT_CSV: _ClassVar[ExportFormat]
+    EXPORT_FORMAT_XLSX: _ClassVar[ExportFormat]
+FREQUENCY_UNSPECIFIED: Frequency
+FREQUENCY_DAILY: Frequency
+FREQUENCY_WEEKLY: Frequency
+FREQUENCY_MONTHLY: Frequency
+FREQUENCY_QUARTERLY: Frequency
+FREQUENCY_ANNUAL: Frequency
+EXPORT_FORMAT_UNSPECIFIED: ExportFormat
+EXPORT_FORMAT_CSV: ExportFormat
+EXPORT_FORMAT_XLSX: ExportFormat
+
+class TypedQuery(_message.Message):
+    __slots__ = ("entities", "indicators", "start_date", "end_date", "frequency", "limit")
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    INDICATORS_FIELD_NUMBER: _ClassVar[int]
+    START_DATE_FIELD_NUMBER: _ClassVar[int]
+    END_DATE_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    entities: _containers.RepeatedScalarFieldContainer[str]
+    indicators: _containers.RepeatedScalarFieldContainer[str]
+    start_date: str
+    end_date: str
+    frequency: Frequency
+    limit: int
+    def __init__(self, entities: _Optional[_Iterable[str]] = ..., indicators: _Optional[_Iterable[str]] = ..., start_date: _Optional[str] = ..., end_date: _Optional[str] = ..., frequency: _Optional[_Union[Frequency, str]] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class QueryRequest(_message.Message):
+    __slots__ = ("request_id", "question", "typed", "as_of", "snapshot")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    TYPED_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    question: str
+    typed: TypedQuery
+    as_of: _timestamp_pb2.Timestamp
+    snapshot: str
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., typed: _Optional[_Union[TypedQuery, _Mapping]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ...) -> None: ...
+
+class Column(_message.Message):
+    __slots__ = ("name", "type", "unit", "indicator", "entity", "source", "formula", "nulls", "as_of")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    INDICATOR_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    NULLS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    unit: str
+    indicator: str
+    entity: str
+    source: str
+    formula: str
+    nulls: int
+    as_of: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., unit: _Optional[str] = ..., indicator: _Optional[str] = ..., entity: _Optional[str] = ..., source: _Optional[str] = ..., formula: _Optional[str] = ..., nulls: _Optional[int] = ..., as_of: _Optional[str] = ...) -> None: ...
+
+class Sheet(_message.Message):
+    __slots__ = ("id", "title", "columns", "rows", "digest", "data")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    title: str
+    columns: _containers.RepeatedCompositeFieldContainer[Column]
+    rows: int
+    digest: str
+    data: _common_pb2.ObjectRef
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., rows: _Optional[int] = ..., digest: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
+
+class QueryResponse(_message.Message):
+    __slots__ = ("sheets", "missing", "understood", "snapshot")
+    SHEETS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    sheets: _containers.RepeatedCompositeFieldContainer[Sheet]
+    missing: _containers.RepeatedCompositeFieldContainer[_common_pb2.MissingItem]
+    understood: TypedQuery
+    snapshot: str
+    def __init__(self, sheets: _Optional[_Iterable[_Union[Sheet, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[_common_pb2.MissingItem, _Mapping]]] = ..., understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., snapshot: _Optional[str] = ...) -> None: ...
+
+class GetTableRequest(_message.Message):
+    __slots__ = ("sheet_id",)
+    SHEET_ID_FIELD_NUMBER: _ClassVar[int]
+    sheet_id: str
+    def __init__(self, sheet_id: _Optional[str] = ...) -> None: ...
+
+class GetTableResponse(_message.Message):
+    __slots__ = ("chunk",)
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    chunk: bytes
+    def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
+
+class RunSqlRequest(_message.Message):
+    __slots__ = ("request_id", "sql", "sheet_ids", "row_limit")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SQL_FIELD_NUMBER: _ClassVar[int]
+    SHEET_IDS_FIELD_NUMBER: _ClassVar[int]
+    ROW_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    sql: str
+    sheet_ids: _containers.RepeatedScalarFieldContainer[str]
+    row_limit: int
+    def __init__(self, request_id: _Optional[str] = ..., sql: _Optional[str] = ..., sheet_ids: _Optional[_Iterable[str]] = ..., row_limit: _Optional[int] = ...) -> None: ...
+
+class RunSqlResponse(_message.Message):
+    __slots__ = ("sheet",)
+    SHEET_FIELD_NUMBER: _ClassVar[int]
+    sheet: Sheet
+    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ...) -> None: ...
+
+class ExportTableRequest(_message.Message):
+    __slots__ = ("sheet_id", "format")
+    SHEET_ID_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    sheet_id: str
+    format: ExportFormat
+    def __init__(self, sheet_id: _Optional[str] = ..., format: _Optional[_Union[ExportFormat, str]] = ...) -> None: ...
+
+class ExportTableResponse(_message.Message):
+    __slots__ = ("file",)
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    file: _common_pb2.ObjectRef
+    def __init__(self, file: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
+
+class ImportTableRequest(_message.Message):
+    __slots__ = ("request_id", "title", "data")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    title: str
+    data: _common_pb2.ObjectRef
+    def __init__(self, request_id: _Optional[str] = ..., title: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
+
+class ImportTableResponse(_message.Message):
+    __slots__ = ("sheet",)
+    SHEET_FIELD_NUMBER: _ClassVar[int]
+    sheet: Sheet
+    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ...) -> None: ...
+
+class ResolveEntitiesRequest(_message.Message):
+    __slots__ = ("mentions",)
+    MENTIONS_FIELD_NUMBER: _ClassVar[int]
+    mentions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, mentions: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Entity(_message.Message):
+    __slots__ = ("id", "name", "name_zh", "kind", "aliases")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAME_ZH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ALIASES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    name_zh: str
+    kind: str
+    aliases: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., name_zh: _Optional[str] = ..., kind: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EntityMatches(_message.Message):
+    __slots__ = ("entities", "exact")
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
+    entities: _containers.RepeatedCompositeFieldContainer[Entity]
+    exact: bool
+    def __init__(self, entities: _Optional[_Iterable[_Union[Entity, _Mapping]]] = ..., exact: bool = ...) -> None: ...
+
+class ResolveEntitiesResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[EntityMatches]
+    def __init__(self, results: _Optional[_Iterable[_Union[EntityMatches, _Mapping]]] = ...) -> None: ...
+
+class MatchIndicatorsRequest(_message.Message):
+    __slots__ = ("mentions",)
+    MENTIONS_FIELD_NUMBER: _ClassVar[int]
+    mentions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, mentions: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Indicator(_message.Message):
+    __slots__ = ("id", "name", "name_zh", "unit", "frequency", "formula", "synonyms")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAME_ZH_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    SYNONYMS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    name_zh: str
+    unit: str
+    frequency: Frequency
+    formula: str
+    synonyms: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., name_zh: _Optional[str] = ..., unit: _Optional[str] = ..., frequency: _Optional[_Union[Frequency, str]] = ..., formula: _Optional[str] = ..., synonyms: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class IndicatorMatches(_message.Message):
+    __slots__ = ("indicators", "exact")
+    INDICATORS_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
+    indicators: _containers.RepeatedCompositeFieldContainer[Indicator]
+    exact: bool
+    def __init__(self, indicators: _Optional[_Iterable[_Union[Indicator, _Mapping]]] = ..., exact: bool = ...) -> None: ...
+
+class MatchIndicatorsResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[IndicatorMatches]
+    def __init__(self, results: _Optional[_Iterable[_Union[IndicatorMatches, _Mapping]]] = ...) -> None: ...
+
+class ListSourcesRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class Source(_message.Message):
+    __slots__ = ("id", "package", "version", "licence", "sha256", "as_of", "description")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PACKAGE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LICENCE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    package: str
+    version: str
+    licence: str
+    sha256: str
+    as_of: str
+    description: str
+    def __init__(self, id: _Optional[str] = ..., package: _Optional[str] = ..., version: _Optional[str] = ..., licence: _Optional[str] = ..., sha256: _Optional[str] = ..., as_of: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
+
+class ListSourcesResponse(_message.Message):
+    __slots__ = ("sources", "next_page_token")
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    sources: _containers.RepeatedCompositeFieldContainer[Source]
+    next_page_token: str
+    def __init__(self, sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,284 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Turn(_message.Message):
+    __slots__ = ("number", "question", "rewritten_question", "answer", "run_id", "end_time", "bullets")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    REWRITTEN_QUESTION_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    BULLETS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    question: str
+    rewritten_question: str
+    answer: str
+    run_id: str
+    end_time: _timestamp_pb2.Timestamp
+    bullets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., question: _Optional[str] = ..., rewritten_question: _Optional[str] = ..., answer: _Optional[str] = ..., run_id: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bullets: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AppendTurnRequest(_message.Message):
+    __slots__ = ("request_id", "conversation_id", "turn")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    conversation_id: str
+    turn: Turn
+    def __init__(self, request_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ...) -> None: ...
+
+class AppendTurnResponse(_message.Message):
+    __slots__ = ("turn",)
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    turn: Turn
+    def __init__(self, turn: _Optional[_Union[Turn, _Mapping]] = ...) -> None: ...
+
+class GetWindowRequest(_message.Message):
+    __slots__ = ("conversation_id", "full_turns", "max_turns")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    FULL_TURNS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TURNS_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    full_turns: int
+    max_turns: int
+    def __init__(self, conversation_id: _Optional[str] = ..., full_turns: _Optional[int] = ..., max_turns: _Optional[int] = ...) -> None: ...
+
+class WindowTurn(_message.Message):
+    __slots__ = ("number", "question", "answer", "bullets")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    BULLETS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    question: str
+    answer: str
+    bullets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., bullets: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetWindowResponse(_message.Message):
+    __slots__ = ("turns", "omitted")
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    OMITTED_FIELD_NUMBER: _ClassVar[int]
+    turns: _containers.RepeatedCompositeFieldContainer[WindowTurn]
+    omitted: int
+    def __init__(self, turns: _Optional[_Iterable[_Union[WindowTurn, _Mapping]]] = ..., omitted: _Optional[int] = ...) -> None: ...
+
+class ListTurnsRequest(_message.Message):
+    __slots__ = ("conversation_id", "page_size", "page_token")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, conversation_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListTurnsResponse(_message.Message):
+    __slots__ = ("turns", "next_page_token")
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    turns: _containers.RepeatedCompositeFieldContainer[Turn]
+    next_page_token: str
+    def __init__(self, turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ListConversationsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class Conversation(_message.Message):
+    __slots__ = ("id", "title", "turns", "update_time", "pinned")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    PINNED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    title: str
+    turns: int
+    update_time: _timestamp_pb2.Timestamp
+    pinned: bool
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., turns: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pinned: bool = ...) -> None: ...
+
+class ListConversationsResponse(_message.Message):
+    __slots__ = ("conversations", "next_page_token")
+    CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    conversations: _containers.RepeatedCompositeFieldContainer[Conversation]
+    next_page_token: str
+    def __init__(self, conversations: _Optional[_Iterable[_Union[Conversation, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class UpdateConversationRequest(_message.Message):
+    __slots__ = ("conversation_id", "title", "pinned")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    PINNED_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    title: str
+    pinned: bool
+    def __init__(self, conversation_id: _Optional[str] = ..., title: _Optional[str] = ..., pinned: bool = ...) -> None: ...
+
+class UpdateConversationResponse(_message.Message):
+    __slots__ = ("conversation",)
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    conversation: Conversation
+    def __init__(self, conversation: _Optional[_Union[Conversation, _Mapping]] = ...) -> None: ...
+
+class DeleteConversationRequest(_message.Message):
+    __slots__ = ("conversation_id",)
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    def __init__(self, conversation_id: _Optional[str] = ...) -> None: ...
+
+class DeleteConversationResponse(_message.Message):
+    __slots__ = ("turns",)
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    turns: int
+    def __init__(self, turns: _Optional[int] = ...) -> None: ...
+
+class SearchMemoryRequest(_message.Message):
+    __slots__ = ("question", "top_k")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    top_k: int
+    def __init__(self, question: _Optional[str] = ..., top_k: _Optional[int] = ...) -> None: ...
+
+class MemoryPage(_message.Message):
+    __slots__ = ("conversation_id", "turn", "score")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    turn: Turn
+    score: float
+    def __init__(self, conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., score: _Optional[float] = ...) -> None: ...
+
+class SearchMemoryResponse(_message.Message):
+    __slots__ = ("pages",)
+    PAGES_FIELD_NUMBER: _ClassVar[int]
+    pages: _containers.RepeatedCompositeFieldContainer[MemoryPage]
+    def __init__(self, pages: _Optional[_Iterable[_Union[MemoryPage, _Mapping]]] = ...) -> None: ...
+
+class ListFactsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class Fact(_message.Message):
+    __slots__ = ("id", "text", "run_id", "update_time", "confidence")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    text: str
+    run_id: str
+    update_time: _timestamp_pb2.Timestamp
+    confidence: float
+    def __init__(self, id: _Optional[str] = ..., text: _Optional[str] = ..., run_id: _Optional[str] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., confidence: _Optional[float] = ...) -> None: ...
+
+class ListFactsResponse(_message.Message):
+    __slots__ = ("facts", "next_page_token")
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    facts: _containers.RepeatedCompositeFieldContainer[Fact]
+    next_page_token: str
+    def __init__(self, facts: _Optional[_Iterable[_Union[Fact, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class PutFactRequest(_message.Message):
+    __slots__ = ("request_id", "fact")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    FACT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    fact: Fact
+    def __init__(self, request_id: _Optional[str] = ..., fact: _Optional[_Union[Fact, _Mapping]] = ...) -> None: ...
+
+class PutFactResponse(_message.Message):
+    __slots__ = ("fact",)
+    FACT_FIELD_NUMBER: _ClassVar[int]
+    fact: Fact
+    def __init__(self, fact: _Optional[_Union[Fact, _Mapping]] = ...) -> None: ...
+
+class DeleteFactRequest(_message.Message):
+    __slots__ = ("fact_id",)
+    FACT_ID_FIELD_NUMBER: _ClassVar[int]
+    fact_id: str
+    def __init__(self, fact_id: _Optional[str] = ...) -> None: ...
+
+class DeleteFactResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Stance(_message.Message):
+    __slots__ = ("entity", "view", "run_id", "create_time")
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    entity: str
+    view: str
+    run_id: str
+    create_time: _timestamp_pb2.Timestamp
+    def __init__(self, entity: _Optional[str] = ..., view: _Optional[str] = ..., run_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RecordStanceRequest(_message.Message):
+    __slots__ = ("request_id", "stance")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STANCE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    stance: Stance
+    def __init__(self, request_id: _Optional[str] = ..., stance: _Optional[_Union[Stance, _Mapping]] = ...) -> None: ...
+
+class RecordStanceResponse(_message.Message):
+    __slots__ = ("stance",)
+    STANCE_FIELD_NUMBER: _ClassVar[int]
+    stance: Stance
+    def __init__(self, stance: _Optional[_Union[Stance, _Mapping]] = ...) -> None: ...
+
+class ListStancesRequest(_message.Message):
+    __slots__ = ("entities",)
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    entities: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, entities: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListStancesResponse(_message.Message):
+    __slots__ = ("stances",)
+    STANCES_FIELD_NUMBER: _ClassVar[int]
+    stances: _containers.RepeatedCompositeFieldContainer[Stance]
+    def __init__(self, stances: _Optional[_Iterable[_Union[Stance, _Mapping]]] = ...) -> None: ...
+
+class RecordFeedbackRequest(_message.Message):
+    __slots__ = ("request_id", "run_id", "helpful", "tags", "comment")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    HELPFUL_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    run_id: str
+    helpful: bool
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    comment: str
+    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ...) -> None: ...
+
+class RecordFeedbackResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -1,0 +1,336 @@
+import datetime
+
+from fathom.api.common.v1 import common_pb2 as _common_pb2
+from fathom.api.policy.v1 import policy_pb2 as _policy_pb2
+from fathom.api.planner.v1 import trajectory_pb2 as _trajectory_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Scene(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SCENE_UNSPECIFIED: _ClassVar[Scene]
+    SCENE_QUESTION_ANSWERING: _ClassVar[Scene]
+    SCENE_DATA_QUERY: _ClassVar[Scene]
+    SCENE_TABLE_QUERY: _ClassVar[Scene]
+    SCENE_CUSTOMER_SERVICE: _ClassVar[Scene]
+SCENE_UNSPECIFIED: Scene
+SCENE_QUESTION_ANSWERING: Scene
+SCENE_DATA_QUERY: Scene
+SCENE_TABLE_QUERY: Scene
+SCENE_CUSTOMER_SERVICE: Scene
+
+class Budget(_message.Message):
+    __slots__ = ("max_rounds", "max_tokens", "max_ms")
+    MAX_ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAX_MS_FIELD_NUMBER: _ClassVar[int]
+    max_rounds: int
+    max_tokens: int
+    max_ms: int
+    def __init__(self, max_rounds: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_ms: _Optional[int] = ...) -> None: ...
+
+class RunRequest(_message.Message):
+    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    question: str
+    conversation_id: str
+    protocol: _trajectory_pb2.Protocol
+    model: str
+    as_of: _timestamp_pb2.Timestamp
+    budget: Budget
+    sampling: _policy_pb2.Sampling
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ...) -> None: ...
+
+class RunStarted(_message.Message):
+    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    conversation_id: str
+    question: str
+    model: str
+    attempt: int
+    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
+
+class ToolCallStarted(_message.Message):
+    __slots__ = ("call", "intent", "step")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    INTENT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    call: _policy_pb2.ToolCall
+    intent: str
+    step: int
+    def __init__(self, call: _Optional[_Union[_policy_pb2.ToolCall, _Mapping]] = ..., intent: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+
+class ToolCallFinished(_message.Message):
+    __slots__ = ("result", "material")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MATERIAL_FIELD_NUMBER: _ClassVar[int]
+    result: _trajectory_pb2.ToolResult
+    material: _containers.RepeatedCompositeFieldContainer[_trajectory_pb2.Material]
+    def __init__(self, result: _Optional[_Union[_trajectory_pb2.ToolResult, _Mapping]] = ..., material: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ...) -> None: ...
+
+class Thought(_message.Message):
+    __slots__ = ("text", "kind")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    kind: str
+    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+
+class AnswerDelta(_message.Message):
+    __slots__ = ("text",)
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    def __init__(self, text: _Optional[str] = ...) -> None: ...
+
+class RunFinished(_message.Message):
+    __slots__ = ("stop_reason", "answer", "error", "culprit", "usage", "trajectory", "material")
+    STOP_REASON_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CULPRIT_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
+    MATERIAL_FIELD_NUMBER: _ClassVar[int]
+    stop_reason: _trajectory_pb2.StopReason
+    answer: _trajectory_pb2.Answer
+    error: str
+    culprit: str
+    usage: _common_pb2.Usage
+    trajectory: _common_pb2.ObjectRef
+    material: _containers.RepeatedCompositeFieldContainer[_trajectory_pb2.Material]
+    def __init__(self, stop_reason: _Optional[_Union[_trajectory_pb2.StopReason, str]] = ..., answer: _Optional[_Union[_trajectory_pb2.Answer, _Mapping]] = ..., error: _Optional[str] = ..., culprit: _Optional[str] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., trajectory: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., material: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ...) -> None: ...
+
+class RunEvent(_message.Message):
+    __slots__ = ("sequence", "time", "run_id", "started", "thought", "tool_started", "tool_finished", "answer_delta", "finished")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    THOUGHT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_STARTED_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FINISHED_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_DELTA_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    time: _timestamp_pb2.Timestamp
+    run_id: str
+    started: RunStarted
+    thought: Thought
+    tool_started: ToolCallStarted
+    tool_finished: ToolCallFinished
+    answer_delta: AnswerDelta
+    finished: RunFinished
+    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., thought: _Optional[_Union[Thought, _Mapping]] = ..., tool_started: _Optional[_Union[ToolCallStarted, _Mapping]] = ..., tool_finished: _Optional[_Union[ToolCallFinished, _Mapping]] = ..., answer_delta: _Optional[_Union[AnswerDelta, _Mapping]] = ..., finished: _Optional[_Union[RunFinished, _Mapping]] = ...) -> None: ...
+
+class RunResponse(_message.Message):
+    __slots__ = ("event",)
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    event: RunEvent
+    def __init__(self, event: _Optional[_Union[RunEvent, _Mapping]] = ...) -> None: ...
+
+class WatchRunRequest(_message.Message):
+    __slots__ = ("run_id", "after_sequence")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    after_sequence: int
+    def __init__(self, run_id: _Optional[str] = ..., after_sequence: _Optional[int] = ...) -> None: ...
+
+class WatchRunResponse(_message.Message):
+    __slots__ = ("event",)
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    event: RunEvent
+    def __init__(self, event: _Optional[_Union[RunEvent, _Mapping]] = ...) -> None: ...
+
+class StopRunRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class StopRunResponse(_message.Message):
+    __slots__ = ("was_running",)
+    WAS_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    was_running: bool
+    def __init__(self, was_running: bool = ...) -> None: ...
+
+class GetRunRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class GetRunResponse(_message.Message):
+    __slots__ = ("trajectory", "running")
+    TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    trajectory: _trajectory_pb2.Trajectory
+    running: bool
+    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ..., running: bool = ...) -> None: ...
+
+class ListRunsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class RunSummary(_message.Message):
+    __slots__ = ("run_id", "question", "stop_reason", "start_time")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    STOP_REASON_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    question: str
+    stop_reason: _trajectory_pb2.StopReason
+    start_time: _timestamp_pb2.Timestamp
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., stop_reason: _Optional[_Union[_trajectory_pb2.StopReason, str]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListRunsResponse(_message.Message):
+    __slots__ = ("runs", "next_page_token")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[RunSummary]
+    next_page_token: str
+    def __init__(self, runs: _Optional[_Iterable[_Union[RunSummary, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class TodoItem(_message.Message):
+    __slots__ = ("text", "state")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    state: str
+    def __init__(self, text: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
+class UpdateTodoRequest(_message.Message):
+    __slots__ = ("request_id", "run_id", "items")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    run_id: str
+    items: _containers.RepeatedCompositeFieldContainer[TodoItem]
+    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., items: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ...) -> None: ...
+
+class UpdateTodoResponse(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[TodoItem]
+    def __init__(self, items: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ...) -> None: ...
+
+class RouteQuestionRequest(_message.Message):
+    __slots__ = ("question",)
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    def __init__(self, question: _Optional[str] = ...) -> None: ...
+
+class RouteQuestionResponse(_message.Message):
+    __slots__ = ("scene", "confidence")
+    SCENE_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    scene: Scene
+    confidence: float
+    def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ...) -> None: ...
+
+class ListToolsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListToolsResponse(_message.Message):
+    __slots__ = ("tools", "next_page_token")
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tools: _containers.RepeatedCompositeFieldContainer[_policy_pb2.ToolSpec]
+    next_page_token: str
+    def __init__(self, tools: _Optional[_Iterable[_Union[_policy_pb2.ToolSpec, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class RolloutTask(_message.Message):
+    __slots__ = ("id", "question", "references")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    question: str
+    references: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RolloutRequest(_message.Message):
+    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt")
+    class GraderParametersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    GRADER_FIELD_NUMBER: _ClassVar[int]
+    GRADER_PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    tasks: _containers.RepeatedCompositeFieldContainer[RolloutTask]
+    group_size: int
+    protocol: _trajectory_pb2.Protocol
+    model: str
+    policy_version: int
+    sampling: _policy_pb2.Sampling
+    budget: Budget
+    grader: str
+    grader_parameters: _containers.ScalarMap[str, float]
+    concurrency: int
+    as_of: _timestamp_pb2.Timestamp
+    system_prompt: str
+    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ...) -> None: ...
+
+class RolloutResponse(_message.Message):
+    __slots__ = ("trajectory",)
+    TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
+    trajectory: _trajectory_pb2.Trajectory
+    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ...) -> None: ...
+
+class SubmitRolloutRequest(_message.Message):
+    __slots__ = ("rollout",)
+    ROLLOUT_FIELD_NUMBER: _ClassVar[int]
+    rollout: RolloutRequest
+    def __init__(self, rollout: _Optional[_Union[RolloutRequest, _Mapping]] = ...) -> None: ...
+
+class SubmitRolloutResponse(_message.Message):
+    __slots__ = ("rollout_id",)
+    ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
+    rollout_id: str
+    def __init__(self, rollout_id: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,197 @@
+import datetime
+
+from fathom.api.common.v1 import common_pb2 as _common_pb2
+from fathom.api.policy.v1 import policy_pb2 as _policy_pb2
+from fathom.api.retrieval.v1 import retrieval_pb2 as _retrieval_pb2
+from fathom.api.datafetch.v1 import datafetch_pb2 as _datafetch_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Protocol(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PROTOCOL_UNSPECIFIED: _ClassVar[Protocol]
+    PROTOCOL_RESEARCH: _ClassVar[Protocol]
+    PROTOCOL_WORKFLOW: _ClassVar[Protocol]
+    PROTOCOL_SEARCH_R1: _ClassVar[Protocol]
+
+class ToolStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TOOL_STATUS_UNSPECIFIED: _ClassVar[ToolStatus]
+    TOOL_STATUS_OK: _ClassVar[ToolStatus]
+    TOOL_STATUS_EMPTY: _ClassVar[ToolStatus]
+    TOOL_STATUS_FAILED: _ClassVar[ToolStatus]
+    TOOL_STATUS_INVALID: _ClassVar[ToolStatus]
+
+class StopReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STOP_REASON_UNSPECIFIED: _ClassVar[StopReason]
+    STOP_REASON_FINISHED: _ClassVar[StopReason]
+    STOP_REASON_BUDGET: _ClassVar[StopReason]
+    STOP_REASON_STOPPED: _ClassVar[StopReason]
+    STOP_REASON_FAILED: _ClassVar[StopReason]
+PROTOCOL_UNSPECIFIED: Protocol
+PROTOCOL_RESEARCH: Protocol
+PROTOCOL_WORKFLOW: Protocol
+PROTOCOL_SEARCH_R1: Protocol
+TOOL_STATUS_UNSPECIFIED: ToolStatus
+TOOL_STATUS_OK: ToolStatus
+TOOL_STATUS_EMPTY: ToolStatus
+TOOL_STATUS_FAILED: ToolStatus
+TOOL_STATUS_INVALID: ToolStatus
+STOP_REASON_UNSPECIFIED: StopReason
+STOP_REASON_FINISHED: StopReason
+STOP_REASON_BUDGET: StopReason
+STOP_REASON_STOPPED: StopReason
+STOP_REASON_FAILED: StopReason
+
+class Material(_message.Message):
+    __slots__ = ("number", "passage", "sheet", "code", "missing", "variable")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PASSAGE_FIELD_NUMBER: _ClassVar[int]
+    SHEET_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    VARIABLE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    passage: _retrieval_pb2.Document
+    sheet: _datafetch_pb2.Sheet
+    code: CodeRecord
+    missing: _common_pb2.MissingItem
+    variable: str
+    def __init__(self, number: _Optional[int] = ..., passage: _Optional[_Union[_retrieval_pb2.Document, _Mapping]] = ..., sheet: _Optional[_Union[_datafetch_pb2.Sheet, _Mapping]] = ..., code: _Optional[_Union[CodeRecord, _Mapping]] = ..., missing: _Optional[_Union[_common_pb2.MissingItem, _Mapping]] = ..., variable: _Optional[str] = ...) -> None: ...
+
+class CodeRecord(_message.Message):
+    __slots__ = ("id", "code", "stdout", "result", "traceback", "ok", "figures", "duration_ms")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    TRACEBACK_FIELD_NUMBER: _ClassVar[int]
+    OK_FIELD_NUMBER: _ClassVar[int]
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    code: str
+    stdout: str
+    result: str
+    traceback: str
+    ok: bool
+    figures: _containers.RepeatedCompositeFieldContainer[Figure]
+    duration_ms: int
+    def __init__(self, id: _Optional[str] = ..., code: _Optional[str] = ..., stdout: _Optional[str] = ..., result: _Optional[str] = ..., traceback: _Optional[str] = ..., ok: bool = ..., figures: _Optional[_Iterable[_Union[Figure, _Mapping]]] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+
+class Figure(_message.Message):
+    __slots__ = ("id", "title", "ref")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    REF_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    title: str
+    ref: _common_pb2.ObjectRef
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., ref: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
+
+class ToolResult(_message.Message):
+    __slots__ = ("tool_call_id", "tool", "intent", "content", "status", "duration_ms", "material")
+    TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    INTENT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    MATERIAL_FIELD_NUMBER: _ClassVar[int]
+    tool_call_id: str
+    tool: str
+    intent: str
+    content: str
+    status: ToolStatus
+    duration_ms: int
+    material: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, tool_call_id: _Optional[str] = ..., tool: _Optional[str] = ..., intent: _Optional[str] = ..., content: _Optional[str] = ..., status: _Optional[_Union[ToolStatus, str]] = ..., duration_ms: _Optional[int] = ..., material: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Step(_message.Message):
+    __slots__ = ("index", "new_messages", "completion", "tool_results", "material", "end_time", "versions")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    NEW_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_FIELD_NUMBER: _ClassVar[int]
+    TOOL_RESULTS_FIELD_NUMBER: _ClassVar[int]
+    MATERIAL_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    new_messages: _containers.RepeatedCompositeFieldContainer[_policy_pb2.Message]
+    completion: _policy_pb2.Completion
+    tool_results: _containers.RepeatedCompositeFieldContainer[ToolResult]
+    material: _containers.RepeatedCompositeFieldContainer[Material]
+    end_time: _timestamp_pb2.Timestamp
+    versions: _common_pb2.VersionStamp
+    def __init__(self, index: _Optional[int] = ..., new_messages: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., completion: _Optional[_Union[_policy_pb2.Completion, _Mapping]] = ..., tool_results: _Optional[_Iterable[_Union[ToolResult, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., versions: _Optional[_Union[_common_pb2.VersionStamp, _Mapping]] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("markdown", "cited", "unresolved", "model")
+    MARKDOWN_FIELD_NUMBER: _ClassVar[int]
+    CITED_FIELD_NUMBER: _ClassVar[int]
+    UNRESOLVED_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    markdown: str
+    cited: _containers.RepeatedScalarFieldContainer[int]
+    unresolved: _containers.RepeatedScalarFieldContainer[int]
+    model: str
+    def __init__(self, markdown: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., unresolved: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ...) -> None: ...
+
+class Trajectory(_message.Message):
+    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash")
+    class RewardComponentsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    STOP_REASON_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    MASK_FIELD_NUMBER: _ClassVar[int]
+    LOG_PROBS_FIELD_NUMBER: _ClassVar[int]
+    REWARD_FIELD_NUMBER: _ClassVar[int]
+    REWARD_COMPONENTS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
+    VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
+    TASK_INDEX_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_INDEX_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    question: str
+    protocol: Protocol
+    steps: _containers.RepeatedCompositeFieldContainer[Step]
+    answer: Answer
+    stop_reason: StopReason
+    error: str
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    mask: _containers.RepeatedScalarFieldContainer[int]
+    log_probs: _containers.RepeatedScalarFieldContainer[float]
+    reward: float
+    reward_components: _containers.ScalarMap[str, float]
+    version_min: int
+    version_max: int
+    task_index: int
+    sample_index: int
+    exact: bool
+    lane: _common_pb2.Lane
+    usage: _common_pb2.Usage
+    hash: str
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ...) -> None: ...

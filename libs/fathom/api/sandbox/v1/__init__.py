@@ -1,0 +1,1 @@
+"""Generated from protos/ by protos/contract.py; do not edit."""
