@@ -1,0 +1,86 @@
+"""The claim check: what is too large for the bus waits in the object store, a claim travels instead."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+
+from fathom.errors import CorruptData, InvalidField, NotFound, PayloadTooLarge
+from fathom.ids import sha256
+from fathom.store.base import ObjectStore, StoredObject
+
+THRESHOLD = 512 * 1024
+MAX_PAYLOAD = 32 * 1024 * 1024
+MAX_HEADER_BYTES = 16 * 1024
+CLAIM_HEADER = "fathom-claim"
+FAILURE_HEADER = "fathom-failure"
+HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+class ClaimCheck:
+    """Seals messages before they are sent and opens them when they arrive.
+
+    Objects lie under ``claims/<sha256>``: equal payloads share one. They are never deleted here,
+    because nobody can know who else holds the same claim; give the prefix ``claims/`` a lifetime of
+    at least the longest stream's in the store.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    async def seal(self, payload: bytes, headers: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
+        """Payload and headers as they travel. Raises ``PayloadTooLarge`` or ``InvalidField("headers")``."""
+        checked_headers(headers)
+        if len(payload) > MAX_PAYLOAD:
+            raise PayloadTooLarge(len(payload), MAX_PAYLOAD)
+        if len(payload) <= THRESHOLD:
+            return payload, dict(headers)
+        stored = await self._store.put(f"claims/{sha256(payload)}", payload)
+        return b"", {**headers, CLAIM_HEADER: json.dumps(dataclasses.asdict(stored))}
+
+    async def open(self, payload: bytes, headers: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
+        """Payload and headers as they were sealed.
+
+        Raises ``CorruptData`` when the claim is malformed, its object gone or changed, and
+        ``DependencyFailed`` when the store cannot be reached.
+        """
+        headers = dict(headers)
+        claim = headers.pop(CLAIM_HEADER, None)
+        if claim is None:
+            return payload, headers
+        stored = read_claim(claim)
+        try:
+            return await self._store.get(stored.key, stored.sha256), headers
+        except NotFound as error:
+            raise CorruptData(stored.key, "the claimed object is gone") from error
+
+
+def read_claim(text: str) -> StoredObject:
+    """The record in a claim header; ``CorruptData`` when it is none, ``PayloadTooLarge`` when it claims too much."""
+    try:
+        stored = StoredObject(**json.loads(text))
+        # Only a claim's own place may be read through it, whatever else lies in the store.
+        if stored.key != f"claims/{stored.sha256}" or not isinstance(stored.size_bytes, int):
+            raise ValueError("not a claim")
+    except (ValueError, TypeError) as error:
+        raise CorruptData(CLAIM_HEADER, "is no claim") from error
+    if stored.size_bytes > MAX_PAYLOAD:
+        raise PayloadTooLarge(stored.size_bytes, MAX_PAYLOAD)
+    return stored
+
+
+def checked_headers(headers: Mapping[str, str]) -> None:
+    """Raises ``InvalidField("headers")`` for what a transport would change, split or take for its own."""
+    size = 0
+    for name, value in headers.items():
+        size += len(name) + len(value)
+        if not HEADER_NAME.fullmatch(name):
+            raise InvalidField("headers", f"{name[:80]!r} is no name of letters, digits, '_' and '-'")
+        if name.lower().startswith("nats-") or name in (CLAIM_HEADER, FAILURE_HEADER):
+            raise InvalidField("headers", f"{name!r} is reserved")
+        if not (value.isascii() and value.isprintable()) or value != value.strip():
+            raise InvalidField("headers", f"the value of {name!r} is not printable ASCII without outer spaces")
+    if size > MAX_HEADER_BYTES:
+        raise InvalidField("headers", f"{size:,} bytes are over the limit of {MAX_HEADER_BYTES:,}")

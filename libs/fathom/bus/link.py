@@ -1,0 +1,221 @@
+"""One connection to a NATS server: it reconnects for ever, and nothing is sent into the void meanwhile.
+
+nats-py buffers what is published while it reconnects. Buffered pull requests would all be answered
+at once afterwards, to nobody, so everything here waits for the connection instead, each within its
+own deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
+from nats.js import JetStreamContext
+from nats.js.api import ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
+from nats.js.errors import APIError, BadRequestError
+
+from fathom.bus.claim import MAX_HEADER_BYTES, THRESHOLD
+from fathom.bus.serving import LOGGER
+from fathom.bus.streams import Durable, Retention, Stream, Topology
+from fathom.config import ConfigError
+from fathom.errors import DependencyFailed, NotReady
+
+OPEN_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 2
+RECONNECT_WAIT_S = 0.2
+PING_INTERVAL_S = 10
+CALL_TIMEOUT_S = 2.0
+# All attempts of one stored message, one settlement or one declaration together.
+CONFIRM_TIMEOUT_S = 10.0
+BACKOFF_S = 0.1
+MAX_BACKOFF_S = 1.0
+# Answers of a server that has not finished starting: JetStream unavailable, stream or consumer offline.
+UNAVAILABLE = 503
+STREAM_EXISTS_WITH_OTHER_SETTINGS = 10058
+
+
+class Link:
+    """A connected client with JetStream; ``connected`` is set while a server is there."""
+
+    def __init__(self, replicas: int) -> None:
+        self.client = Client()
+        self.connected = asyncio.Event()
+        self.epoch = 0
+        self._replicas = replicas
+        self._log = logging.getLogger(LOGGER)
+
+    @classmethod
+    async def open(cls, url: str) -> Link:
+        """Connects to ``nats://host:port[,host:port]?replicas=1``; see ``open_bus`` for what is raised."""
+        servers, replicas = read_url(url)
+        link = cls(replicas)
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                await link.client.connect(
+                    servers,
+                    connect_timeout=CONNECT_TIMEOUT_S,
+                    reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # seconds, fractions work
+                    max_reconnect_attempts=-1,
+                    ping_interval=PING_INTERVAL_S,
+                    error_cb=link._on_error,
+                    disconnected_cb=link._on_disconnect,
+                    reconnected_cb=link._on_reconnect,
+                )
+        except (TimeoutError, NatsError, OSError) as error:
+            await link.client.close()
+            raise NotReady(f"no NATS server answers at {', '.join(map(without_secret, servers))}") from error
+        if link.client.max_payload < THRESHOLD + 2 * MAX_HEADER_BYTES:
+            await link.close()
+            raise ConfigError(
+                f"bus_url: the server's max_payload of {link.client.max_payload:,} bytes is too small",
+                metadata={"field": "bus_url"},
+            )
+        link.connected.set()
+        return link
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """JetStream calls, each of which ends after ``CALL_TIMEOUT_S``."""
+        return self.client.jetstream(timeout=CALL_TIMEOUT_S)
+
+    @property
+    def closed(self) -> bool:
+        return self.client.is_closed
+
+    async def close(self) -> None:
+        await self.client.close()
+        # Whoever waits for the connection has to see that it will not come back.
+        self.connected.set()
+
+    async def up(self) -> None:
+        """Returns when connected; raises ``NotReady`` when closed. The deadline is the caller's."""
+        await self.connected.wait()
+        if self.closed:
+            raise NotReady("the bus is closed")
+
+    async def confirmed(self, what: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Repeats an idempotent ``call`` until the server confirms it, at most ``CONFIRM_TIMEOUT_S`` seconds.
+
+        Raises ``NotReady`` then, and ``DependencyFailed("bus")`` at once for what no repetition mends.
+        """
+        delay_s, cause = BACKOFF_S, "no connection"
+        try:
+            async with asyncio.timeout(CONFIRM_TIMEOUT_S):
+                while True:
+                    await self.up()
+                    try:
+                        return await call()
+                    except APIError as error:
+                        if error.code != UNAVAILABLE:
+                            raise DependencyFailed("bus", f"{what}: {error.description}") from error
+                        cause = str(error.description)
+                    except (NatsError, TimeoutError) as error:
+                        cause = type(error).__name__
+                    await asyncio.sleep(delay_s)
+                    delay_s = min(delay_s * 2, MAX_BACKOFF_S)
+        except TimeoutError:
+            raise NotReady(f"{what} was not confirmed within {CONFIRM_TIMEOUT_S:g} s ({cause})") from None
+
+    async def declare(self, streams: Topology) -> None:
+        """Creates or updates streams and durables."""
+        for stream in streams.streams:
+            await self.confirmed(f"stream {stream.name}", lambda stream=stream: self._declare_stream(stream))
+            for durable in stream.durables:
+                config = consumer_config(durable)
+                await self.confirmed(
+                    f"durable {durable.name}",
+                    lambda stream=stream, config=config: self.jetstream.add_consumer(stream.name, config),
+                )
+
+    async def _declare_stream(self, stream: Stream) -> None:
+        config = stream_config(stream, self._replicas)
+        try:
+            await self.jetstream.add_stream(config)
+        except BadRequestError as error:
+            if error.err_code != STREAM_EXISTS_WITH_OTHER_SETTINGS:
+                raise
+            await self.jetstream.update_stream(config)
+
+    async def store(self, stream: str, subject: str, payload: bytes, headers: Mapping[str, str]) -> int:
+        """Publishes once to a stream; gives the sequence. Raises what nats-py raises."""
+        ack = await self.jetstream.publish(subject, payload, timeout=CALL_TIMEOUT_S, stream=stream, headers={**headers})
+        return ack.seq
+
+    async def settle(self, message: Msg, body: bytes) -> None:
+        """Sends an acknowledgement of any kind and waits until the server has taken it."""
+
+        async def call() -> None:
+            try:
+                await self.client.request(message.reply, body, timeout=CALL_TIMEOUT_S)
+            except NoRespondersError as error:
+                # The durable is gone with its server's storage: so is the lease.
+                raise NotReady("the delivery is no longer known to the server") from error
+
+        await self.confirmed("the acknowledgement", call)
+
+    async def _on_error(self, error: Exception) -> None:
+        self._log.warning("bus: %s", error or type(error).__name__)
+
+    async def _on_disconnect(self) -> None:
+        self.connected.clear()
+        if not self.closed:
+            self._log.warning("bus: disconnected")
+
+    async def _on_reconnect(self) -> None:
+        self.epoch += 1
+        self.connected.set()
+        self._log.warning("bus: reconnected")
+
+
+def read_url(url: str) -> tuple[list[str], int]:
+    """Server URLs and the number of stream replicas; ``ConfigError`` when malformed."""
+    parts = urlsplit(url)
+    query = parse_qs(parts.query)
+    replicas = query.pop("replicas", ["1"])[-1]
+    if not parts.netloc or query or replicas not in ("1", "3", "5"):
+        raise ConfigError(
+            "bus_url: expected nats://host:port[,host:port]?replicas=1|3|5", metadata={"field": "bus_url"}
+        )
+    return [urlunsplit((parts.scheme, host, "", "", "")) for host in parts.netloc.split(",")], int(replicas)
+
+
+def without_secret(url: str) -> str:
+    return url.rpartition("@")[2]
+
+
+def stream_config(stream: Stream, replicas: int) -> StreamConfig:
+    """A stream as JetStream spells it."""
+    kinds = {Retention.LIMITS: RetentionPolicy.LIMITS, Retention.WORK_QUEUE: RetentionPolicy.WORK_QUEUE}
+    return StreamConfig(
+        name=stream.name,
+        subjects=list(stream.subjects),
+        retention=kinds[stream.retention],
+        storage=StorageType.FILE,
+        max_age=stream.max_age_s,
+        max_msgs_per_subject=stream.max_per_subject or -1,
+        duplicate_window=stream.duplicate_window_s,
+        num_replicas=replicas,
+    )
+
+
+def consumer_config(durable: Durable) -> ConsumerConfig:
+    """A durable as JetStream spells it.
+
+    The server's own ``max_deliver`` is off: at its limit it would leave the message in the stream,
+    never to be delivered again. Instead the delivery beyond the limit goes to DEAD_LETTERS
+    (``Leased.admitted``), however many workers died before.
+    """
+    return ConsumerConfig(
+        durable_name=durable.name,
+        filter_subject=durable.filter_subject,
+        ack_wait=durable.ack_wait_s,
+        max_deliver=-1,
+        max_ack_pending=durable.max_ack_pending,
+    )

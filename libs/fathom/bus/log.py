@@ -1,0 +1,124 @@
+"""One stream in memory: its messages, its durables' leases. Plain state without tasks; time is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fathom.bus.base import Message
+from fathom.bus.streams import Durable, Retention, Stream, matches
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A stored message; ``time_s`` on the caller's clock."""
+
+    sequence: int
+    message: Message
+    time_s: float
+
+
+@dataclass
+class Lease:
+    """A delivered, unsettled message: due again at ``due_s``."""
+
+    attempt: int
+    due_s: float
+
+
+@dataclass
+class Position:
+    """What one durable has been given: everything below ``cursor``, of which ``leases`` are unsettled."""
+
+    cursor: int = 1
+    leases: dict[int, Lease] = field(default_factory=dict)
+
+
+class Log:
+    """A stream as JetStream keeps it. All times are seconds on one monotonic clock."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self._entries: dict[int, Entry] = {}
+        self._last = 0
+        self._seen: dict[str, tuple[int, float]] = {}
+        self._positions = {durable.name: Position() for durable in stream.durables}
+
+    def append(self, message: Message, message_id: str, now_s: float) -> int:
+        """Stores a message, or finds it by its id within the duplicate window; gives its sequence."""
+        self._expire(now_s)
+        if message_id in self._seen:
+            return self._seen[message_id][0]
+        self._last += 1
+        self._entries[self._last] = Entry(self._last, message, now_s)
+        self._seen[message_id] = (self._last, now_s)
+        self._limit(message.subject)
+        return self._last
+
+    def after(self, pattern: str, sequence: int, now_s: float) -> Entry | None:
+        """The first message above ``sequence`` whose subject matches."""
+        self._expire(now_s)
+        # Entries are in order; only the oldest ones and settled work are missing.
+        first = next(iter(self._entries), self._last + 1)
+        for number in range(max(sequence + 1, first), self._last + 1):
+            entry = self._entries.get(number)
+            if entry is not None and matches(pattern, entry.message.subject):
+                return entry
+        return None
+
+    def lease(self, durable: Durable, now_s: float) -> tuple[Entry, int] | None:
+        """The next message for a worker with its attempt, or None when nothing is due."""
+        position = self._positions[durable.name]
+        entry = self._due(position, now_s)
+        if entry is None and len(position.leases) < durable.max_ack_pending:
+            entry = self.after(durable.filter_subject, position.cursor - 1, now_s)
+            if entry is not None:
+                position.cursor = entry.sequence + 1
+                position.leases[entry.sequence] = Lease(0, now_s)
+        if entry is None:
+            return None
+        lease = position.leases[entry.sequence]
+        lease.attempt += 1
+        lease.due_s = now_s + durable.ack_wait_s
+        return entry, lease.attempt
+
+    def next_due_s(self, durable: Durable) -> float | None:
+        """When the next unsettled message is due again."""
+        return min((lease.due_s for lease in self._positions[durable.name].leases.values()), default=None)
+
+    def settle(self, durable: Durable, sequence: int) -> None:
+        """Ends a message for a durable; in a work queue it is removed."""
+        self._positions[durable.name].leases.pop(sequence, None)
+        if self.stream.retention == Retention.WORK_QUEUE:
+            self._entries.pop(sequence, None)
+
+    def due_at(self, durable: Durable, sequence: int, due_s: float) -> None:
+        """Sets when an unsettled message comes again."""
+        lease = self._positions[durable.name].leases.get(sequence)
+        if lease is not None:
+            lease.due_s = due_s
+
+    def _due(self, position: Position, now_s: float) -> Entry | None:
+        for sequence in sorted(number for number, lease in position.leases.items() if lease.due_s <= now_s):
+            if sequence in self._entries:
+                return self._entries[sequence]
+            del position.leases[sequence]  # it has expired in the meantime
+        return None
+
+    def _expire(self, now_s: float) -> None:
+        horizon_s = now_s - self.stream.duplicate_window_s
+        while self._seen and self._oldest(self._seen) <= horizon_s:
+            del self._seen[next(iter(self._seen))]
+        if self.stream.max_age_s:
+            while self._entries and next(iter(self._entries.values())).time_s <= now_s - self.stream.max_age_s:
+                del self._entries[next(iter(self._entries))]
+
+    @staticmethod
+    def _oldest(seen: Mapping[str, tuple[int, float]]) -> float:
+        return next(iter(seen.values()))[1]
+
+    def _limit(self, subject: str) -> None:
+        if self.stream.max_per_subject:
+            same = [number for number, entry in self._entries.items() if entry.message.subject == subject]
+            for number in same[: -self.stream.max_per_subject]:
+                del self._entries[number]

@@ -1,0 +1,159 @@
+"""A nats-server of one's own: for tests and for the local stack. It never outlives this process."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from fathom.config import ConfigError
+from fathom.errors import DependencyFailed, MissingExtra
+from fathom.rpc.server import PortInUse
+
+BINARY = "nats-server"
+START_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 5.0
+POLL_S = 0.01
+PR_SET_PDEATHSIG = 1
+
+
+class NatsServer:
+    """``async with NatsServer(folder) as server`` runs one with JetStream under ``folder``.
+
+    ``port`` -1 takes any free port; ``url`` and ``port`` say which. Raises ``MissingExtra`` without
+    the binary, ``PortInUse``, and ``DependencyFailed("nats-server")`` with its last words when it
+    does not start. Leaving the block ends it, and keeps the folder.
+    """
+
+    def __init__(self, store_dir: Path, port: int = -1, host: str = "127.0.0.1") -> None:
+        if port != -1 and not 1 <= port <= 65535:
+            raise ConfigError(f"port: {port} is no port", metadata={"field": "port"})
+        self.host, self.port = host, port
+        self._store_dir = store_dir
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients connect, e.g. ``nats://127.0.0.1:4222``."""
+        return f"nats://{self.host}:{self.port}"
+
+    async def __aenter__(self) -> NatsServer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Starts the server, again on the same port after ``stop`` or ``kill``; returns when it accepts clients."""
+        binary = find_binary()
+        if self.port != -1:
+            check_free(self.host, self.port)
+        with tempfile.TemporaryDirectory(prefix="fathom-nats-") as scratch:
+            log = Path(scratch) / "log"
+            self._process = await asyncio.create_subprocess_exec(
+                binary, "-a", self.host, "-p", str(self.port), "-js", "-sd", str(self._store_dir),
+                "--ports_file_dir", scratch, "-l", str(log),
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL, preexec_fn=die_with_parent(),
+            )  # fmt: skip
+            try:
+                async with asyncio.timeout(START_TIMEOUT_S):
+                    self.port = await self._announced_port(Path(scratch))
+            except TimeoutError:
+                await self.kill()
+                raise DependencyFailed(BINARY, f"did not start within {START_TIMEOUT_S:g} s") from None
+            except ChildProcessError:
+                raise self._refusal(log) from None
+            except BaseException:
+                await self.kill()
+                raise
+
+    async def _announced_port(self, scratch: Path) -> int:
+        assert self._process is not None
+        ports = scratch / f"{BINARY}_{self._process.pid}.ports"
+        while True:
+            if self._process.returncode is not None:
+                raise ChildProcessError
+            try:
+                url: str = json.loads(ports.read_text())["nats"][0]
+                return int(url.rpartition(":")[2])
+            except (FileNotFoundError, json.JSONDecodeError):  # not there yet, or half written
+                await asyncio.sleep(POLL_S)
+
+    def _refusal(self, log: Path) -> PortInUse | DependencyFailed:
+        words = log.read_text().strip() if log.exists() else ""
+        if "address already in use" in words:
+            return PortInUse(BINARY, self.host, self.port)
+        return DependencyFailed(BINARY, f"ended at once: {words.splitlines()[-1] if words else 'without a word'}")
+
+    async def stop(self) -> None:
+        """Ends the server in good order, by force after 5 seconds; no error when it does not run."""
+        await self._end(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """Ends the server at once, as a crash would."""
+        await self._end(signal.SIGKILL)
+
+    async def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(number)
+        try:
+            await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def find_binary() -> str:
+    """``FATHOM_NATS_BIN``, else beside this Python, else on PATH; else ``MissingExtra``."""
+    named = os.environ.get("FATHOM_NATS_BIN")
+    if named:
+        if not os.access(named, os.X_OK):
+            raise ConfigError(f"FATHOM_NATS_BIN={named!r} is no program", metadata={"field": "FATHOM_NATS_BIN"})
+        return named
+    beside = Path(sys.executable).parent / BINARY
+    if os.access(beside, os.X_OK):
+        return str(beside)
+    found = shutil.which(BINARY)
+    if found is None:
+        raise MissingExtra(BINARY, "nats")
+    return found
+
+
+def check_free(host: str, port: int) -> None:
+    """Raises ``PortInUse`` when something listens there already."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise PortInUse(BINARY, host, port) from error
+
+
+def die_with_parent() -> Callable[[], None] | None:
+    """What the child runs before it becomes the server: asks Linux for SIGTERM when its parent dies."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up here: a forked child must not load anything
+    parent = os.getpid()
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it died before it could be asked for
+            os._exit(1)
+
+    return ask

@@ -1,0 +1,61 @@
+"""Both ends of a request, alike for every bus: claims, and failures that travel as typed errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from google.rpc.status_pb2 import Status
+
+from fathom.bus.base import Handler, Message
+from fathom.bus.claim import FAILURE_HEADER, ClaimCheck
+from fathom.errors import CorruptData, FathomError, Internal
+from fathom.rpc.status import from_status, to_status
+
+DRAIN_S = 30.0
+LOGGER = "fathom.bus"
+
+
+async def answer(
+    handler: Handler, claims: ClaimCheck, subject: str, payload: bytes, headers: Mapping[str, str]
+) -> tuple[bytes, dict[str, str]]:
+    """Runs the handler on a request as it travelled; gives the reply as it travels, a failure included."""
+    try:
+        payload, headers = await claims.open(payload, headers)
+        reply = await handler(Message(subject, payload, headers))
+        return await claims.seal(reply.payload, reply.headers)
+    except FathomError as error:
+        return failure(error)
+    except Exception:
+        # The caller must not wait for its whole deadline, and must not learn our insides.
+        logging.getLogger(LOGGER).exception("the handler of %s raised", subject)
+        return failure(Internal(f"the handler of {subject} failed"))
+
+
+async def received(claims: ClaimCheck, subject: str, payload: bytes, headers: Mapping[str, str]) -> Message:
+    """A reply as it was meant; raises the error that it carries."""
+    if FAILURE_HEADER in headers:
+        try:
+            raise from_status(Status.FromString(payload))
+        except DecodeError as error:
+            raise CorruptData(subject, "its failure cannot be read") from error
+    payload, headers = await claims.open(payload, headers)
+    return Message(subject, payload, headers)
+
+
+def failure(error: FathomError) -> tuple[bytes, dict[str, str]]:
+    """An error as it travels."""
+    return to_status(error).SerializeToString(), {FAILURE_HEADER: error.reason}
+
+
+async def drained(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Waits for running handlers, at most ``DRAIN_S`` seconds; what runs longer is cancelled."""
+    if not tasks:
+        return
+    _, late = await asyncio.wait(tasks, timeout=DRAIN_S)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)

@@ -1,0 +1,228 @@
+"""Every stream, durable and subject of Fathom, in one place; nobody else spells a subject."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import quote
+
+from fathom.call import Lane
+from fathom.errors import InvalidField, NotFound
+from fathom.ids import checked_id
+
+RUNS = "RUNS"
+EVENTS = "EVENTS"
+ROLLOUTS = "ROLLOUTS"
+TRAJECTORIES = "TRAJECTORIES"
+FEEDBACK = "FEEDBACK"
+WEIGHTS = "WEIGHTS"
+DEAD_LETTERS = "DEAD_LETTERS"
+
+ROLLOUT_WORKERS = "rollout-workers"
+
+ALL_DEAD = "fathom.dead.>"
+ALL_TRAJECTORIES = "fathom.trajectories.*"
+ALL_FEEDBACK = "fathom.feedback.*"
+
+ACK_WAIT_S = 10.0
+MAX_DELIVER = 5
+DUPLICATE_WINDOW_S = 120.0
+DAY_S = 86_400.0
+SUBJECT_PATTERN = re.compile(r"[A-Za-z0-9_$%~-]+(?:\.[A-Za-z0-9_$%~-]+)*")
+
+
+class Retention(StrEnum):
+    """LIMITS keeps messages until they are old or many; WORK_QUEUE until they are acknowledged."""
+
+    LIMITS = "limits"
+    WORK_QUEUE = "workqueue"
+
+
+@dataclass(frozen=True)
+class Durable:
+    """A consumer whose position the server keeps.
+
+    A message that is not settled comes again ``ack_wait_s`` seconds after its delivery or its last
+    ``in_progress``; after ``max_deliver`` deliveries it goes to DEAD_LETTERS.
+    """
+
+    name: str
+    filter_subject: str
+    ack_wait_s: float = ACK_WAIT_S
+    max_deliver: int = MAX_DELIVER
+    max_ack_pending: int = 1000
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Messages kept in order. Limits of 0 mean none; ages and windows are seconds."""
+
+    name: str
+    subjects: tuple[str, ...]
+    retention: Retention
+    durables: tuple[Durable, ...] = ()
+    max_age_s: float = 0.0
+    max_per_subject: int = 0
+    duplicate_window_s: float = DUPLICATE_WINDOW_S
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The streams of one bus."""
+
+    streams: tuple[Stream, ...]
+
+    def stream_of(self, subject: str) -> Stream:
+        """The stream that stores ``subject`` (concrete, or a wildcard within it); else ``InvalidField("subject")``."""
+        for stream in self.streams:
+            if any(matches(pattern, subject) for pattern in stream.subjects):
+                return stream
+        raise InvalidField("subject", f"no stream stores {subject!r}")
+
+    def durable(self, name: str) -> tuple[Stream, Durable]:
+        """A durable with its stream; ``NotFound`` with the known names."""
+        found = {durable.name: (stream, durable) for stream in self.streams for durable in stream.durables}
+        if name not in found:
+            raise NotFound("durable", name, sorted(found))
+        return found[name]
+
+
+def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) -> Topology:
+    """Fathom's streams. Tests shorten ``ack_wait_s``; production keeps the defaults."""
+
+    def durable(name: str, subject: str) -> Durable:
+        return Durable(name, subject, ack_wait_s, max_deliver)
+
+    return Topology(
+        (
+            Stream(
+                RUNS,
+                ("fathom.runs.*",),
+                Retention.WORK_QUEUE,
+                tuple(durable(run_durable(lane), run_subject(lane)) for lane in Lane),
+            ),
+            Stream(EVENTS, ("fathom.events.*",), Retention.LIMITS, max_age_s=DAY_S),
+            Stream(
+                ROLLOUTS,
+                ("fathom.rollouts.*",),
+                Retention.WORK_QUEUE,
+                tuple(durable(rollout_durable(lane), rollout_subject(lane)) for lane in Lane),
+            ),
+            Stream(TRAJECTORIES, (ALL_TRAJECTORIES,), Retention.LIMITS, max_age_s=30 * DAY_S),
+            Stream(FEEDBACK, (ALL_FEEDBACK,), Retention.LIMITS, max_age_s=365 * DAY_S),
+            # A replica that starts late needs the latest notices of each model, however old they are.
+            Stream(WEIGHTS, ("fathom.weights.*",), Retention.LIMITS, max_per_subject=64),
+            Stream(
+                DEAD_LETTERS,
+                # The server's own notices of messages that it gave up are messages like any other:
+                # lost unless a stream keeps them.
+                (
+                    ALL_DEAD,
+                    "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>",
+                    "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>",
+                ),
+                Retention.LIMITS,
+                max_age_s=30 * DAY_S,
+            ),
+        )
+    )
+
+
+def rpc_subject(service: str, method: str) -> str:
+    """Requests to one method, e.g. ``fathom.retrieval.v1.Search``."""
+    return f"fathom.{checked_id('service', service)}.v1.{checked_id('method', method)}"
+
+
+def run_subject(lane: Lane) -> str:
+    """Runs to be done in a lane."""
+    return f"fathom.runs.{Lane(lane)}"
+
+
+def run_durable(lane: Lane) -> str:
+    """The planners' queue of a lane: ``planner-interactive``, ``planner-evaluation``, ``planner-training``."""
+    return f"planner-{Lane(lane)}"
+
+
+def events_subject(run_id: str) -> str:
+    """What happens in one run, in order."""
+    return f"fathom.events.{checked_id('run_id', run_id)}"
+
+
+def rollout_subject(lane: Lane) -> str:
+    """Rollouts to be done in a lane."""
+    return f"fathom.rollouts.{Lane(lane)}"
+
+
+def rollout_durable(lane: Lane) -> str:
+    """The workers' queue of a lane; the training lane, where rollouts belong, has the plain name."""
+    return ROLLOUT_WORKERS if lane == Lane.TRAINING else f"{ROLLOUT_WORKERS}-{Lane(lane)}"
+
+
+def trajectory_subject(rollout_id: str) -> str:
+    """Notices of finished trajectories of one rollout request; the trajectories lie in the object store."""
+    return f"fathom.trajectories.{checked_id('rollout_id', rollout_id)}"
+
+
+def feedback_subject(run_id: str) -> str:
+    """What people said of one run's answer."""
+    return f"fathom.feedback.{checked_id('run_id', run_id)}"
+
+
+def weights_subject(model: str) -> str:
+    """Notices of new weights of one model; any model name of 1 to 200 characters, e.g. ``org/model-1.5``."""
+    if not 1 <= len(model) <= 200:
+        raise InvalidField("model", "must have 1 to 200 characters")
+    # A dot would start a new token of the subject.
+    return f"fathom.weights.{quote(model, safe='').replace('.', '%2E')}"
+
+
+def dead_subject(stream: str, durable: str) -> str:
+    """Messages of one durable that were given up."""
+    return f"fathom.dead.{checked_id('stream', stream)}.{checked_id('durable', durable)}"
+
+
+def checked_subject(subject: str) -> str:
+    """Returns a concrete ``subject`` when it is well formed; else ``InvalidField("subject")``."""
+    if len(subject) > 512 or not SUBJECT_PATTERN.fullmatch(subject):
+        raise InvalidField("subject", f"{subject[:80]!r} is no dotted path of letters, digits and '_$%~-'")
+    return subject
+
+
+def checked_message_id(message_id: str) -> str:
+    """Returns ``message_id`` when any transport can carry it; else ``InvalidField("message_id")``."""
+    if not (
+        1 <= len(message_id) <= 256 and message_id.isascii() and message_id.isprintable() and " " not in message_id
+    ):
+        raise InvalidField("message_id", "must be 1 to 256 printable ASCII characters without spaces")
+    return message_id
+
+
+def followed_stream(streams: Topology, subject: str, after: int) -> Stream:
+    """The stream that ``follow`` reads; ``InvalidField`` when it cannot be followed from there."""
+    if after < 0:
+        raise InvalidField("after", "must be a sequence, 0 or more")
+    stream = streams.stream_of(subject)
+    if stream.retention != Retention.LIMITS:
+        raise InvalidField(
+            "subject", f"{subject!r} is in the work queue {stream.name}, which is consumed, not followed"
+        )
+    return stream
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """True when ``pattern``, with ``*`` for one token and a final ``>`` for one or more, covers ``subject``."""
+    wanted, given = pattern.split("."), subject.split(".")
+    for position, token in enumerate(wanted):
+        if token == ">":
+            return len(given) > position
+        if position >= len(given) or (token not in ("*", given[position])):
+            return False
+        if token == "*" and given[position] == ">":
+            return False
+    return len(wanted) == len(given)
+
+
+def control_subject(run_id: str) -> str:
+    """Requests to whichever planner works on a run, e.g. to stop it."""
+    return f"fathom.control.{checked_id('run_id', run_id)}"

@@ -1,0 +1,108 @@
+"""What every call carries, whatever its transport: identity, lane, tenant, deadline, trace.
+
+The dispatcher sets the current call for the time of a handler; clients read it, so that lane,
+tenant, trace and the rest of the deadline flow down without being passed by hand.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from fathom.errors import InvalidField
+from fathom.ids import checked_id, new_id
+
+REQUEST_ID_HEADER = "fathom-request-id"
+LANE_HEADER = "fathom-lane"
+TENANT_HEADER = "fathom-tenant"
+DEADLINE_HEADER = "fathom-deadline-ms"
+TRACE_HEADER = "traceparent"
+
+
+class Lane(StrEnum):
+    """Priority class; the names of ``fathom.api.common.v1.Lane``."""
+
+    INTERACTIVE = "interactive"
+    EVALUATION = "evaluation"
+    TRAINING = "training"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call's context. ``deadline`` is on the monotonic clock in seconds; None means none was given."""
+
+    request_id: str
+    lane: Lane = Lane.INTERACTIVE
+    tenant: str = "default"
+    deadline: float | None = None
+    traceparent: str = ""
+
+    @classmethod
+    def new(cls, *, lane: Lane = Lane.INTERACTIVE, tenant: str = "default", timeout_s: float | None = None) -> Call:
+        """A call that starts here."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        return cls(new_id("req"), lane, tenant, deadline)
+
+    def remaining_s(self) -> float | None:
+        """Seconds until the deadline, not below 0; None without one."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def with_timeout(self, timeout_s: float) -> Call:
+        """The same call with a deadline no later than ``timeout_s`` seconds from now."""
+        limit = time.monotonic() + timeout_s
+        return replace(self, deadline=limit if self.deadline is None else min(limit, self.deadline))
+
+    def headers(self) -> dict[str, str]:
+        """As string headers for any transport."""
+        headers = {REQUEST_ID_HEADER: self.request_id, LANE_HEADER: self.lane.value, TENANT_HEADER: self.tenant}
+        remaining = self.remaining_s()
+        if remaining is not None:
+            headers[DEADLINE_HEADER] = str(int(remaining * 1000))
+        if self.traceparent:
+            headers[TRACE_HEADER] = self.traceparent
+        return headers
+
+    @classmethod
+    def from_headers(cls, headers: Mapping[str, str], timeout_s: float | None = None) -> Call:
+        """Reads headers; raises ``InvalidField`` when one is malformed.
+
+        ``timeout_s`` is the transport's own deadline, used when no header gives one.
+        """
+        text = headers.get(DEADLINE_HEADER)
+        if text is not None:
+            if not text.isdigit():
+                raise InvalidField(DEADLINE_HEADER, "must be a number of milliseconds")
+            timeout_s = int(text) / 1000
+        lane = headers.get(LANE_HEADER, Lane.INTERACTIVE.value)
+        if lane not in set(Lane):
+            raise InvalidField(LANE_HEADER, f"must be one of {', '.join(Lane)}")
+        request_id = headers.get(REQUEST_ID_HEADER)
+        return cls(
+            checked_id(REQUEST_ID_HEADER, request_id) if request_id else new_id("req"),
+            Lane(lane),
+            checked_id(TENANT_HEADER, headers.get(TENANT_HEADER, "default")),
+            None if timeout_s is None else time.monotonic() + timeout_s,
+            headers.get(TRACE_HEADER, ""),
+        )
+
+
+_current: ContextVar[Call | None] = ContextVar("fathom_call", default=None)
+
+
+def current_call() -> Call | None:
+    """The call being handled, or None outside a handler."""
+    return _current.get()
+
+
+@contextmanager
+def calling(call: Call) -> Iterator[Call]:
+    """Makes ``call`` current for the block."""
+    token = _current.set(call)
+    try:
+        yield call
+    finally:
+        _current.reset(token)

@@ -1,0 +1,192 @@
+"""What all clients share: context, deadline, idempotency key, retries. Methods are declared, not written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from google.protobuf.message import Message
+from opentelemetry.trace import SpanKind
+
+from fathom.call import Call, Lane, current_call
+from fathom.clients.retry import RetryBudget, RetryPolicy
+from fathom.clients.transport import Transport
+from fathom.errors import DeadlineExceeded, FathomError
+from fathom.ids import new_id
+from fathom.obs import Telemetry
+from fathom.rpc.contract import Method, contract
+from fathom.rpc.interceptors import once
+
+Q = TypeVar("Q", bound=Message)
+R = TypeVar("R", bound=Message)
+Q_contra = TypeVar("Q_contra", bound=Message, contravariant=True)
+R_co = TypeVar("R_co", bound=Message, covariant=True)
+
+UNARY_TIMEOUT_S = 30.0
+STREAM_TIMEOUT_S = 600.0
+
+
+class Client:
+    """A client of one service. Calls inherit lane, tenant, trace and deadline from the call being handled."""
+
+    service = ""
+
+    def __init__(
+        self,
+        transport: Transport,
+        telemetry: Telemetry,
+        *,
+        policy: RetryPolicy | None = None,
+        lane: Lane = Lane.INTERACTIVE,
+        tenant: str = "default",
+    ) -> None:
+        self.transport = transport
+        self._telemetry = telemetry
+        self._policy = policy or RetryPolicy()
+        self._budget = RetryBudget()
+        self._lane, self._tenant = lane, tenant
+
+    def method(self, name: str) -> Method:
+        return contract(self.service).methods[name]
+
+    async def unary(self, method: Method, request: Message, timeout_s: float) -> Message:
+        """Calls with retries of transient errors; raises ``FathomError`` only."""
+        call, request = self._call(timeout_s), with_request_id(method, request)
+        span, call = self._span(method, call)
+        try:
+            attempt = 1
+            while True:
+                try:
+                    response = await self.transport.unary(method, request, call)
+                except FathomError as error:
+                    await self._pause(method, call, attempt, error)
+                    attempt += 1
+                else:
+                    self._budget.give_back()
+                    return response
+        finally:
+            span.end()
+
+    async def stream(
+        self, method: Method, requests: AsyncIterator[Message] | Message, timeout_s: float
+    ) -> AsyncGenerator[Message, None]:
+        """Streams with retries until the first response; a request stream is sent once only."""
+        call = self._call(timeout_s)
+        if isinstance(requests, Message):
+            requests = with_request_id(method, requests)
+        span, call = self._span(method, call)
+        attempt, begun = 1, isinstance(requests, AsyncIterator)
+        try:
+            while True:
+                source = once(requests) if isinstance(requests, Message) else requests
+                try:
+                    async with aclosing(self.transport.stream(method, source, call)) as responses:
+                        async for response in responses:
+                            begun = True
+                            yield response
+                    self._budget.give_back()
+                    return
+                except FathomError as error:
+                    if begun:
+                        raise
+                    await self._pause(method, call, attempt, error)
+                    attempt += 1
+        finally:
+            span.end()
+
+    def _call(self, timeout_s: float) -> Call:
+        current = current_call()
+        if current is None:
+            return Call.new(lane=self._lane, tenant=self._tenant, timeout_s=timeout_s)
+        return replace(current.with_timeout(timeout_s), request_id=new_id("req"))
+
+    def _span(self, method: Method, call: Call) -> tuple[Any, Call]:
+        span, traceparent = self._telemetry.span(method.path, call.traceparent, SpanKind.CLIENT)
+        return span, replace(call, traceparent=traceparent)
+
+    async def _pause(self, method: Method, call: Call, attempt: int, error: FathomError) -> None:
+        """Waits before the next attempt, or raises the error when there may be none."""
+        if not error.transient or attempt >= self._policy.attempts or not self._budget.take():
+            raise error
+        delay, remaining = self._policy.delay_s(attempt, error), call.remaining_s()
+        if remaining is not None and remaining <= delay:
+            culprit = error.metadata.get("culprit", method.service)
+            raise DeadlineExceeded(
+                f"{method.service}.{method.name} gave up after {attempt} attempts: {error.message}",
+                metadata={"culprit": culprit},
+            ) from error
+        self._telemetry.rpc.retries.labels(method.service, method.name).inc()
+        await asyncio.sleep(delay)
+
+
+def with_request_id(method: Method, request: Message) -> Message:
+    """The request with an idempotency key, when it takes one and has none: all attempts share it."""
+    if not method.acts or str(getattr(request, "request_id")):  # noqa: B009 - the field exists
+        return request
+    copy = type(request).FromString(request.SerializeToString())
+    setattr(copy, "request_id", new_id("req"))  # noqa: B010 - the field exists: method.acts
+    return copy
+
+
+def rpc_name(attribute: str) -> str:
+    """``list_turns`` → ``ListTurns``."""
+    return "".join(part.capitalize() for part in attribute.split("_"))
+
+
+class OneAnswer(Protocol[Q_contra, R_co]):
+    """Calls and gives the response; raises ``FathomError`` only."""
+
+    async def __call__(self, request: Q_contra, *, timeout_s: float = UNARY_TIMEOUT_S) -> R_co: ...
+
+
+class ManyAnswers(Protocol[Q_contra, R_co]):
+    """Calls and streams the responses; raises ``FathomError`` only."""
+
+    def __call__(self, request: Q_contra, *, timeout_s: float = STREAM_TIMEOUT_S) -> AsyncGenerator[R_co, None]: ...
+
+
+class ManyRequests(Protocol[Q_contra, R_co]):
+    """Sends a stream of requests and gives the one response; raises ``FathomError`` only."""
+
+    async def __call__(self, requests: AsyncIterator[Q_contra], *, timeout_s: float = STREAM_TIMEOUT_S) -> R_co: ...
+
+
+class Declared(Generic[Q, R]):
+    """A method of a client, named after its RPC in snake case."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.rpc = rpc_name(name)
+
+
+class Unary(Declared[Q, R]):
+    """Declares a unary method: ``search = Unary[SearchRequest, SearchResponse]()``."""
+
+    def __get__(self, client: Client, owner: type) -> OneAnswer[Q, R]:
+        async def call(request: Q, *, timeout_s: float = UNARY_TIMEOUT_S) -> R:
+            return cast(R, await client.unary(client.method(self.rpc), request, timeout_s))
+
+        return call
+
+
+class ServerStream(Declared[Q, R]):
+    """Declares a method that streams responses."""
+
+    def __get__(self, client: Client, owner: type) -> ManyAnswers[Q, R]:
+        def call(request: Q, *, timeout_s: float = STREAM_TIMEOUT_S) -> AsyncGenerator[R, None]:
+            return cast(AsyncGenerator[R, None], client.stream(client.method(self.rpc), request, timeout_s))
+
+        return call
+
+
+class ClientStream(Declared[Q, R]):
+    """Declares a method that takes a stream of requests and answers once."""
+
+    def __get__(self, client: Client, owner: type) -> ManyRequests[Q, R]:
+        async def call(requests: AsyncIterator[Q], *, timeout_s: float = STREAM_TIMEOUT_S) -> R:
+            async with aclosing(client.stream(client.method(self.rpc), requests, timeout_s)) as responses:
+                return cast(R, await anext(responses))
+
+        return call

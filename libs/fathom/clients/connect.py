@@ -1,0 +1,111 @@
+"""From endpoints to clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from fathom.bus.base import Bus
+from fathom.call import Lane
+from fathom.clients.client import Client
+from fathom.clients.retry import RetryPolicy
+from fathom.clients.services import (
+    DatafetchClient,
+    MemoryClient,
+    PlannerClient,
+    PolicyClient,
+    RetrievalClient,
+    RewardClient,
+    SandboxClient,
+)
+from fathom.clients.transport import BusTransport, GrpcTransport, InprocTransport, Transport
+from fathom.errors import InvalidField
+from fathom.obs import Telemetry
+from fathom.rpc.dispatch import Dispatcher
+
+C = TypeVar("C", bound=Client)
+
+
+class Clients:
+    """One client per service, made when first used; ``close`` ends their channels."""
+
+    def __init__(
+        self,
+        endpoints: Mapping[str, str],
+        telemetry: Telemetry,
+        *,
+        bus: Bus | None = None,
+        dispatchers: Mapping[str, Dispatcher] | None = None,
+        policy: RetryPolicy | None = None,
+        lane: Lane = Lane.INTERACTIVE,
+        tenant: str = "default",
+    ) -> None:
+        self.endpoints = dict(endpoints)
+        self._telemetry, self._bus, self._dispatchers = telemetry, bus, dispatchers or {}
+        self._policy, self._lane, self._tenant = policy, lane, tenant
+        self._open: list[Transport] = []
+
+    @cached_property
+    def datafetch(self) -> DatafetchClient:
+        return self._client(DatafetchClient)
+
+    @cached_property
+    def memory(self) -> MemoryClient:
+        return self._client(MemoryClient)
+
+    @cached_property
+    def planner(self) -> PlannerClient:
+        return self._client(PlannerClient)
+
+    @cached_property
+    def policy(self) -> PolicyClient:
+        return self._client(PolicyClient)
+
+    @cached_property
+    def retrieval(self) -> RetrievalClient:
+        return self._client(RetrievalClient)
+
+    @cached_property
+    def reward(self) -> RewardClient:
+        return self._client(RewardClient)
+
+    @cached_property
+    def sandbox(self) -> SandboxClient:
+        return self._client(SandboxClient)
+
+    def _client(self, kind: type[C]) -> C:
+        field = f"endpoints.{kind.service}"
+        url = self.endpoints.get(kind.service)
+        if url is None:
+            raise InvalidField(field, f"no URL is configured; known: {', '.join(sorted(self.endpoints)) or 'none'}")
+        transport = self._transport(field, url)
+        self._open.append(transport)
+        return kind(transport, self._telemetry, policy=self._policy, lane=self._lane, tenant=self._tenant)
+
+    def _transport(self, field: str, url: str) -> Transport:
+        parts = urlsplit(url)
+        if parts.scheme == "grpc" and parts.netloc:
+            return GrpcTransport(parts.netloc)
+        if parts.scheme == "nats":
+            if self._bus is None:
+                raise InvalidField(field, f"{url} needs a bus, and none is open")
+            return BusTransport(self._bus)
+        if parts.scheme == "inproc":
+            dispatcher = self._dispatchers.get(parts.netloc)
+            if dispatcher is None:
+                raise InvalidField(field, f"no service {parts.netloc!r} runs in this process")
+            return InprocTransport(dispatcher)
+        raise InvalidField(field, f"{url!r} is no grpc://host:port, nats:// or inproc://service URL")
+
+    async def close(self) -> None:
+        for transport in self._open:
+            await transport.close()
+
+
+def connect(
+    endpoints: Mapping[str, str], telemetry: Telemetry | None = None, *, lane: Lane = Lane.INTERACTIVE
+) -> Clients:
+    """Clients for programs that are no service: a terminal, a notebook, a trainer."""
+    return Clients(endpoints, telemetry or Telemetry("client", log_level="warning"), lane=lane)

@@ -1,0 +1,68 @@
+"""Following a run from outside: the stream may break, the run does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.clients.connect import Clients
+from fathom.errors import DependencyFailed, FathomError, NotFound
+from fathom.ids import new_id
+
+PATIENCE_S = 30.0
+RUN_TIMEOUT_S = 600.0
+
+
+async def run(
+    clients: Clients, request: pb.RunRequest, *, patience_s: float = PATIENCE_S
+) -> AsyncGenerator[pb.RunEvent, None]:
+    """Starts a run, or joins the one with the same ``request_id``, and gives its events to the end."""
+    started = pb.RunRequest.FromString(request.SerializeToString())
+    started.request_id = request.request_id or new_id("run")
+    last = 0
+    try:
+        async with aclosing(clients.planner.run(started, timeout_s=RUN_TIMEOUT_S)) as responses:
+            async for response in responses:
+                last = response.event.sequence
+                yield response.event
+                if response.event.HasField("finished"):
+                    return
+    except FathomError as error:
+        if last == 0 or not broken(error):
+            raise
+    async with aclosing(watch(clients, started.request_id, last, patience_s=patience_s)) as events:
+        async for event in events:
+            yield event
+
+
+async def watch(
+    clients: Clients, run_id: str, after: int = 0, *, patience_s: float = PATIENCE_S
+) -> AsyncGenerator[pb.RunEvent, None]:
+    """Events of a run after a number; a broken stream is taken up again.
+
+    Raises ``DependencyFailed("planner")`` when nothing could be read for ``patience_s`` seconds.
+    """
+    last, silent_since = after, time.monotonic()
+    while True:
+        try:
+            request = pb.WatchRunRequest(run_id=run_id, after_sequence=last)
+            async with aclosing(clients.planner.watch_run(request, timeout_s=RUN_TIMEOUT_S)) as responses:
+                async for response in responses:
+                    last, silent_since = response.event.sequence, time.monotonic()
+                    yield response.event
+                    if response.event.HasField("finished"):
+                        return
+        except FathomError as error:
+            if not broken(error):
+                raise
+            if time.monotonic() - silent_since > patience_s:
+                raise DependencyFailed("planner", f"run {run_id} cannot be followed: {error.message}") from error
+        await asyncio.sleep(0.2)
+
+
+def broken(error: FathomError) -> bool:
+    """True when the stream failed rather than the request."""
+    return not isinstance(error, NotFound) and error.code in ("UNAVAILABLE", "CANCELLED", "INTERNAL")

@@ -1,0 +1,171 @@
+"""The three ways to a service, behind one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf.message import Message
+from google.rpc.status_pb2 import Status
+
+from fathom.bus.base import Bus
+from fathom.bus.streams import rpc_subject
+from fathom.call import Call
+from fathom.errors import FathomError, PayloadTooLarge
+from fathom.rpc.contract import Method
+from fathom.rpc.dispatch import Dispatcher
+from fathom.rpc.mount import STATUS_HEADER
+from fathom.rpc.server import MAX_MESSAGE_BYTES
+from fathom.rpc.status import from_grpc, from_status, to_status
+
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES + 1024),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES + 1024),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.enable_retries", 0),  # retries and their budget are the client's, alike on all transports
+)
+
+
+class Transport(Protocol):
+    """Carries one call; raises ``FathomError`` only."""
+
+    async def unary(self, method: Method, request: Message, call: Call) -> Message:
+        """One request, one response."""
+        ...
+
+    def stream(self, method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
+        """Any other kind; a single request or response is an iterator of one."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class StreamsNeedGrpc(FathomError):
+    """A streaming RPC was called over a transport that carries unary ones only."""
+
+    code, reason = "UNIMPLEMENTED", "NOT_IMPLEMENTED"
+
+
+def check_size(message: Message) -> None:
+    if (size := message.ByteSize()) > MAX_MESSAGE_BYTES:
+        raise PayloadTooLarge(size, MAX_MESSAGE_BYTES)
+
+
+class GrpcTransport:
+    """One channel to one target."""
+
+    def __init__(self, target: str) -> None:
+        self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+        self._stubs: dict[str, Any] = {}
+
+    async def unary(self, method: Method, request: Message, call: Call) -> Message:
+        check_size(request)
+        try:
+            response: Message = await self._stub(method)(
+                request, timeout=call.remaining_s(), metadata=tuple(call.headers().items())
+            )
+        except grpc.aio.AioRpcError as error:
+            raise from_grpc(error, method.service, method.name) from None
+        return response
+
+    async def stream(
+        self, method: Method, requests: AsyncIterator[Message], call: Call
+    ) -> AsyncGenerator[Message, None]:
+        argument: Any = requests if method.client_streaming else await anext(requests)
+        if not method.client_streaming:
+            check_size(argument)
+        stub = self._stub(method)
+        running = stub(argument, timeout=call.remaining_s(), metadata=tuple(call.headers().items()))
+        try:
+            if not method.server_streaming:
+                yield await running
+                return
+            async for response in running:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise from_grpc(error, method.service, method.name) from None
+        finally:
+            running.cancel()
+
+    def _stub(self, method: Method) -> Any:
+        if method.path not in self._stubs:
+            kinds = {(False, False): "unary_unary", (False, True): "unary_stream",
+                     (True, False): "stream_unary", (True, True): "stream_stream"}  # fmt: skip
+            make = getattr(self._channel, kinds[method.client_streaming, method.server_streaming])
+            self._stubs[method.path] = make(
+                method.path,
+                request_serializer=method.request_type.SerializeToString,
+                response_deserializer=method.response_type.FromString,
+            )
+        return self._stubs[method.path]
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+class BusTransport:
+    """Request/reply over the bus; the bus belongs to whoever opened it."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def unary(self, method: Method, request: Message, call: Call) -> Message:
+        check_size(request)
+        remaining = call.remaining_s()
+        reply = await self._bus.request(
+            rpc_subject(method.service, method.name),
+            request.SerializeToString(),
+            headers=call.headers(),
+            timeout_s=60.0 if remaining is None else remaining,
+        )
+        if STATUS_HEADER in reply.headers:
+            raise from_status(Status.FromString(reply.payload))
+        return method.response_type.FromString(reply.payload)
+
+    async def stream(
+        self, method: Method, requests: AsyncIterator[Message], call: Call
+    ) -> AsyncGenerator[Message, None]:
+        raise StreamsNeedGrpc(f"{method.service}.{method.name} streams: give its service a grpc:// URL")
+        yield  # an async generator, like its siblings
+
+    async def close(self) -> None:
+        """Nothing of its own to close."""
+
+
+class InprocTransport:
+    """Calls a dispatcher of this process; messages are copied, so that neither side sees the other's changes."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def unary(self, method: Method, request: Message, call: Call) -> Message:
+        check_size(request)
+        async with aclosing(self.stream(method, copies(request), call)) as responses:
+            return await anext(responses)
+
+    async def stream(
+        self, method: Method, requests: AsyncIterator[Message], call: Call
+    ) -> AsyncGenerator[Message, None]:
+        headers = call.headers()
+        try:
+            arrived = Call.from_headers(headers)
+            async with aclosing(self._dispatcher.handle(method, requests, arrived, "inproc")) as responses:
+                async for response in responses:
+                    check_size(response)
+                    yield method.response_type.FromString(response.SerializeToString())
+        except FathomError as error:
+            raise from_status(to_status(error)) from None
+
+    async def close(self) -> None:
+        """Nothing of its own to close."""
+
+
+async def copies(message: Message) -> AsyncGenerator[Message, None]:
+    """An iterator over a copy of one message."""
+    yield type(message).FromString(message.SerializeToString())

@@ -1,0 +1,113 @@
+"""Settings from a YAML file and the environment; unknown keys are errors, not surprises.
+
+A service's settings are one frozen pydantic model. Values come, later over earlier, from the
+model's defaults, the service's section of the YAML file, ``FATHOM_<SERVICE>_<FIELD>`` in the
+environment, and explicit overrides.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from fathom.errors import FathomError
+
+C = TypeVar("C", bound="Settings")
+
+
+class Settings(BaseModel):
+    """Base of every settings model: frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ConfigError(FathomError):
+    """A setting is unknown or has a wrong value; the message names key and origin."""
+
+    code, reason = "INVALID_ARGUMENT", "INVALID_FIELD"
+
+
+def load(
+    model: type[C],
+    section: str,
+    *,
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> C:
+    """Builds ``model`` for ``section`` (e.g. ``"retrieval"``).
+
+    Raises ``ConfigError`` for a file that cannot be read, an unknown key or an invalid value.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    layers = (
+        (str(file), read_file(file).get(section) or {} if file else {}),
+        ("environment", from_environment(model, section, os.environ if environ is None else environ)),
+        ("overrides", dict(overrides or {})),
+    )
+    for origin, layer in layers:
+        for key, value in layer.items():
+            if key not in model.model_fields:
+                raise ConfigError(unknown_key(section, key, origin, model), metadata={"field": f"{section}.{key}"})
+            values[key] = value
+            origins[key] = origin
+    try:
+        return model(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        origin = origins.get(str(first["loc"][0]) if first["loc"] else "", "defaults")
+        raise ConfigError(
+            f"{section}.{path} (from {origin}): {first['msg']}", metadata={"field": f"{section}.{path}"}
+        ) from error
+
+
+def unknown_key(section: str, key: str, origin: str, model: type[BaseModel]) -> str:
+    nearest = difflib.get_close_matches(key, model.model_fields, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(sorted(model.model_fields))}"
+    return f"unknown key {section}.{key} (from {origin}){hint}"
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Reads a YAML mapping of sections; raises ``ConfigError`` when it is not one."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"cannot read {path}: {error}", metadata={"field": str(path)}) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected a mapping of sections", metadata={"field": str(path)})
+    return content
+
+
+def from_environment(model: type[BaseModel], section: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Picks ``FATHOM_<SECTION>_<FIELD>``; values of structured fields are JSON."""
+    prefix = f"FATHOM_{section.upper()}_"
+    values: dict[str, Any] = {}
+    for name, text in environ.items():
+        if not name.startswith(prefix):
+            continue
+        key = name.removeprefix(prefix).lower()
+        field = model.model_fields.get(key)
+        values[key] = text if field is None else parse(field.annotation, text, name)
+    return values
+
+
+def parse(annotation: Any, text: str, name: str) -> Any:
+    """Reads ``text`` as the annotated type: as it stands, or else as JSON."""
+    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+    try:
+        return adapter.validate_strings(text)
+    except ValidationError as as_string:
+        try:
+            return adapter.validate_json(text)
+        except ValidationError:
+            raise ConfigError(f"{name}={text!r}: {as_string.errors()[0]['msg']}", metadata={"field": name}) from None

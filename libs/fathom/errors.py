@@ -1,0 +1,185 @@
+"""Typed errors, one class per reason of ``fathom.api.common.v1.ErrorReason``.
+
+::
+
+    FathomError
+    ├── InvalidField        INVALID_ARGUMENT     contract: stops a run, names the field
+    ├── PayloadTooLarge     INVALID_ARGUMENT
+    ├── NotFound            NOT_FOUND
+    ├── Conflict            ABORTED
+    ├── SessionLost         ABORTED
+    ├── VersionMismatch     FAILED_PRECONDITION
+    ├── MissingExtra        FAILED_PRECONDITION
+    ├── NotImplementedYet   UNIMPLEMENTED
+    ├── CorruptData         DATA_LOSS
+    ├── NotReady            UNAVAILABLE          transient: retried within the budget
+    ├── DependencyFailed    UNAVAILABLE
+    ├── Overloaded          RESOURCE_EXHAUSTED
+    ├── DeadlineExceeded    DEADLINE_EXCEEDED
+    ├── Cancelled           CANCELLED
+    └── Internal            INTERNAL
+
+This module knows no transport; ``fathom.rpc.status`` turns an error into ``google.rpc.Status``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+
+class FathomError(Exception):
+    """Base of all errors that cross a service boundary.
+
+    ``code`` is the canonical gRPC code, ``reason`` the ``ErrorReason`` without its prefix,
+    ``metadata`` what ``ErrorInfo`` carries, ``retry_after_s`` the delay a server asks for in seconds.
+    """
+
+    code: ClassVar[str] = "INTERNAL"
+    reason: ClassVar[str] = "INTERNAL"
+    transient: ClassVar[bool] = False
+
+    def __init__(
+        self, message: str, *, metadata: Mapping[str, str] | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.metadata: Mapping[str, str] = MappingProxyType(dict(metadata or {}))
+        self.retry_after_s = retry_after_s
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidField(FathomError):
+    """A field of the request is wrong; ``field`` is its path in the request."""
+
+    code, reason = "INVALID_ARGUMENT", "INVALID_FIELD"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}", metadata={"field": field})
+        self.field = field
+
+
+class PayloadTooLarge(FathomError):
+    """The payload is larger than the transport and the claim check allow, in bytes."""
+
+    code, reason = "INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE"
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"payload of {size:,} bytes is over the limit of {limit:,}",
+            metadata={"size_bytes": str(size), "limit_bytes": str(limit)},
+        )
+
+
+class NotFound(FathomError):
+    """The thing that was named does not exist; ``nearest`` are names that do."""
+
+    code, reason = "NOT_FOUND", "NOT_FOUND"
+
+    def __init__(self, kind: str, name: str, nearest: Sequence[str] = ()) -> None:
+        hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+        super().__init__(
+            f"no {kind} {name!r}{hint}", metadata={"kind": kind, "name": name, "nearest": ",".join(nearest)}
+        )
+        self.nearest = tuple(nearest)
+
+
+class Conflict(FathomError):
+    """The request contradicts the state of the resource or an earlier use of its request id."""
+
+    code, reason = "ABORTED", "CONFLICT"
+
+
+class SessionLost(FathomError):
+    """The sandbox session is gone with its state; ``cause`` says how."""
+
+    code, reason = "ABORTED", "SESSION_LOST"
+
+    def __init__(self, session_id: str, cause: str) -> None:
+        super().__init__(f"session {session_id} is lost: {cause}", metadata={"session_id": session_id, "cause": cause})
+
+
+class VersionMismatch(FathomError):
+    """The policy version that was asked for is not the one being served."""
+
+    code, reason = "FAILED_PRECONDITION", "VERSION_MISMATCH"
+
+    def __init__(self, model: str, wanted: int, served: int) -> None:
+        super().__init__(
+            f"model {model!r} serves version {served}, not {wanted}",
+            metadata={"model": model, "wanted": str(wanted), "served": str(served)},
+        )
+
+
+class MissingExtra(FathomError):
+    """An optional dependency is not installed; ``extra`` is the extra that brings it."""
+
+    code, reason = "FAILED_PRECONDITION", "MISSING_EXTRA"
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(
+            f"{module} is not installed: pip install 'fathom[{extra}]'",
+            metadata={"module": module, "extra": extra},
+        )
+
+
+class NotImplementedYet(FathomError):
+    """The RPC is in the contract but not built; ``plan`` says where it is planned."""
+
+    code, reason = "UNIMPLEMENTED", "NOT_IMPLEMENTED"
+
+    def __init__(self, method: str, plan: str) -> None:
+        super().__init__(f"{method} is not implemented yet: {plan}", metadata={"method": method, "plan": plan})
+
+
+class CorruptData(FathomError):
+    """Stored bytes do not match their checksum or their schema."""
+
+    code, reason = "DATA_LOSS", "CORRUPT_DATA"
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(f"{key} is corrupt: {message}", metadata={"key": key})
+
+
+class NotReady(FathomError):
+    """The service is starting, draining or out of reach."""
+
+    code, reason, transient = "UNAVAILABLE", "NOT_READY", True
+
+
+class DependencyFailed(FathomError):
+    """A service that this call depends on failed; ``culprit`` names it."""
+
+    code, reason, transient = "UNAVAILABLE", "DEPENDENCY_FAILED", True
+
+    def __init__(self, culprit: str, message: str) -> None:
+        super().__init__(f"{culprit}: {message}", metadata={"culprit": culprit})
+        self.culprit = culprit
+
+
+class Overloaded(FathomError):
+    """Too much is in flight; ask again after ``retry_after_s`` seconds."""
+
+    code, reason, transient = "RESOURCE_EXHAUSTED", "OVERLOADED", True
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+
+
+class DeadlineExceeded(FathomError):
+    """The time that the caller gave is spent."""
+
+    code, reason = "DEADLINE_EXCEEDED", "DEADLINE"
+
+
+class Cancelled(FathomError):
+    """The caller went away or asked to stop."""
+
+    code, reason = "CANCELLED", "CANCELLED"
+
+
+class Internal(FathomError):
+    """Something failed inside; the cause is in the log under the request id, not in the message."""

@@ -1,0 +1,116 @@
+"""Logs, metrics and traces of one service; nothing here is global, a process may host several.
+
+Metric names are ``fathom_rpc_*``; labels come from closed sets only (service, method, transport, code).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import structlog
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span, SpanKind, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+@dataclass(frozen=True)
+class RpcMetrics:
+    """Counters of the dispatcher and the clients."""
+
+    handled: Counter
+    seconds: Histogram
+    in_flight: Gauge
+    retries: Counter
+
+    @classmethod
+    def register(cls, registry: CollectorRegistry) -> RpcMetrics:
+        labels = ("service", "method", "transport")
+        return cls(
+            Counter("fathom_rpc_handled", "Calls that ended, by code", (*labels, "code"), registry=registry),
+            Histogram("fathom_rpc_seconds", "Time to end", labels, buckets=SECONDS_BUCKETS, registry=registry),
+            Gauge("fathom_rpc_in_flight", "Calls being handled", ("service",), registry=registry),
+            Counter("fathom_client_retries", "Attempts after the first", ("service", "method"), registry=registry),
+        )
+
+
+class Telemetry:
+    """One service's logger (``log``), metric registry (``registry``), RPC metrics and tracer."""
+
+    def __init__(
+        self,
+        service: str,
+        *,
+        log_level: str = "info",
+        log_format: str = "json",
+        otlp_endpoint: str = "",
+        stream: TextIO | None = None,
+    ) -> None:
+        self.service = service
+        self.log: Any = make_logger(service, log_level, log_format, stream or sys.stderr)
+        self.registry = CollectorRegistry()
+        self.rpc = RpcMetrics.register(self.registry)
+        self._provider = TracerProvider(resource=Resource.create({"service.name": f"fathom-{service}"}))
+        if otlp_endpoint:
+            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
+            exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=True)
+            self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer: Tracer = self._provider.get_tracer("fathom")
+        self._propagator = TraceContextTextMapPropagator()
+        self._metrics_server: tuple[Any, threading.Thread] | None = None
+
+    def span(self, name: str, traceparent: str, kind: SpanKind) -> tuple[Span, str]:
+        """Starts a span under ``traceparent`` ("" for a new trace); gives it and its own traceparent."""
+        parent = self._propagator.extract({"traceparent": traceparent}) if traceparent else Context()
+        span = self._tracer.start_span(name, context=parent, kind=kind)
+        context = span.get_span_context()
+        return span, f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+    def serve_metrics(self, host: str, port: int) -> int:
+        """Serves ``/metrics`` for Prometheus on a thread of its own; gives the port."""
+        server, thread = start_http_server(port, addr=host, registry=self.registry)
+        self._metrics_server = (server, thread)
+        return int(server.server_port)
+
+    def close(self) -> None:
+        """Flushes spans and stops the metrics endpoint."""
+        if self._metrics_server is not None:
+            server, thread = self._metrics_server
+            server.shutdown()
+            server.server_close()
+            thread.join()
+            self._metrics_server = None
+        self._provider.shutdown()
+
+
+def make_logger(service: str, level: str, log_format: str, stream: TextIO) -> Any:
+    """A structlog logger that writes JSON lines, or readable lines for ``log_format="console"``."""
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer(colors=stream.isatty())
+        if log_format == "console"
+        else structlog.processors.JSONRenderer(ensure_ascii=False)
+    )
+    processors = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        renderer,
+    ]
+    logger = structlog.wrap_logger(
+        structlog.PrintLogger(stream),
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        cache_logger_on_first_use=False,
+    )
+    return logger.bind(service=service)

@@ -1,0 +1,85 @@
+"""The contract at run time: methods of ``fathom.api`` with their types and kinds, read from the descriptors."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from fathom.errors import NotFound
+from fathom.ids import sha256
+
+DOMAINS = ("datafetch", "memory", "planner", "policy", "retrieval", "reward", "sandbox")
+
+
+@dataclass(frozen=True)
+class Method:
+    """One RPC. ``path`` is its gRPC path, ``acts`` is True when its request carries a ``request_id``."""
+
+    service: str
+    name: str
+    path: str
+    request_type: type[Message]
+    response_type: type[Message]
+    client_streaming: bool
+    server_streaming: bool
+
+    @property
+    def unary(self) -> bool:
+        """One request, one response: the kind that NATS carries too."""
+        return not self.client_streaming and not self.server_streaming
+
+    @property
+    def acts(self) -> bool:
+        return "request_id" in self.request_type.DESCRIPTOR.fields_by_name
+
+
+@dataclass(frozen=True)
+class Contract:
+    """One domain's service."""
+
+    name: str
+    full_name: str
+    methods: Mapping[str, Method]
+
+
+@cache
+def contract(name: str) -> Contract:
+    """The contract of a domain, e.g. ``"retrieval"``; raises ``NotFound`` with the nearest names."""
+    if name not in DOMAINS:
+        raise NotFound("service", name, DOMAINS)
+    module = importlib.import_module(f"fathom.api.{name}.v1.{name}_pb2")
+    service = module.DESCRIPTOR.services_by_name[f"{name.capitalize()}Service"]
+    methods = {
+        method.name: Method(
+            name,
+            method.name,
+            f"/{service.full_name}/{method.name}",
+            GetMessageClass(method.input_type),
+            GetMessageClass(method.output_type),
+            method.client_streaming,
+            method.server_streaming,
+        )
+        for method in service.methods
+    }
+    return Contract(name, service.full_name, MappingProxyType(methods))
+
+
+@cache
+def proto_hash() -> str:
+    """SHA-256 over the serialized descriptors of all domains; part of every version stamp."""
+    files = set()
+    for name in DOMAINS:
+        module = importlib.import_module(f"fathom.api.{name}.v1.{name}_pb2")
+        pending = [module.DESCRIPTOR]
+        while pending:
+            descriptor = pending.pop()
+            if descriptor.name.startswith("fathom/"):
+                files.add((descriptor.name, descriptor.serialized_pb))
+                pending.extend(descriptor.dependencies)
+    return sha256(b"".join(content for _, content in sorted(files)))

@@ -1,0 +1,74 @@
+"""From a method and its requests to the servicer's method, through the chain of interceptors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from google.protobuf.message import Message
+
+from fathom.call import Call
+from fathom.errors import Internal, NotImplementedYet, NotReady
+from fathom.obs import Telemetry
+from fathom.rpc.contract import Contract, Method, contract
+from fathom.rpc.interceptors import Deadline, Errors, Handler, Idempotency, Metrics, Trace, chain
+from fathom.rpc.service import Service
+
+RETRY_WHILE_WARMING_S = 0.5
+
+
+class Dispatcher:
+    """Runs calls of one service for every transport; ``ready`` opens and closes the door."""
+
+    def __init__(self, service: Service, telemetry: Telemetry) -> None:
+        self.service = service
+        self.contract: Contract = contract(service.name)
+        self.ready = False
+        self._telemetry = telemetry
+        self._idempotency = Idempotency()
+        self._handlers: dict[str, Handler] = {}
+
+    def handle(
+        self, method: Method, requests: AsyncIterator[Message], call: Call, transport: str
+    ) -> AsyncGenerator[Message, None]:
+        """Responses of one call; exactly one unless the method streams them. Raises ``FathomError`` only."""
+        return self._handler(transport)(method, requests, call)
+
+    def _handler(self, transport: str) -> Handler:
+        if transport not in self._handlers:
+            telemetry = self._telemetry
+            self._handlers[transport] = chain(
+                self._invoke,
+                Trace(telemetry),
+                Metrics(telemetry, transport),
+                Errors(telemetry),
+                self._idempotency,
+                Deadline(),
+            )
+        return self._handlers[transport]
+
+    async def _invoke(
+        self, method: Method, requests: AsyncIterator[Message], call: Call
+    ) -> AsyncGenerator[Message, None]:
+        if not self.ready:
+            raise NotReady(f"{self.service.name} is warming up or draining", retry_after_s=RETRY_WHILE_WARMING_S)
+        implementation: Any = getattr(self.service.servicer, method.name, None)
+        if implementation is None:
+            plans: dict[str, str] = getattr(self.service.servicer, "unimplemented", {})
+            raise NotImplementedYet(f"{method.service}.{method.name}", plans.get(method.name, "not planned"))
+        argument: Any = requests if method.client_streaming else await anext(requests)
+        result = implementation(argument, call)
+        if not method.server_streaming:
+            yield checked(await result, method)
+            return
+        async with aclosing(result) as responses:
+            async for response in responses:
+                yield checked(response, method)
+
+
+def checked(response: Any, method: Method) -> Message:
+    """The response, when it is of the contract's type; a servicer that returns another is at fault."""
+    if not isinstance(response, method.response_type):
+        raise Internal(f"{method.service}.{method.name} returned {type(response).__name__}")
+    return response

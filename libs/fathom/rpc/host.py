@@ -1,0 +1,227 @@
+"""Runs services: builds their dependencies, opens their doors, warms them up, drains them.
+
+``main`` is the whole ``__main__`` of a service; ``services.local`` hosts all of them in one process
+with the same ``hosting``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from pydantic import Field
+
+from fathom.bus import open_bus
+from fathom.bus.base import Bus, Closable
+from fathom.clients import Clients
+from fathom.config import Settings, load
+from fathom.errors import FathomError
+from fathom.obs import Telemetry
+from fathom.rpc.dispatch import Dispatcher
+from fathom.rpc.lifetime import end_with_parent
+from fathom.rpc.mount import mount
+from fathom.rpc.server import GrpcServer
+from fathom.rpc.service import Deps, Service
+from fathom.store import open_store
+
+Build = Callable[[Any, Deps], Any]
+Host = Callable[[Any, Deps, "Runtime"], AbstractAsyncContextManager[Any]]
+
+
+class Runtime(Settings):
+    """Where a service listens and whom it talks to; section ``runtime``, ``FATHOM_RUNTIME_*``."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; a pod says 0.0.0.0."""
+    port: int = 0
+    """Port to listen on; 0 takes any free one."""
+    metrics_port: int = -1
+    """Port of ``/metrics``; 0 takes any free one, -1 serves none."""
+    bus_url: str = "memory://"
+    """``nats://host:port``, or ``memory://`` for a service on its own."""
+    store_url: str = "memory://"
+    """``file:///dir``, ``s3://key:secret@host:port/bucket`` or ``memory://``."""
+    endpoints: Mapping[str, str] = Field(default_factory=dict)
+    """URL by service name, e.g. ``{"retrieval": "nats://"}``."""
+    log_level: str = "info"
+    """debug, info, warning or error."""
+    log_format: str = "json"
+    """json or console."""
+    otlp_endpoint: str = ""
+    """OTLP/gRPC endpoint for traces; empty exports none."""
+    grace_s: float = 5.0
+    """Seconds that running calls get to end on shutdown."""
+    die_with_parent: bool = False
+    """End when the parent process ends, however it ends: for children of a local stack."""
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """A service with open doors."""
+
+    name: str
+    url: str
+    dispatcher: Dispatcher
+    warm: asyncio.Task[None]
+    metrics_port: int
+
+
+@asynccontextmanager
+async def dependencies(name: str, runtime: Runtime, log: TextIO | None = None) -> AsyncIterator[Deps]:
+    """Telemetry (to ``log``, by default stderr), store, bus and clients as ``runtime`` says, closed in reverse order."""
+    telemetry = Telemetry(
+        name,
+        log_level=runtime.log_level,
+        log_format=runtime.log_format,
+        otlp_endpoint=runtime.otlp_endpoint,
+        stream=log,
+    )
+    store = open_store(runtime.store_url)
+    try:
+        bus: Bus = await open_bus(runtime.bus_url, store)
+        try:
+            await bus.declare()
+            clients = Clients(runtime.endpoints, telemetry, bus=bus)
+            try:
+                yield Deps(clients, store, bus, telemetry)
+            finally:
+                await clients.close()
+        finally:
+            await bus.close()
+    finally:
+        await store.close()
+        telemetry.close()
+
+
+@asynccontextmanager
+async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterator[Hosted]:
+    """Serves over gRPC at once and over the bus when warm; drains on exit.
+
+    Health is NOT_SERVING until ``warm_up`` returns and again while draining. ``Hosted.warm`` ends
+    with the warm-up's error when it fails. Raises ``PortInUse``.
+    """
+    dispatcher = Dispatcher(service, deps.telemetry)
+    server = GrpcServer(dispatcher, runtime.host, runtime.port)
+    subscriptions: list[Closable] = []
+
+    async def warm_up() -> None:
+        await service.warm_up()
+        dispatcher.ready = True
+        subscriptions.extend(await mount(dispatcher, deps.bus))
+        await server.set_serving(True)
+        deps.telemetry.log.info("serving", url=url)
+
+    await server.start()
+    url = f"grpc://{runtime.host}:{server.port}"
+    metrics_port = runtime.metrics_port
+    if metrics_port >= 0:
+        metrics_port = deps.telemetry.serve_metrics(runtime.host, metrics_port)
+    warm = asyncio.create_task(warm_up(), name=f"warm-up {service.name}")
+    try:
+        yield Hosted(service.name, url, dispatcher, warm, metrics_port)
+    finally:
+        warm.cancel()
+        await asyncio.gather(warm, return_exceptions=True)
+        # The bus first: its callers find another replica at once, gRPC's see NOT_SERVING and drain.
+        await asyncio.gather(*(subscription.close() for subscription in subscriptions))
+        await server.stop(runtime.grace_s)
+        dispatcher.ready = False
+        await service.close()
+        deps.telemetry.log.info("stopped")
+
+
+async def until_signalled(failures: asyncio.Task[None]) -> None:
+    """Returns on SIGINT or SIGTERM; raises when the warm-up fails."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    waiting = asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait({waiting, failures}, return_when=asyncio.FIRST_COMPLETED)
+    if failures in done:
+        failures.result()
+        await waiting
+    waiting.cancel()
+
+
+def arguments(name: str, argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"python -m services.{name}", description=f"Runs the {name} service.")
+    parser.add_argument("--config", type=Path, help="YAML file with sections 'runtime' and the service's own")
+    return parser.parse_args(argv)
+
+
+def main(name: str, config: type[Settings], build: Build, argv: list[str] | None = None) -> None:
+    """Runs one gRPC service until SIGTERM; exits with status 1 and one clear line on a ``FathomError``."""
+    run_or_exit(name, lambda: run(name, config, build, argv, hosting))
+
+
+def main_http(name: str, config: type[Settings], build: Build, argv: list[str] | None = None) -> None:
+    """Runs one HTTP service (an object with ``app``, ``warm_up`` and ``close``), likewise."""
+    run_or_exit(name, lambda: run(name, config, build, argv, hosting_http))
+
+
+async def run(name: str, config: type[Settings], build: Build, argv: list[str] | None, host: Host) -> None:
+    """Settings, dependencies, doors; returns when the process is told to end."""
+    options = arguments(name, argv)
+    runtime, settings = load(Runtime, "runtime", file=options.config), load(config, name, file=options.config)
+    if runtime.die_with_parent:
+        end_with_parent()
+    async with dependencies(name, runtime) as deps, host(build(settings, deps), deps, runtime) as hosted:
+        await until_signalled(hosted.warm)
+
+
+@dataclass(frozen=True)
+class HostedHttp:
+    """An HTTP service with an open door."""
+
+    name: str
+    url: str
+    warm: asyncio.Task[None]
+
+
+@asynccontextmanager
+async def hosting_http(service: Any, deps: Deps, runtime: Runtime) -> AsyncIterator[HostedHttp]:
+    """Serves ``service.app`` with uvicorn in this loop; drains on exit. Raises ``PortInUse``."""
+    import uvicorn
+
+    from fathom.rpc.sockets import listen
+
+    listener = listen(service.name, runtime.host, runtime.port)
+    settings = uvicorn.Config(
+        service.app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=int(runtime.grace_s),
+    )
+    server = uvicorn.Server(settings)
+    await service.warm_up()
+    # serve() would install its own signal handlers; signals belong to the host.
+    serving = asyncio.create_task(server._serve([listener]), name=f"http {service.name}")
+    port = listener.getsockname()[1]
+    try:
+        yield HostedHttp(service.name, f"http://{runtime.host}:{port}", serving)
+    finally:
+        server.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
+        listener.close()
+        await service.close()
+
+
+def run_or_exit(name: str, program: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs a coroutine function on uvloop; a ``FathomError`` becomes one line on stderr and status 1."""
+    import uvloop
+
+    try:
+        uvloop.run(program())
+    except FathomError as error:
+        print(f"{name}: {error.message} [{error.reason}]", file=sys.stderr)
+        raise SystemExit(1) from error
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

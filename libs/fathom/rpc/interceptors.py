@@ -1,0 +1,225 @@
+"""The chain around every handler, the same on gRPC, NATS and in process, for all four kinds of method.
+
+A handler takes requests as an async iterator and gives responses as one, whatever the kind of the
+method; so each interceptor is written once. Order, outermost first: trace, metrics, errors,
+idempotency, deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from google.protobuf.message import Message
+from opentelemetry.trace import SpanKind, StatusCode
+
+from fathom import errors
+from fathom.call import Call, calling
+from fathom.obs import Telemetry
+from fathom.rpc.contract import Method
+
+Handler = Callable[[Method, AsyncIterator[Message], Call], AsyncGenerator[Message, None]]
+
+
+class Interceptor(Protocol):
+    """Wraps a handler; must not hold state of a call outside the generator."""
+
+    def __call__(self, handler: Handler) -> Handler: ...
+
+
+def chain(handler: Handler, *interceptors: Interceptor) -> Handler:
+    """``handler`` inside all interceptors; the first one is outermost."""
+    for interceptor in reversed(interceptors):
+        handler = interceptor(handler)
+    return handler
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One span per call, child of the caller's; handlers see its id in ``call.traceparent``."""
+
+    telemetry: Telemetry
+
+    def __call__(self, handler: Handler) -> Handler:
+        async def traced(method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
+            span, traceparent = self.telemetry.span(method.path, call.traceparent, SpanKind.SERVER)
+            span.set_attribute("fathom.request_id", call.request_id)
+            span.set_attribute("fathom.lane", call.lane.value)
+            try:
+                async with aclosing(handler(method, requests, replace(call, traceparent=traceparent))) as responses:
+                    async for response in responses:
+                        yield response
+            except errors.FathomError as error:
+                span.set_status(StatusCode.ERROR, error.reason)
+                raise
+            finally:
+                span.end()
+
+        return traced
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Counts and times calls by method, transport and canonical code."""
+
+    telemetry: Telemetry
+    transport: str
+
+    def __call__(self, handler: Handler) -> Handler:
+        metrics = self.telemetry.rpc
+
+        async def measured(
+            method: Method, requests: AsyncIterator[Message], call: Call
+        ) -> AsyncGenerator[Message, None]:
+            labels = (method.service, method.name, self.transport)
+            started, code = time.perf_counter(), "CANCELLED"
+            metrics.in_flight.labels(method.service).inc()
+            try:
+                async with aclosing(handler(method, requests, call)) as responses:
+                    async for response in responses:
+                        yield response
+                code = "OK"
+            except errors.FathomError as error:
+                code = error.code
+                raise
+            finally:
+                metrics.in_flight.labels(method.service).dec()
+                metrics.handled.labels(*labels, code).inc()
+                metrics.seconds.labels(*labels).observe(time.perf_counter() - started)
+
+        return measured
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Lets typed errors through and turns everything else into ``Internal`` with the cause in the log."""
+
+    telemetry: Telemetry
+
+    def __call__(self, handler: Handler) -> Handler:
+        async def guarded(
+            method: Method, requests: AsyncIterator[Message], call: Call
+        ) -> AsyncGenerator[Message, None]:
+            log = self.telemetry.log.bind(method=method.name, request_id=call.request_id, tenant=call.tenant)
+            try:
+                async with aclosing(handler(method, requests, call)) as responses:
+                    async for response in responses:
+                        yield response
+            except errors.FathomError as error:
+                log.info("call failed", reason=error.reason, error=error.message)
+                raise
+            except Exception as error:
+                log.exception("handler failed", error=type(error).__name__)
+                message = f"{method.service}.{method.name} failed inside; see its log for request {call.request_id}"
+                raise errors.Internal(message, metadata={"request_id": call.request_id}) from error
+
+        return guarded
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Runs the handler with the call as current one and stops it when the caller's time is spent."""
+
+    def __call__(self, handler: Handler) -> Handler:
+        async def bounded(
+            method: Method, requests: AsyncIterator[Message], call: Call
+        ) -> AsyncGenerator[Message, None]:
+            async with aclosing(handler(method, requests, call)) as responses:
+                while True:
+                    try:
+                        # The limit and the current call hold while the handler runs, not while the consumer does.
+                        with calling(call):
+                            async with asyncio.timeout(call.remaining_s()):
+                                response = await anext(responses)
+                    except StopAsyncIteration:
+                        return
+                    except TimeoutError as error:
+                        message = f"{method.service}.{method.name} was stopped at its deadline"
+                        raise errors.DeadlineExceeded(message, metadata={"culprit": method.service}) from error
+                    yield response
+
+        return bounded
+
+
+@dataclass
+class Entry:
+    """The outcome of one request id."""
+
+    request: bytes
+    outcome: asyncio.Future[Message]
+    expires: float
+
+
+@dataclass
+class Idempotency:
+    """Gives the first outcome again for a unary call with a known ``request_id``.
+
+    A concurrent duplicate waits for the running one. Failures are forgotten, so that a retry runs again.
+    """
+
+    capacity: int = 4096
+    ttl_s: float = 600.0
+    entries: OrderedDict[tuple[str, str, str], Entry] = field(default_factory=OrderedDict)
+
+    def __call__(self, handler: Handler) -> Handler:
+        async def deduplicated(
+            method: Method, requests: AsyncIterator[Message], call: Call
+        ) -> AsyncGenerator[Message, None]:
+            if not (method.unary and method.acts):
+                async with aclosing(handler(method, requests, call)) as responses:
+                    async for response in responses:
+                        yield response
+                return
+            request = await anext(requests)
+            request_id: str = getattr(request, "request_id")  # noqa: B009 - the field exists: method.acts
+            if not request_id:
+                yield await self._run(handler, method, request, call)
+                return
+            key, encoded = (method.path, call.tenant, request_id), request.SerializeToString(deterministic=True)
+            known = self.entries.get(key)
+            if known is not None and known.expires > time.monotonic():
+                if known.request != encoded:
+                    raise errors.Conflict(
+                        f"request_id {request_id!r} was used for another {method.name} request",
+                        metadata={"field": "request_id"},
+                    )
+                yield await asyncio.shield(known.outcome)
+                return
+            yield await self._first(key, encoded, handler, method, request, call)
+
+        return deduplicated
+
+    async def _first(
+        self, key: tuple[str, str, str], encoded: bytes, handler: Handler, method: Method, request: Message, call: Call
+    ) -> Message:
+        outcome: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        outcome.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be waiting
+        self.entries[key] = Entry(encoded, outcome, time.monotonic() + self.ttl_s)
+        while len(self.entries) > self.capacity:
+            self.entries.popitem(last=False)
+        try:
+            response = await self._run(handler, method, request, call)
+        except BaseException as error:
+            self.entries.pop(key, None)
+            if isinstance(error, errors.FathomError):
+                outcome.set_exception(error)
+            else:
+                outcome.set_exception(errors.NotReady("the first attempt of this request was cut short"))
+            raise
+        outcome.set_result(response)
+        return response
+
+    @staticmethod
+    async def _run(handler: Handler, method: Method, request: Message, call: Call) -> Message:
+        async with aclosing(handler(method, once(request), call)) as responses:
+            return await anext(responses)
+
+
+async def once(message: Message) -> AsyncGenerator[Message, None]:
+    """An iterator over one message."""
+    yield message

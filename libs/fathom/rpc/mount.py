@@ -1,0 +1,47 @@
+"""The NATS door: a dispatcher's unary methods on subjects, shared by a queue group of its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+from google.protobuf.message import DecodeError
+
+from fathom.bus.base import Bus, Closable, Message
+from fathom.bus.streams import rpc_subject
+from fathom.call import Call
+from fathom.errors import FathomError, InvalidField
+from fathom.rpc.contract import Method
+from fathom.rpc.dispatch import Dispatcher
+from fathom.rpc.interceptors import once
+from fathom.rpc.status import to_status
+
+STATUS_HEADER = "fathom-status"
+
+
+async def mount(dispatcher: Dispatcher, bus: Bus) -> list[Closable]:
+    """Serves every unary method on its subject; close what is returned to drain."""
+    return [
+        await bus.serve(rpc_subject(method.service, method.name), method.service, reply(dispatcher, method))
+        for method in dispatcher.contract.methods.values()
+        if method.unary
+    ]
+
+
+def reply(dispatcher: Dispatcher, method: Method) -> Callable[[Message], Awaitable[Message]]:
+    """A handler that answers with the response, or with a status under the header ``fathom-status``."""
+
+    async def handler(message: Message) -> Message:
+        try:
+            call = Call.from_headers(message.headers)
+            try:
+                request = method.request_type.FromString(message.payload)
+            except DecodeError as error:
+                raise InvalidField("payload", f"is no {method.request_type.DESCRIPTOR.full_name}") from error
+            async with aclosing(dispatcher.handle(method, once(request), call, "nats")) as responses:
+                response = await anext(responses)
+            return Message(message.subject, response.SerializeToString(), {})
+        except FathomError as error:
+            return Message(message.subject, to_status(error).SerializeToString(), {STATUS_HEADER: error.code})
+
+    return handler

@@ -1,0 +1,44 @@
+"""What a service hands to its host, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fathom.obs import Telemetry
+
+if TYPE_CHECKING:
+    from fathom.bus.base import Bus
+    from fathom.clients import Clients
+    from fathom.store import ObjectStore
+
+
+async def nothing() -> None:
+    """The warm-up and close of a service that needs neither."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A servicer with its life cycle.
+
+    ``servicer`` has one async method ``(request, call)`` per RPC, named as the RPC; streaming
+    responses are async generators, streaming requests arrive as async iterators. RPCs that it
+    lacks answer UNIMPLEMENTED, with the plan from its optional mapping ``unimplemented``.
+    Health turns SERVING when ``warm_up`` has returned.
+    """
+
+    name: str
+    servicer: object
+    warm_up: Callable[[], Awaitable[None]] = nothing
+    close: Callable[[], Awaitable[None]] = nothing
+
+
+@dataclass(frozen=True)
+class Deps:
+    """The outside world of a service, built by its host and handed to ``build(config, deps)``."""
+
+    clients: Clients
+    store: ObjectStore
+    bus: Bus
+    telemetry: Telemetry

@@ -1,0 +1,86 @@
+"""``FathomError`` ⇄ ``google.rpc.Status`` with ``ErrorInfo``, ``BadRequest`` and ``RetryInfo`` (AIP-193)."""
+
+from __future__ import annotations
+
+import grpc
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.code_pb2 import Code
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+
+from fathom import errors
+from fathom.errors import FathomError
+
+DOMAIN = "fathom"
+OK = Status(code=Code.OK)
+
+_BY_REASON: dict[str, type[FathomError]] = {
+    kind.reason: kind
+    for kind in (
+        errors.InvalidField, errors.PayloadTooLarge, errors.NotFound, errors.Conflict, errors.SessionLost,
+        errors.VersionMismatch, errors.MissingExtra, errors.NotImplementedYet, errors.CorruptData, errors.NotReady,
+        errors.DependencyFailed, errors.Overloaded, errors.DeadlineExceeded, errors.Cancelled, errors.Internal,
+    )
+}  # fmt: skip
+_BY_CODE: dict[str, type[FathomError]] = {
+    "INVALID_ARGUMENT": errors.InvalidField, "NOT_FOUND": errors.NotFound, "ABORTED": errors.Conflict,
+    "UNIMPLEMENTED": errors.NotImplementedYet, "DATA_LOSS": errors.CorruptData, "UNAVAILABLE": errors.NotReady,
+    "RESOURCE_EXHAUSTED": errors.Overloaded, "DEADLINE_EXCEEDED": errors.DeadlineExceeded,
+    "CANCELLED": errors.Cancelled,
+}  # fmt: skip
+
+
+def to_status(error: FathomError) -> Status:
+    """The error as a status that any gRPC client understands."""
+    status = Status(code=Code.Value(error.code), message=error.message)
+    status.details.add().Pack(ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=dict(error.metadata)))
+    if isinstance(error, errors.InvalidField):
+        violation = BadRequest.FieldViolation(field=error.field, description=error.message)
+        status.details.add().Pack(BadRequest(field_violations=[violation]))
+    if error.retry_after_s is not None:
+        delay = Duration()
+        delay.FromMicroseconds(int(error.retry_after_s * 1e6))
+        status.details.add().Pack(RetryInfo(retry_delay=delay))
+    return status
+
+
+def from_status(status: Status) -> FathomError:
+    """The typed error that a status stands for; message, metadata and retry delay are kept."""
+    info, retry_after_s = ErrorInfo(), None
+    for detail in status.details:
+        if detail.Is(ErrorInfo.DESCRIPTOR):
+            detail.Unpack(info)
+        elif detail.Is(RetryInfo.DESCRIPTOR):
+            retry = RetryInfo()
+            detail.Unpack(retry)
+            retry_after_s = retry.retry_delay.ToMicroseconds() / 1e6
+    kind = _BY_REASON.get(info.reason) or _BY_CODE.get(Code.Name(status.code), errors.Internal)
+    return rebuild(kind, status.message, dict(info.metadata), retry_after_s)
+
+
+def rebuild(
+    kind: type[FathomError], message: str, metadata: dict[str, str], retry_after_s: float | None
+) -> FathomError:
+    """An instance of ``kind`` with exactly this message: its constructor would compose another one."""
+    error = kind.__new__(kind)
+    FathomError.__init__(error, message, metadata=metadata, retry_after_s=retry_after_s)
+    for name in ("field", "culprit"):
+        if name in metadata:
+            setattr(error, name, metadata[name])
+    if isinstance(error, errors.NotFound):
+        error.nearest = tuple(filter(None, metadata.get("nearest", "").split(",")))
+    return error
+
+
+def from_grpc(error: grpc.aio.AioRpcError, service: str, method: str) -> FathomError:
+    """The typed error behind a failed gRPC call; a bare UNAVAILABLE names the service as culprit."""
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            return from_status(Status.FromString(value))
+    code, details = error.code().name, error.details() or ""
+    if code == "UNAVAILABLE":
+        return errors.DependencyFailed(service, f"cannot be reached ({details})")
+    if code == "DEADLINE_EXCEEDED":
+        return errors.DeadlineExceeded(f"{service}.{method} did not answer in time", metadata={"culprit": service})
+    kind = _BY_CODE.get(code, errors.Internal)
+    return rebuild(kind, f"{service}.{method}: {details}", {"culprit": service}, None)

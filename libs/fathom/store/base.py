@@ -1,0 +1,88 @@
+"""What every object store does, and which keys it takes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from fathom.errors import CorruptData, InvalidField
+from fathom.ids import sha256 as digest
+
+MAX_KEY_LENGTH = 512
+# A segment starts with no dot, so that neither "." nor ".." nor a store's own dot files can be named.
+SEGMENT = r"[A-Za-z0-9_][A-Za-z0-9._=@+,-]{0,199}"
+KEY_PATTERN = re.compile(rf"{SEGMENT}(?:/{SEGMENT})*")
+PREFIX_PATTERN = re.compile(rf"(?:{SEGMENT}/)*(?:{SEGMENT})?")
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """What is known of an object without its bytes; ``sha256`` is lower-case hexadecimal."""
+
+    key: str
+    size_bytes: int
+    sha256: str
+    content_type: str
+
+
+class ObjectStore(Protocol):
+    """Whole objects by key. Writes are atomic and replace; reads verify the checksum.
+
+    Every method raises ``InvalidField("key")`` for a key outside ``KEY_PATTERN`` and
+    ``DependencyFailed`` when the store cannot be reached after bounded retries.
+    """
+
+    async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        """Stores ``data`` under ``key``, replacing what was there."""
+        ...
+
+    async def get(self, key: str, sha256: str | None = None) -> bytes:
+        """The object's bytes, verified against the recorded checksum and ``sha256`` if given.
+
+        Raises ``NotFound`` or ``CorruptData``.
+        """
+        ...
+
+    async def head(self, key: str) -> StoredObject | None:
+        """The object's record, or None without such an object."""
+        ...
+
+    async def list(self, prefix: str) -> list[StoredObject]:
+        """Records of all objects whose key starts with ``prefix`` (any string, not only folders), sorted by key."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Removes the object; no error when there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Frees connections; the store is not used afterwards."""
+        ...
+
+
+def checked_key(key: str) -> str:
+    """Returns ``key`` when it is safe for every backend; else ``InvalidField("key")``."""
+    if len(key) > MAX_KEY_LENGTH or not KEY_PATTERN.fullmatch(key):
+        raise InvalidField(
+            "key",
+            f"{key[:80]!r} is no path of segments of letters, digits and '._=@+,-' that start with a letter, "
+            f"a digit or '_' (at most {MAX_KEY_LENGTH} characters, 200 per segment)",
+        )
+    return key
+
+
+def checked_prefix(prefix: str) -> str:
+    """Returns ``prefix`` when some key can start with it; else ``InvalidField("prefix")``."""
+    if len(prefix) > MAX_KEY_LENGTH or not PREFIX_PATTERN.fullmatch(prefix):
+        raise InvalidField("prefix", f"{prefix[:80]!r} starts no valid key")
+    return prefix
+
+
+def verified(key: str, data: bytes, *expected: str | None) -> bytes:
+    """Returns ``data`` when its SHA-256 equals every given checksum; else ``CorruptData``."""
+    actual = digest(data)
+    for checksum in expected:
+        if checksum is not None and checksum != actual:
+            raise CorruptData(key, f"SHA-256 is {actual}, not {checksum}")
+    return data

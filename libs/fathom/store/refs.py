@@ -1,0 +1,30 @@
+"""Between objects of the store and ``ObjectRef`` of the contract."""
+
+from __future__ import annotations
+
+from fathom.api.common.v1 import common_pb2
+from fathom.errors import CorruptData
+from fathom.store.base import ObjectStore, StoredObject
+
+
+def to_ref(stored: StoredObject) -> common_pb2.ObjectRef:
+    """The reference that travels in messages."""
+    return common_pb2.ObjectRef(
+        key=stored.key, size_bytes=stored.size_bytes, sha256=stored.sha256, content_type=stored.content_type
+    )
+
+
+def from_ref(ref: common_pb2.ObjectRef) -> StoredObject:
+    """The record that a reference stands for."""
+    return StoredObject(ref.key, ref.size_bytes, ref.sha256, ref.content_type)
+
+
+async def read_ref(store: ObjectStore, ref: common_pb2.ObjectRef) -> bytes:
+    """The bytes that a reference points at.
+
+    Raises ``NotFound``, or ``CorruptData`` when checksum or size differ from the reference.
+    """
+    data = await store.get(ref.key, ref.sha256 or None)
+    if ref.size_bytes and len(data) != ref.size_bytes:
+        raise CorruptData(ref.key, f"has {len(data)} bytes, not {ref.size_bytes}")
+    return data

@@ -1,0 +1,199 @@
+"""Objects in a bucket of any S3 service, through minio-py in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import urllib3
+from minio import Minio
+from minio.credentials import EnvAWSProvider, StaticProvider
+from minio.error import InvalidResponseError, MinioException, S3Error, ServerError
+from urllib3.exceptions import HTTPError
+
+from fathom.config import ConfigError
+from fathom.errors import DependencyFailed, FathomError, NotFound
+from fathom.ids import sha256 as digest
+from fathom.store.base import StoredObject, checked_key, checked_prefix, verified
+
+CULPRIT = "object store"
+CHECKSUM = "sha256"
+CONNECT_TIMEOUT_S = 3.0
+READ_TIMEOUT_S = 30.0
+CONNECTIONS = 16
+ATTEMPTS = 3
+BACKOFF_S = 0.1
+# One PUT up to this size keeps a write atomic on every S3 service; S3 itself allows no more.
+MIN_PART_BYTES, MAX_PART_BYTES = 5 * 1024**2, 5 * 1024**3
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class S3Target:
+    """Where a bucket is. Empty keys mean ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``."""
+
+    endpoint: str
+    bucket: str
+    access_key: str
+    secret_key: str
+    secure: bool
+    region: str
+
+    @classmethod
+    def from_url(cls, url: str) -> S3Target:
+        """Reads ``s3://KEY:SECRET@host:port/bucket?secure=false&region=us-east-1``; else ``ConfigError``."""
+        parts = urlsplit(url)
+        query = parse_qs(parts.query)
+        bucket = parts.path.strip("/")
+        secure = query.pop("secure", ["true"])[-1].lower()
+        region = query.pop("region", ["us-east-1"])[-1]
+        if not parts.hostname or not bucket or "/" in bucket or query or secure not in ("true", "false"):
+            # The URL itself holds the secret, so it is not part of the message.
+            raise ConfigError(
+                "store_url: expected s3://KEY:SECRET@host:port/bucket?secure=true|false&region=NAME",
+                metadata={"field": "store_url"},
+            )
+        return cls(
+            parts.netloc.rpartition("@")[2],
+            bucket,
+            unquote(parts.username or ""),
+            unquote(parts.password or ""),
+            secure == "true",
+            region,
+        )
+
+
+class S3Store:
+    """An ``ObjectStore`` in one existing bucket.
+
+    The SHA-256 lies in the object's user metadata. For an object that another program put there
+    without one, ``head`` and ``list`` read it once to compute it.
+    """
+
+    def __init__(self, target: S3Target, *, attempts: int = ATTEMPTS, backoff_s: float = BACKOFF_S) -> None:
+        self._bucket, self._attempts, self._backoff_s = target.bucket, attempts, backoff_s
+        # Retries are this class's own, so that their number and their time stand in one place.
+        self._http = urllib3.PoolManager(
+            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+            maxsize=CONNECTIONS,
+            retries=urllib3.Retry(0, redirect=0, raise_on_status=False),
+        )
+        self._client = Minio(
+            target.endpoint,
+            credentials=StaticProvider(target.access_key, target.secret_key) if target.access_key else EnvAWSProvider(),
+            secure=target.secure,
+            region=target.region,
+            http_client=self._http,
+        )
+
+    async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        checked_key(key)
+        data = bytes(data)
+        return await self._retried(key, lambda: self._put(key, data, content_type))
+
+    async def get(self, key: str, sha256: str | None = None) -> bytes:
+        checked_key(key)
+        return await self._retried(key, lambda: self._get(key, sha256))
+
+    async def head(self, key: str) -> StoredObject | None:
+        checked_key(key)
+        try:
+            return await self._retried(key, lambda: self._head(key))
+        except NotFound:
+            return None
+
+    async def list(self, prefix: str) -> builtins.list[StoredObject]:
+        checked_prefix(prefix)
+        keys = await self._retried(prefix, lambda: self._keys(prefix))
+        # Listing gives no user metadata, so each object is asked for its own.
+        slots = asyncio.Semaphore(CONNECTIONS)
+
+        async def head(key: str) -> StoredObject | None:
+            async with slots:
+                return await self.head(key)
+
+        found = await asyncio.gather(*(head(key) for key in sorted(keys)))
+        return [stored for stored in found if stored is not None]
+
+    async def delete(self, key: str) -> None:
+        checked_key(key)
+        try:
+            await self._retried(key, lambda: self._client.remove_object(self._bucket, key))
+        except NotFound:
+            return
+
+    async def close(self) -> None:
+        """Closes idle connections."""
+        self._http.clear()
+
+    def _put(self, key: str, data: bytes, content_type: str) -> StoredObject:
+        checksum = digest(data)
+        self._client.put_object(
+            self._bucket,
+            key,
+            io.BytesIO(data),
+            len(data),
+            content_type=content_type,
+            metadata={CHECKSUM: checksum},
+            part_size=min(max(len(data), MIN_PART_BYTES), MAX_PART_BYTES),
+        )
+        return StoredObject(key, len(data), checksum, content_type)
+
+    def _get(self, key: str, sha256: str | None) -> bytes:
+        response = self._client.get_object(self._bucket, key)
+        try:
+            data = response.read()
+            recorded = response.headers.get(f"x-amz-meta-{CHECKSUM}")
+        finally:
+            response.close()
+            response.release_conn()
+        return verified(key, data, recorded, sha256)
+
+    def _head(self, key: str) -> StoredObject:
+        found = self._client.stat_object(self._bucket, key)
+        recorded = (found.metadata or {}).get(f"x-amz-meta-{CHECKSUM}")
+        checksum = recorded or digest(self._get(key, None))
+        return StoredObject(key, found.size or 0, checksum, found.content_type or "application/octet-stream")
+
+    def _keys(self, prefix: str) -> builtins.list[str]:
+        found = self._client.list_objects(self._bucket, prefix=prefix, recursive=True)
+        return [item.object_name for item in found if item.object_name and not item.is_dir]
+
+    async def _retried(self, key: str, work: Callable[[], R]) -> R:
+        """Runs ``work`` in a thread, again after transient failures, at most ``attempts`` times."""
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return await asyncio.to_thread(work)
+            except (MinioException, HTTPError, OSError) as error:
+                failure = self._typed(key, error)
+                if attempt == self._attempts or not failure.transient:
+                    raise failure from error
+            await asyncio.sleep(self._backoff_s * 2 ** (attempt - 1))
+        raise AssertionError("unreachable: attempts is at least 1")
+
+    def _typed(self, key: str, error: Exception) -> FathomError:
+        """The typed error behind what minio-py or urllib3 raised."""
+        if isinstance(error, S3Error):
+            if error.code in ("NoSuchKey", "NoSuchObject"):
+                return NotFound("object", key)
+            if error.code == "NoSuchBucket":
+                return setting(f"there is no bucket {self._bucket!r}")
+            if error.response.status in (401, 403):
+                return setting(f"access to bucket {self._bucket!r} is denied ({error.code})")
+            return DependencyFailed(CULPRIT, f"{error.code}: {error.message}")
+        if isinstance(error, ServerError):
+            return DependencyFailed(CULPRIT, f"HTTP status {error.status_code}")
+        if isinstance(error, InvalidResponseError):
+            return DependencyFailed(CULPRIT, "answers with something that is no S3 response")
+        return DependencyFailed(CULPRIT, f"cannot be reached ({type(error).__name__})")
+
+
+def setting(message: str) -> ConfigError:
+    """A failure that no retry mends."""
+    return ConfigError(f"store_url: {message}", metadata={"field": "store_url"})
