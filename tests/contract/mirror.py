@@ -53,10 +53,11 @@ def fill(message: Any, descriptor: Descriptor, depth: int) -> Any:
 
 
 class Mirror:
-    """See the module. ``seen`` has the calls, ``cancelled`` the methods that were cut short."""
+    """See the module. ``seen`` has the calls, ``waiting`` and ``cancelled`` the methods that began to wait and were cut short."""
 
     def __init__(self, domain: str) -> None:
         self.seen: list[tuple[str, Message, Call]] = []
+        self.waiting: asyncio.Queue[str] = asyncio.Queue()
         self.cancelled: asyncio.Queue[str] = asyncio.Queue()
         for method in contract(domain).methods.values():
             setattr(self, method.name, self._implementation(method))
@@ -84,6 +85,7 @@ class Mirror:
         if call.tenant == "broken":
             raise RuntimeError("a secret that must not leave the server")
         if call.tenant == "slow":
+            self.waiting.put_nowait(method.name)
             try:
                 await asyncio.Event().wait()
             finally:

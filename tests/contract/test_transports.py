@@ -105,10 +105,11 @@ async def test_not_found_names_the_nearest_and_internal_hides_the_cause(
 @pytest.mark.parametrize(("method", "transport"), [(SEARCH, "grpc"), (SEARCH, "inproc"), (EXECUTE, "grpc")])
 async def test_cancellation_reaches_the_handler(house: House, method: Method, transport: str) -> None:
     mirrors, connect = house
-    seen = len(mirrors[method.service].seen)
+    mirror = mirrors[method.service]
+    while not mirror.waiting.empty():
+        mirror.waiting.get_nowait()
     running = asyncio.create_task(invoke(connect(transport, tenant="slow"), method))
-    while len(mirrors[method.service].seen) == seen:
-        await asyncio.sleep(0)
+    await asyncio.wait_for(mirror.waiting.get(), 5)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

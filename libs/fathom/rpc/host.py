@@ -75,7 +75,7 @@ class Hosted:
 
 @asynccontextmanager
 async def dependencies(name: str, runtime: Runtime, log: TextIO | None = None) -> AsyncIterator[Deps]:
-    """Telemetry (to ``log``, by default stderr), store, bus and clients as ``runtime`` says, closed in reverse order."""
+    """Telemetry (to ``log``, by default stderr), store, bus and clients as ``runtime`` says; closed in reverse."""
     telemetry = Telemetry(
         name,
         log_level=runtime.log_level,

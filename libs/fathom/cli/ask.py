@@ -1,0 +1,146 @@
+"""``fathom ask``: the trace while it happens, then the answer with its table, figure and sources."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from google.protobuf.json_format import MessageToJson
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.markup import escape
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.cli.local import read_endpoints
+from fathom.clients import Clients, connect
+from fathom.clients.runs import run
+from fathom.errors import DependencyFailed, FathomError
+
+REFERENCE = re.compile(r"\{\{(table|figure):([A-Za-z0-9_]+)\}\}")
+MARKS = {
+    trajectory.TOOL_STATUS_OK: "[green]✓[/]",
+    trajectory.TOOL_STATUS_EMPTY: "[yellow]∅[/]",
+    trajectory.TOOL_STATUS_FAILED: "[red]✗[/]",
+    trajectory.TOOL_STATUS_INVALID: "[red]?[/]",
+}
+
+
+class RunFailed(FathomError):
+    """The run ended without an answer; the message names the culprit."""
+
+    code, reason = "ABORTED", "DEPENDENCY_FAILED"
+
+
+def ask_question(question: str, home: Path, planner: str, *, model: str, conversation: str, json_events: bool) -> None:
+    """Raises ``RunFailed`` when there is no answer."""
+    endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
+    gateway = "" if planner else read_endpoints(home).gateway
+    request = pb.RunRequest(question=question, model=model, conversation_id=conversation)
+
+    async def work() -> None:
+        clients = connect(endpoints)
+        try:
+            await ask(clients, request, Console(), gateway, json_events=json_events)
+        finally:
+            await clients.close()
+
+    asyncio.run(work())
+
+
+async def ask(
+    clients: Clients, request: pb.RunRequest, console: Console, gateway: str = "", *, json_events: bool = False
+) -> pb.RunFinished:
+    """Runs the question and prints what happens; gives the end of the run."""
+    events = run(clients, request)
+    if json_events:
+        finished = await as_json(events)
+    else:
+        finished = await as_text(events, console, gateway)
+    if not finished.HasField("answer"):
+        stop = trajectory.StopReason.Name(finished.stop_reason).removeprefix("STOP_REASON_").lower()
+        raise RunFailed(finished.error or f"the run ended without an answer ({stop})")
+    return finished
+
+
+async def as_json(events: AsyncIterator[pb.RunEvent]) -> pb.RunFinished:
+    async for event in events:
+        sys.stdout.write(MessageToJson(event, preserving_proto_field_name=True, indent=None) + "\n")
+        sys.stdout.flush()
+        if event.HasField("finished"):
+            return event.finished
+    raise DependencyFailed("planner", "the run's events ended early")
+
+
+async def as_text(events: AsyncIterator[pb.RunEvent], console: Console, gateway: str) -> pb.RunFinished:
+    with console.status("waiting for the planner…") as status:
+        async for event in events:
+            kind = event.WhichOneof("event")
+            if kind == "started":
+                label = " (reference policy, not a language model)" if event.started.model == "rules" else ""
+                console.print(f"[dim]run {event.run_id}, model {escape(event.started.model)}{label}[/]")
+            elif kind == "thought":
+                console.print(f"  [cyan]…[/] [italic]{escape(event.thought.text)}[/]")
+            elif kind == "tool_started":
+                status.update(f"{event.tool_started.call.name}: {event.tool_started.intent}")
+            elif kind == "tool_finished":
+                result = event.tool_finished.result
+                line = f"[bold]{result.tool}[/] {escape(result.intent)} [dim]{result.duration_ms} ms[/]"
+                console.print(f"  {MARKS.get(result.status, '·')} {line}")
+            elif kind == "finished":
+                break
+        else:
+            raise DependencyFailed("planner", "the run's events ended early")
+    show_answer(event.finished, console, gateway)
+    return event.finished
+
+
+def show_answer(finished: pb.RunFinished, console: Console, gateway: str) -> None:
+    """The answer with its references resolved to what a terminal can show."""
+    if not finished.HasField("answer"):
+        return
+    sheets = {item.variable: item.sheet for item in finished.material if item.HasField("sheet")}
+    figures = {figure.id: figure for item in finished.material for figure in item.code.figures}
+    console.rule("answer")
+    position = 0
+    for match in REFERENCE.finditer(finished.answer.markdown):
+        console.print(Markdown(finished.answer.markdown[position : match.start()]))
+        kind, name = match.groups()
+        if kind == "table" and name in sheets:
+            sheet = sheets[name]
+            console.print(f"\n[bold]table {name}[/] {escape(sheet.title)}: {sheet.rows:,} rows")
+            console.print(escape(sheet.digest), highlight=False, overflow="crop", no_wrap=True)
+        elif kind == "figure" and name in figures:
+            where = f", interactive at {gateway}" if gateway else ""
+            console.print(f"\n[bold]figure {name}[/] {escape(figures[name].title)} (plotly{where})\n")
+        else:
+            console.print(f"\n[red]{kind} {name} does not exist[/]\n")
+        position = match.end()
+    console.print(Markdown(finished.answer.markdown[position:]))
+    show_sources(finished, console)
+
+
+def show_sources(finished: pb.RunFinished, console: Console) -> None:
+    console.rule("sources")
+    for item in finished.material:
+        if item.number not in finished.answer.cited and not item.HasField("missing"):
+            continue
+        console.print(f"[bold]\\[{item.number}][/] {escape(label(item))}", highlight=False)
+    used = finished.usage
+    console.print(f"[dim]{used.completion_tokens:,} tokens sampled, {used.duration_ms / 1000:.1f} s of sampling[/]")
+
+
+def label(item: trajectory.Material) -> str:
+    """One line about a material."""
+    kind = item.WhichOneof("item")
+    if kind == "passage":
+        return f"{item.passage.title} ({item.passage.source})"
+    if kind == "sheet":
+        sources = sorted({column.source for column in item.sheet.columns if column.source})
+        return f"{item.variable}: {item.sheet.title} ({', '.join(sources)})"
+    if kind == "code":
+        return f"calculation: {item.code.code.strip().splitlines()[0]}"
+    return f"missing: {item.missing.subject}: {item.missing.detail}"

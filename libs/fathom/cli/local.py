@@ -1,0 +1,32 @@
+"""Where the local stack is, as it wrote it down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fathom.errors import CorruptData, NotReady
+
+
+@dataclass(frozen=True)
+class LocalEndpoints:
+    """The contents of ``endpoints.json``."""
+
+    services: Mapping[str, str]
+    gateway: str
+    nats: str
+    store: str
+
+
+def read_endpoints(home: Path) -> LocalEndpoints:
+    """Raises ``NotReady`` when no stack is up, ``CorruptData`` when its file cannot be read."""
+    path = home / "endpoints.json"
+    try:
+        content = json.loads(path.read_text())
+        return LocalEndpoints(content["services"], content["gateway"], content["nats"], content["store"])
+    except FileNotFoundError as error:
+        raise NotReady(f"no stack is up ({path} is not there): start one with 'fathom up'") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptData(str(path), f"{error}; stop the stack and delete it") from error

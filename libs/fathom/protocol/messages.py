@@ -1,0 +1,93 @@
+"""Messages, tools, sampling and completions as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """Who says a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class FinishReason(StrEnum):
+    """Why sampling ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call as the model wrote it; ``arguments_json`` may be malformed."""
+
+    id: str
+    name: str
+    arguments_json: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as the model sees it; ``parameters_json`` is a JSON schema."""
+
+    name: str
+    description: str
+    parameters_json: str
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample. Temperature 0 is greedy; ``top_k`` 0 means all; ``max_tokens`` 0 the model's default."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_tokens: int = 0
+    stop: tuple[str, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens and milliseconds."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What was sampled. ``prompt_token_ids`` are those rendered for the new messages (mask 0),
+    ``sampled_token_ids`` the sampled ones verbatim (mask 1), ``log_probs`` one per sampled id, in nats.
+    """
+
+    prompt_token_ids: tuple[int, ...]
+    sampled_token_ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    finish_reason: FinishReason
+    version_min: int
+    version_max: int
+    usage: Usage
+    exact: bool
+    model: str

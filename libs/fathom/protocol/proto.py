@@ -1,0 +1,118 @@
+"""The plain data ⇄ ``policy.v1`` messages."""
+
+from __future__ import annotations
+
+from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, ToolSpec, Usage
+
+ROLES = {
+    Role.SYSTEM: pb.ROLE_SYSTEM,
+    Role.USER: pb.ROLE_USER,
+    Role.ASSISTANT: pb.ROLE_ASSISTANT,
+    Role.TOOL: pb.ROLE_TOOL,
+}
+REASONS = {
+    FinishReason.STOP: pb.FINISH_REASON_STOP,
+    FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
+    FinishReason.TOOL_CALLS: pb.FINISH_REASON_TOOL_CALLS,
+    FinishReason.ABORT: pb.FINISH_REASON_ABORT,
+}
+ROLES_BACK = {value: role for role, value in ROLES.items()}
+REASONS_BACK = {value: reason for reason, value in REASONS.items()}
+
+
+def tool_call_to_proto(call: ToolCall) -> pb.ToolCall:
+    return pb.ToolCall(id=call.id, name=call.name, arguments_json=call.arguments_json)
+
+
+def tool_call_from_proto(call: pb.ToolCall) -> ToolCall:
+    return ToolCall(call.id, call.name, call.arguments_json)
+
+
+def message_to_proto(message: Message) -> pb.Message:
+    return pb.Message(
+        role=ROLES[message.role],
+        content=message.content,
+        tool_calls=[tool_call_to_proto(call) for call in message.tool_calls],
+        tool_call_id=message.tool_call_id,
+    )
+
+
+def message_from_proto(message: pb.Message) -> Message:
+    """Raises ``InvalidField("messages.role")`` for an unspecified role."""
+    if message.role not in ROLES_BACK:
+        from fathom.errors import InvalidField
+
+        raise InvalidField("messages.role", "must be system, user, assistant or tool")
+    calls = tuple(tool_call_from_proto(call) for call in message.tool_calls)
+    return Message(ROLES_BACK[message.role], message.content, calls, message.tool_call_id)
+
+
+def tool_spec_to_proto(spec: ToolSpec) -> pb.ToolSpec:
+    return pb.ToolSpec(name=spec.name, description=spec.description, parameters_json=spec.parameters_json)
+
+
+def tool_spec_from_proto(spec: pb.ToolSpec) -> ToolSpec:
+    return ToolSpec(spec.name, spec.description, spec.parameters_json)
+
+
+def sampling_to_proto(sampling: Sampling) -> pb.Sampling:
+    return pb.Sampling(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        max_tokens=sampling.max_tokens,
+        stop=sampling.stop,
+        seed=sampling.seed,
+    )
+
+
+def sampling_from_proto(sampling: pb.Sampling) -> Sampling:
+    return Sampling(
+        sampling.temperature,
+        sampling.top_p or 1.0,
+        sampling.top_k,
+        sampling.max_tokens,
+        tuple(sampling.stop),
+        sampling.seed,
+    )
+
+
+def completion_to_proto(completion: Completion) -> pb.Completion:
+    usage = completion.usage
+    return pb.Completion(
+        prompt_token_ids=completion.prompt_token_ids,
+        sampled_token_ids=completion.sampled_token_ids,
+        log_probs=completion.log_probs,
+        text=completion.text,
+        tool_calls=[tool_call_to_proto(call) for call in completion.tool_calls],
+        finish_reason=REASONS[completion.finish_reason],
+        version_min=completion.version_min,
+        version_max=completion.version_max,
+        usage=common.Usage(
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=usage.cached_tokens,
+            duration_ms=usage.duration_ms,
+        ),
+        exact=completion.exact,
+        model=completion.model,
+    )
+
+
+def completion_from_proto(completion: pb.Completion) -> Completion:
+    usage = completion.usage
+    return Completion(
+        tuple(completion.prompt_token_ids),
+        tuple(completion.sampled_token_ids),
+        tuple(completion.log_probs),
+        completion.text,
+        tuple(tool_call_from_proto(call) for call in completion.tool_calls),
+        REASONS_BACK[completion.finish_reason],
+        completion.version_min,
+        completion.version_max,
+        Usage(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.duration_ms),
+        completion.exact,
+        completion.model,
+    )

@@ -1,0 +1,259 @@
+"""The whole stack on one machine: a real nats-server, every service on a port of its own.
+
+By default the services share one process; policy always has its own, and so have the sandbox's
+kernels. With ``processes`` each service is a process, restarted a bounded number of times when it
+dies. Whatever is started is stopped in reverse order, and nothing outlives the stack.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from fathom.bus.server import NatsServer
+from fathom.config import Settings, load
+from fathom.errors import DependencyFailed
+from fathom.rpc.host import Runtime, dependencies, hosting, hosting_http
+from fathom.rpc.sockets import free_port
+
+# Started in this order, stopped in reverse. Those that only others call come first.
+ORDER = ("retrieval", "datafetch", "memory", "reward", "sandbox", "policy", "planner", "gateway")
+OWN_PROCESS = frozenset({"policy"})
+UNARY = frozenset({"retrieval", "datafetch", "memory", "reward"})
+RESTARTS, RESTART_WINDOW_S = 5, 60.0
+
+Report = Callable[[str, str], None]
+
+
+class LocalSettings(Settings):
+    """How the stack runs; section ``local``, ``FATHOM_LOCAL_*``."""
+
+    home: Path = Path(".fathom")
+    """Folder for data, store, streams, models, logs and ``endpoints.json``."""
+    processes: bool = False
+    """One process per service."""
+    gateway_port: int = 8080
+    """Port of the page; 0 takes any free one."""
+    config: Path | None = None
+    """YAML file with the services' own sections."""
+    ready_timeout_s: float = 60.0
+    """How long the services may take to get ready."""
+    log_level: str = "info"
+    """Level of the services' logs, which go to ``home/logs``."""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where everything is; written to ``endpoints.json``."""
+
+    services: Mapping[str, str]
+    gateway: str
+    nats: str
+    store: str
+    pid: int
+    pids: Mapping[str, int]
+
+    def to_json(self) -> str:
+        return json.dumps({**self.__dict__, "services": dict(self.services), "pids": dict(self.pids)}, indent=2)
+
+
+class Child:
+    """One service in a process of its own; restarted when it dies, at most ``RESTARTS`` times a minute."""
+
+    def __init__(self, name: str, environ: Mapping[str, str], log: Path) -> None:
+        self.name, self._environ, self._log = name, dict(environ), log
+        self._process: asyncio.subprocess.Process | None = None
+        self._starts: list[float] = []
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the present incarnation."""
+        if self._process is None:
+            raise DependencyFailed(self.name, "is not running")
+        return self._process.pid
+
+    async def start(self) -> None:
+        await self._spawn()
+        self._watching = asyncio.create_task(self._watch(), name=f"watch {self.name}")
+
+    async def _spawn(self) -> None:
+        self._starts.append(time.monotonic())
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", f"services.{self.name}", env=self._environ, stdout=log, stderr=log,
+                stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+
+    async def _watch(self) -> None:
+        while True:
+            assert self._process is not None
+            status = await self._process.wait()
+            recent = [start for start in self._starts if time.monotonic() - start < RESTART_WINDOW_S]
+            if len(recent) > RESTARTS:
+                tail = self._log.read_text(errors="replace")[-400:].strip()
+                raise DependencyFailed(self.name, f"ended {len(recent)} times within a minute ({status}): {tail}")
+            await asyncio.sleep(0.1 * len(recent))
+            await self._spawn()
+
+    @property
+    def failed(self) -> asyncio.Task[None]:
+        """Ends only with an error: the service would not stay up."""
+        assert self._watching is not None
+        return self._watching
+
+    async def stop(self, grace_s: float) -> None:
+        """SIGTERM, then SIGKILL after ``grace_s`` seconds."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), grace_s)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+class LocalStack:
+    """``async with LocalStack(settings).running() as endpoints``."""
+
+    def __init__(self, settings: LocalSettings, report: Report = lambda name, state: None) -> None:
+        self._settings, self._report = settings, report
+        self._home = settings.home.resolve()
+        self._children: list[Child] = []
+        self._warming: dict[str, asyncio.Task[None]] = {}
+        self._endpoints: Endpoints | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Endpoints]:
+        """The stack, ready to answer; raises a typed error that names what would not start."""
+        for folder in ("store", "nats", "logs", "data", "models"):
+            (self._home / folder).mkdir(parents=True, exist_ok=True)
+        async with AsyncExitStack() as stack:
+            nats = await stack.enter_async_context(NatsServer(self._home / "nats"))
+            self._report("nats", nats.url)
+            ports = {name: free_port() for name in ORDER}
+            ports["gateway"] = self._settings.gateway_port or ports["gateway"]
+            grpc_urls = {name: f"grpc://127.0.0.1:{ports[name]}" for name in ORDER if name != "gateway"}
+            for name in ORDER:
+                environ = self._environ(name, ports[name], nats.url, grpc_urls)
+                if self._settings.processes or name in OWN_PROCESS:
+                    await self._start_child(stack, name, environ)
+                else:
+                    await self._start_inline(stack, name, environ)
+            await self._until_ready(grpc_urls, f"http://127.0.0.1:{ports['gateway']}")
+            endpoints = Endpoints(
+                grpc_urls,
+                f"http://127.0.0.1:{ports['gateway']}",
+                nats.url,
+                f"file://{self._home / 'store'}",
+                os.getpid(),
+                {"nats": nats.pid, **{child.name: child.pid for child in self._children}},
+            )
+            path = self._home / "endpoints.json"
+            path.write_text(endpoints.to_json())
+            stack.callback(path.unlink, missing_ok=True)
+            yield endpoints
+
+    def _environ(self, name: str, port: int, nats_url: str, grpc_urls: Mapping[str, str]) -> dict[str, str]:
+        """The service's settings as environment variables, alike for both ways of running it."""
+        # Unary calls between services go over NATS; streams, terminals and the gateway use gRPC.
+        endpoints = {peer: "nats://" if peer in UNARY and name != "gateway" else url for peer, url in grpc_urls.items()}
+        home = self._home
+        return {
+            **os.environ,
+            "FATHOM_RUNTIME_PORT": str(port),
+            "FATHOM_RUNTIME_METRICS_PORT": "0",
+            "FATHOM_RUNTIME_BUS_URL": nats_url,
+            "FATHOM_RUNTIME_STORE_URL": f"file://{home / 'store'}",
+            "FATHOM_RUNTIME_ENDPOINTS": json.dumps(endpoints),
+            "FATHOM_RUNTIME_LOG_LEVEL": self._settings.log_level,
+            "FATHOM_RUNTIME_DIE_WITH_PARENT": "true",
+            "FATHOM_DATAFETCH_DATA_DIR": str(home / "data" / "tables"),
+            "FATHOM_RETRIEVAL_CORPUS_DIR": str(home / "data" / "corpus"),
+            "FATHOM_MEMORY_PATH": str(home / "memory.sqlite3"),
+            "FATHOM_POLICY_CACHE_DIR": str(home / "models"),
+        }
+
+    async def _start_child(self, stack: AsyncExitStack, name: str, environ: Mapping[str, str]) -> None:
+        child = Child(name, environ, self._home / "logs" / f"{name}.log")
+        await child.start()
+        self._children.append(child)
+        stack.push_async_callback(self._stop_child, child)
+
+    async def _stop_child(self, child: Child) -> None:
+        await child.stop(grace_s=10.0)
+        self._report(child.name, "stopped")
+
+    async def _start_inline(self, stack: AsyncExitStack, name: str, environ: Mapping[str, str]) -> None:
+        config = importlib.import_module(f"services.{name}.config").Config
+        build = importlib.import_module(f"services.{name}.server").build
+        file = self._settings.config
+        runtime = load(Runtime, "runtime", file=file, environ=environ)
+        settings: Any = load(config, name, file=file, environ=environ)
+        log = stack.enter_context((self._home / "logs" / f"{name}.log").open("a", buffering=1))
+        deps = await stack.enter_async_context(dependencies(name, runtime, log))
+        host = hosting_http if name == "gateway" else hosting
+        hosted: Any = await stack.enter_async_context(host(build(settings, deps), deps, runtime))
+        if name != "gateway":
+            self._warming[name] = hosted.warm
+        stack.callback(self._report, name, "stopping")
+
+    async def _until_ready(self, grpc_urls: Mapping[str, str], gateway: str) -> None:
+        """Waits for every service's health, all at once; names the one that is late or has failed."""
+        waits = {name: asyncio.create_task(serving(name, url)) for name, url in grpc_urls.items()}
+        failures = {**self._warming, **{child.name: child.failed for child in self._children}}
+        deadline = time.monotonic() + self._settings.ready_timeout_s
+        try:
+            while pending := {name for name, task in waits.items() if not task.done()}:
+                watched = {waits[name] for name in pending} | {task for task in failures.values() if not task.done()}
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise DependencyFailed(", ".join(sorted(pending)), f"not ready; see {self._home / 'logs'}")
+                await asyncio.wait(watched, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                for task in failures.values():
+                    if task.done():
+                        task.result()
+                for name in sorted(pending):
+                    if waits[name].done():
+                        self._report(name, grpc_urls[name])
+            self._report("gateway", gateway)
+        finally:
+            for task in waits.values():
+                task.cancel()
+
+    async def until_broken(self) -> None:
+        """Returns never; raises when a service's process would not stay up."""
+        await asyncio.gather(*(child.failed for child in self._children))
+        await asyncio.Event().wait()
+
+
+async def serving(name: str, url: str) -> None:
+    """Returns when the service's health is SERVING; polls, since a child may not even listen yet."""
+    async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        while True:
+            try:
+                reply = await stub.Check(health_pb2.HealthCheckRequest(service="ready"), timeout=1.0)
+                if reply.status == health_pb2.HealthCheckResponse.SERVING:
+                    return
+            except grpc.aio.AioRpcError as error:
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    raise DependencyFailed(name, error.details() or error.code().name) from error
+            await asyncio.sleep(0.05)

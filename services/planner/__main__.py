@@ -1,0 +1,8 @@
+"""``python -m services.planner``: runs the planner until SIGTERM."""
+
+from fathom.rpc.host import main
+from services.planner.config import Config
+from services.planner.server import build
+
+if __name__ == "__main__":
+    main("planner", Config, build)

@@ -1,0 +1,40 @@
+"""What an answer refers to: ``[n]`` citations, ``{{table:…}}`` and ``{{figure:…}}`` placeholders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# [1], [1, 2] and [1][2]; not a Markdown link "[1](url)" and not a footnote "[^1]".
+CITATION = re.compile(r"\[(\d{1,3}(?:\s*[,，]\s*\d{1,3})*)\](?!\()")
+FENCE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Markdown in which every citation resolves."""
+
+    markdown: str
+    cited: tuple[int, ...]
+    unresolved: tuple[int, ...]
+
+
+def check_citations(markdown: str, known: Iterable[int]) -> Checked:
+    """Splits joint citations and removes those that name no material; code is left as it is (row W22)."""
+    numbers = set(known)
+    cited: list[int] = []
+    unresolved: list[int] = []
+
+    def replace(match: re.Match[str]) -> str:
+        kept = []
+        for text in re.split(r"[,，]", match.group(1)):
+            number = int(text)
+            (cited if number in numbers else unresolved).append(number)
+            if number in numbers:
+                kept.append(f"[{number}]")
+        return "".join(kept)
+
+    parts = FENCE.split(markdown)
+    checked = "".join(part if index % 2 else CITATION.sub(replace, part) for index, part in enumerate(parts))
+    return Checked(checked, tuple(sorted(set(cited))), tuple(sorted(set(unresolved))))

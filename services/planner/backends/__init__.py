@@ -1,0 +1,1 @@
+"""What connects the loop to the other services and to the record."""

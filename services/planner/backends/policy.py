@@ -1,0 +1,47 @@
+"""The policy service as the loop's source of completions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.clients import Clients
+from fathom.errors import DependencyFailed
+from fathom.protocol.messages import Completion, Message, Sampling, ToolSpec
+from fathom.protocol.proto import completion_from_proto, message_to_proto, sampling_to_proto, tool_spec_to_proto
+from services.planner.model import Task
+
+
+class PolicyService:
+    """Generates through ``clients.policy``; earlier ids go verbatim, so nothing is ever tokenised twice."""
+
+    def __init__(self, clients: Clients, *, tags: bool) -> None:
+        self._clients = clients
+        self._format = pb.TOOL_FORMAT_TAGS if tags else pb.TOOL_FORMAT_HERMES
+
+    async def generate(
+        self,
+        request_id: str,
+        task: Task,
+        messages: Sequence[Message],
+        context: tuple[Sequence[int], int],
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+    ) -> Completion:
+        """One completion; raises ``DependencyFailed("policy")`` when the stream ends without one."""
+        token_ids, covered = context
+        request = pb.GenerateRequest(
+            request_id=request_id,
+            model=task.model,
+            messages=[message_to_proto(message) for message in messages],
+            context_token_ids=token_ids,
+            context_messages=covered,
+            tools=[tool_spec_to_proto(tool) for tool in tools],
+            tool_format=self._format,
+            sampling=sampling_to_proto(sampling),
+            policy_version=task.policy_version,
+        )
+        async for response in self._clients.policy.generate(request):
+            if response.HasField("completion"):
+                return completion_from_proto(response.completion)
+        raise DependencyFailed("policy", "the stream ended without a completion")

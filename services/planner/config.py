@@ -1,0 +1,34 @@
+"""Settings of the planner; section ``planner``, ``FATHOM_PLANNER_*``."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from fathom.config import Settings
+
+
+class Config(Settings):
+    """What a trainer or an operator may turn; requests may only tighten the limits."""
+
+    default_model: str = "rules"
+    """Model of runs that name none; ``rules`` is the deterministic reference policy."""
+    max_question_chars: int = Field(8_000, ge=1, le=100_000)
+    """Longest question in characters."""
+    max_rounds: int = Field(20, ge=1, le=200)
+    """Rounds of sampling and tool calls per episode."""
+    max_tokens: int = Field(24_000, ge=64)
+    """Tokens sampled per episode in all."""
+    max_run_ms: int = Field(180_000, ge=1_000)
+    """Wall-clock milliseconds per episode, waiting in the queue included."""
+    completion_tokens: int = Field(2_048, ge=16)
+    """Tokens per completion, unless the request says less."""
+    tool_timeout_s: float = Field(60.0, gt=0)
+    """Longest single tool call in seconds."""
+    concurrent_runs: int = Field(8, ge=1)
+    """Runs that this process works on at once."""
+    concurrent_rollouts: int = Field(16, ge=1)
+    """Episodes of one Rollout request in flight at once, unless the request says less."""
+    heartbeat_s: float = Field(3.0, gt=0)
+    """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
+    corpus: str = ""
+    """Corpus to search; empty means retrieval's default."""

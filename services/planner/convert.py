@@ -1,0 +1,158 @@
+"""Episode ⇄ ``planner.v1`` messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fathom import distribution_version
+from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
+from fathom.api.planner.v1 import trajectory_pb2 as pb
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.protocol.messages import ToolCall, Usage
+from fathom.protocol.proto import completion_from_proto, completion_to_proto, message_from_proto, message_to_proto
+from fathom.rpc.contract import proto_hash
+from services.planner import model
+
+STOPS = {
+    model.Stop.FINISHED: pb.STOP_REASON_FINISHED,
+    model.Stop.BUDGET: pb.STOP_REASON_BUDGET,
+    model.Stop.STOPPED: pb.STOP_REASON_STOPPED,
+    model.Stop.FAILED: pb.STOP_REASON_FAILED,
+}
+STATES = {
+    model.ToolState.OK: pb.TOOL_STATUS_OK,
+    model.ToolState.EMPTY: pb.TOOL_STATUS_EMPTY,
+    model.ToolState.FAILED: pb.TOOL_STATUS_FAILED,
+    model.ToolState.INVALID: pb.TOOL_STATUS_INVALID,
+}
+
+
+def material_to_proto(material: model.Material) -> pb.Material:
+    message = pb.Material(number=material.number, variable=material.variable)
+    item = material.item
+    if isinstance(item, Mapping):
+        item = missing_to_proto(item)
+    field = {
+        model.Kind.PASSAGE: message.passage,
+        model.Kind.SHEET: message.sheet,
+        model.Kind.CODE: message.code,
+        model.Kind.MISSING: message.missing,
+    }[material.kind]
+    field.CopyFrom(item)
+    return message
+
+
+def missing_to_proto(item: Mapping[str, Any]) -> common.MissingItem:
+    reason = f"MISSING_REASON_{item['reason']}"
+    return common.MissingItem(subject=item["subject"], reason=reason, detail=item.get("detail", ""))
+
+
+def material_from_proto(message: pb.Material) -> model.Material:
+    field = message.WhichOneof("item")
+    if field is None:
+        raise ValueError(f"material {message.number} has no item")
+    item: Document | Sheet | pb.CodeRecord | common.MissingItem = getattr(message, field)
+    return model.Material(message.number, model.Kind(field), item, message.variable)
+
+
+def result_to_proto(result: model.ToolResult) -> pb.ToolResult:
+    return pb.ToolResult(
+        tool_call_id=result.call.id,
+        tool=result.call.name,
+        intent=result.intent,
+        content=result.content,
+        status=STATES[result.status],
+        duration_ms=result.duration_ms,
+        material=[material.number for material in result.material],
+    )
+
+
+def call_to_proto(call: ToolCall) -> policy.ToolCall:
+    return policy.ToolCall(id=call.id, name=call.name, arguments_json=call.arguments_json)
+
+
+def usage_to_proto(usage: Usage) -> common.Usage:
+    return common.Usage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        duration_ms=usage.duration_ms,
+    )
+
+
+def step_to_proto(step: model.Step, prompt_hash: str) -> pb.Step:
+    message = pb.Step(
+        index=step.index,
+        new_messages=[message_to_proto(new) for new in step.new_messages],
+        completion=completion_to_proto(step.completion),
+        tool_results=[result_to_proto(result) for result in step.results],
+        material=[material_to_proto(item) for result in step.results for item in result.material],
+        versions=common.VersionStamp(
+            fathom=distribution_version(),
+            proto_hash=proto_hash(),
+            prompt_hash=prompt_hash,
+            policy_version=step.completion.version_max,
+        ),
+    )
+    message.end_time.GetCurrentTime()
+    return message
+
+
+def step_from_proto(message: pb.Step) -> model.Step:
+    """The recorded step; tool results find their calls and materials again."""
+    states = {value: state for state, value in STATES.items()}
+    material = {item.number: material_from_proto(item) for item in message.material}
+    completion = completion_from_proto(message.completion)
+    calls = {call.id: call for call in completion.tool_calls}
+    results = tuple(
+        model.ToolResult(
+            calls.get(result.tool_call_id, ToolCall(result.tool_call_id, result.tool, "{}")),
+            result.intent,
+            result.content,
+            states[result.status],
+            result.duration_ms,
+            tuple(material[number] for number in result.material),
+        )
+        for result in message.tool_results
+    )
+    new_messages = tuple(message_from_proto(new) for new in message.new_messages)
+    return model.Step(message.index, new_messages, completion, results)
+
+
+def answer_to_proto(answer: model.Answer) -> pb.Answer:
+    return pb.Answer(markdown=answer.markdown, cited=answer.cited, unresolved=answer.unresolved, model=answer.model)
+
+
+def trajectory_to_proto(
+    episode: model.Episode,
+    outcome: model.Outcome | None,
+    protocol: pb.Protocol,
+    lane: common.Lane,
+    steps: Sequence[pb.Step],
+) -> pb.Trajectory:
+    """The whole episode; ``outcome`` is None while it runs."""
+    low, high = episode.versions
+    message = pb.Trajectory(
+        run_id=episode.task.run_id,
+        question=episode.task.question,
+        protocol=protocol,
+        steps=steps,
+        token_ids=episode.token_ids,
+        mask=episode.mask,
+        log_probs=episode.log_probs,
+        version_min=low,
+        version_max=high,
+        exact=episode.exact,
+        lane=lane,
+        usage=usage_to_proto(episode.usage),
+        hash=episode.hash(),
+    )
+    if outcome is not None:
+        message.stop_reason = STOPS[outcome.stop]
+        message.error = outcome.error
+        if outcome.answer is not None:
+            message.answer.CopyFrom(answer_to_proto(outcome.answer))
+    return message

@@ -1,0 +1,121 @@
+"""The planner: takes runs from the queue, runs groups of episodes for trainers; both through one ``Loop``."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fathom.errors import InvalidField
+from fathom.protocol.messages import Sampling
+from services.planner.loop import Loop, Observer, Policy
+from services.planner.model import Episode, Limits, Outcome, Step, Task
+from services.planner.protocols import EpisodeProtocol
+from services.planner.tools.registry import Registry
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What an episode plays on: its tools, and how to leave when it is over."""
+
+    tools: Registry
+    close: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Play:
+    """An episode that has ended."""
+
+    episode: Episode
+    outcome: Outcome
+
+
+class Engine:
+    """Runs episodes. ``stage`` sets up tools for a task and the steps that it already has."""
+
+    def __init__(self, policy: Callable[[EpisodeProtocol], Policy], stage: Callable[[Task, list[Step]], Stage]) -> None:
+        self._policy, self._stage = policy, stage
+        self._running: dict[str, Loop] = {}
+
+    async def play(
+        self, task: Task, protocol: EpisodeProtocol, observer: Observer, steps: list[Step] | None = None
+    ) -> Play:
+        """One episode from its last recorded step to its end. Production and training both come here."""
+        episode = Episode(task, protocol.opening(task))
+        for step in steps or []:
+            episode.append(step)
+        stage = self._stage(task, episode.steps)
+        loop = Loop(episode, protocol, self._policy(protocol), stage.tools, observer)
+        self._running[task.run_id] = loop
+        try:
+            return Play(episode, await loop.run())
+        finally:
+            del self._running[task.run_id]
+            await stage.close()
+
+    def stop(self, run_id: str) -> bool:
+        """Asks a run of this process to end; False when it is not running here."""
+        loop = self._running.get(run_id)
+        if loop is not None:
+            loop.stop()
+        return loop is not None
+
+    async def group(
+        self,
+        tasks: list[Task],
+        group_size: int,
+        concurrency: int,
+        protocol: EpisodeProtocol,
+        observer: Observer,
+    ) -> AsyncIterator[tuple[int, int, Play]]:
+        """``group_size`` episodes per task, at most ``concurrency`` at once, as (task, sample, play) when they end.
+
+        Each sample has a seed of its own, so a group explores and a repetition of the request does not.
+        """
+        gate = asyncio.Semaphore(concurrency)
+
+        async def one(index: int, sample: int) -> tuple[int, int, Play]:
+            task = tasks[index]
+            seed = task.sampling.seed + index * group_size + sample
+            run_id = f"{task.run_id}-{index}-{sample}"
+            async with gate:
+                varied = replace(task, run_id=run_id, sampling=replace(task.sampling, seed=seed))
+                return index, sample, await self.play(varied, protocol, observer)
+
+        running = [asyncio.create_task(one(i, n)) for i in range(len(tasks)) for n in range(group_size)]
+        try:
+            for ended in asyncio.as_completed(running):
+                yield await ended
+        finally:
+            for episode in running:
+                episode.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+
+def checked_question(question: str, longest: int, field: str = "question") -> str:
+    """The question without surrounding space; raises ``InvalidField`` when empty or too long (characters)."""
+    question = question.strip()
+    if not question:
+        raise InvalidField(field, "is empty")
+    if len(question) > longest:
+        raise InvalidField(field, f"has {len(question):,} characters; at most {longest:,} are allowed")
+    return question
+
+
+def tightened(requested: int, longest: int, field: str) -> int:
+    """The requested limit, or the server's own for 0; a request may only tighten."""
+    if requested < 0:
+        raise InvalidField(field, "must not be negative")
+    return min(requested, longest) if requested else longest
+
+
+def limits(max_rounds: int, max_tokens: int, max_ms: int, start_time: float | None = None) -> Limits:
+    """Limits that count from ``start_time`` (seconds since the epoch), or from now."""
+    return Limits(max_rounds, max_tokens, (time.time() if start_time is None else start_time) + max_ms / 1000)
+
+
+def bounded(sampling: Sampling, max_tokens: int) -> Sampling:
+    """The sampling with at most ``max_tokens`` tokens per completion."""
+    return replace(sampling, max_tokens=tightened(sampling.max_tokens, max_tokens, "sampling.max_tokens"))

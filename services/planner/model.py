@@ -1,0 +1,173 @@
+"""The data of an episode: what was said, sampled, called and found. Plain dataclasses, append-only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from fathom.ids import content_hash
+from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, Usage
+
+
+class Stop(StrEnum):
+    """Why an episode ended."""
+
+    FINISHED = "finished"
+    BUDGET = "budget"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class ToolState(StrEnum):
+    """How a tool call ended; the value that the model reads."""
+
+    OK = "ok"
+    EMPTY = "empty"
+    FAILED = "failed"
+    INVALID = "invalid"
+
+
+class Kind(StrEnum):
+    """What a material is."""
+
+    PASSAGE = "passage"
+    SHEET = "sheet"
+    CODE = "code"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Material:
+    """Something that the answer may cite as ``[number]``. ``item`` belongs to the tool that made it."""
+
+    number: int
+    kind: Kind
+    item: Any
+    variable: str = ""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a call gave. ``content`` goes back to the model."""
+
+    call: ToolCall
+    intent: str
+    content: str
+    status: ToolState
+    duration_ms: int = 0
+    material: tuple[Material, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One round: new messages, what was sampled, what the tools gave."""
+
+    index: int
+    new_messages: tuple[Message, ...]
+    completion: Completion
+    results: tuple[ToolResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one episode. ``deadline`` is wall-clock time in seconds since the epoch."""
+
+    max_rounds: int
+    max_tokens: int
+    deadline: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an episode is about and how it samples."""
+
+    run_id: str
+    question: str
+    model: str
+    sampling: Sampling
+    limits: Limits
+    policy_version: int = 0
+    history: tuple[Message, ...] = ()
+    as_of: Any = None
+    """Instant that data are read at, in the tools' own type; None reads everything."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Markdown and what became of its citations."""
+
+    markdown: str
+    cited: tuple[int, ...] = ()
+    unresolved: tuple[int, ...] = ()
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an episode ended. ``culprit`` names the service that failed, when one did."""
+
+    stop: Stop
+    answer: Answer | None = None
+    error: str = ""
+    culprit: str = ""
+
+
+@dataclass
+class Episode:
+    """The state of one episode; grows by whole steps only, so that it can be rebuilt from them."""
+
+    task: Task
+    opening: tuple[Message, ...]
+    steps: list[Step] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    covered: int = 0
+    """How many messages ``token_ids`` covers."""
+
+    def append(self, step: Step) -> None:
+        """Adds a finished step: its messages and its token ids, verbatim."""
+        completion = step.completion
+        self.steps.append(step)
+        self.messages.extend(step.new_messages)
+        self.messages.append(Message(Role.ASSISTANT, completion.text, completion.tool_calls))
+        sampled = completion.sampled_token_ids
+        self.token_ids += [*completion.prompt_token_ids, *sampled]
+        self.mask += [0] * len(completion.prompt_token_ids) + [1] * len(sampled)
+        log_probs = completion.log_probs if completion.exact else (0.0,) * len(sampled)
+        self.log_probs += [0.0] * len(completion.prompt_token_ids) + list(log_probs)
+        if completion.exact:
+            self.covered = len(self.messages)
+
+    @property
+    def material(self) -> list[Material]:
+        return [item for step in self.steps for result in step.results for item in result.material]
+
+    @property
+    def exact(self) -> bool:
+        """True when every token id and log-probability is the engine's own."""
+        return all(step.completion.exact for step in self.steps)
+
+    @property
+    def usage(self) -> Usage:
+        used = [step.completion.usage for step in self.steps]
+        return Usage(
+            sum(u.prompt_tokens for u in used),
+            sum(u.completion_tokens for u in used),
+            sum(u.cached_tokens for u in used),
+            sum(u.duration_ms for u in used),
+        )
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """Oldest and newest policy version that sampled; (0, 0) without steps."""
+        low = [step.completion.version_min for step in self.steps]
+        high = [step.completion.version_max for step in self.steps]
+        return (min(low), max(high)) if low else (0, 0)
+
+    def hash(self) -> str:
+        """Equal for bit-identical replays: over ids, mask and what the tools gave."""
+        contents = [[result.content for result in step.results] for step in self.steps]
+        return content_hash([self.token_ids, self.mask, contents])

@@ -1,0 +1,1 @@
+"""Prompts, one file per version; a change is a new file."""

@@ -1,0 +1,133 @@
+"""Groups of episodes for trainers: the same ``Engine.play`` as production, plus a grader's reward."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.reward.v1 import reward_pb2 as reward
+from fathom.bus.base import Bus
+from fathom.bus.streams import trajectory_subject
+from fathom.call import Call, Lane
+from fathom.clients import Clients
+from fathom.errors import InvalidField
+from fathom.ids import checked_id, new_id
+from fathom.protocol.messages import ToolCall
+from fathom.protocol.proto import sampling_from_proto
+from fathom.store.refs import to_ref
+from services.planner.config import Config
+from services.planner.convert import step_to_proto, trajectory_to_proto
+from services.planner.engine import Engine, Play, bounded, checked_question, limits, tightened
+from services.planner.model import Step, Task, ToolResult
+from services.planner.protocols import EpisodeProtocol, SearchR1
+from services.planner.record import Record
+from services.planner.worker import LANES
+
+MAX_TASKS, MAX_GROUP = 1024, 64
+
+
+class Silent:
+    """Observes a rollout: nobody watches it, and its trajectory is kept when it ends."""
+
+    async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
+
+    async def tool_done(self, index: int, result: ToolResult) -> None: ...
+
+    async def step_done(self, step: Step) -> None: ...
+
+
+@dataclass
+class Rollouts:
+    """Runs rollout requests."""
+
+    config: Config
+    engine: Engine
+    protocols: dict[int, EpisodeProtocol]
+    record: Record
+    clients: Clients
+    bus: Bus
+    log: Any
+
+    async def run(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[trajectory.Trajectory]:
+        """Trajectories in the order in which they end, each graded and kept in the object store.
+
+        A grader's contract error stops the request and names its field; an episode that fails comes
+        back with its error, for the trainer to mask.
+        """
+        rollout_id = checked_id("request_id", request.request_id or new_id("rollout"))
+        tasks = self._tasks(request, rollout_id)
+        protocol = self._protocol(request)
+        concurrency = tightened(request.concurrency, self.config.concurrent_rollouts, "concurrency")
+        plays = self.engine.group(tasks, request.group_size, concurrency, protocol, Silent())
+        lane = call.lane if call.lane is not Lane.INTERACTIVE else Lane.TRAINING
+        async for index, sample, play in plays:
+            message = self._trajectory(play, request, protocol, lane)
+            message.task_index, message.sample_index = index, sample
+            await self._grade(message, play, request, index)
+            await self._keep(message, rollout_id)
+            yield message
+
+    def _protocol(self, request: pb.RolloutRequest) -> EpisodeProtocol:
+        if request.protocol == trajectory.PROTOCOL_SEARCH_R1 and request.system_prompt:
+            return SearchR1(request.system_prompt)
+        if request.system_prompt:
+            raise InvalidField("system_prompt", "only PROTOCOL_SEARCH_R1 takes another system prompt")
+        if request.protocol not in self.protocols:
+            raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
+        return self.protocols[request.protocol]
+
+    def _tasks(self, request: pb.RolloutRequest, rollout_id: str) -> list[Task]:
+        if not 1 <= len(request.tasks) <= MAX_TASKS:
+            raise InvalidField("tasks", f"must be 1 to {MAX_TASKS:,}")
+        if not 1 <= request.group_size <= MAX_GROUP:
+            raise InvalidField("group_size", f"must be 1 to {MAX_GROUP}")
+        config, budget = self.config, request.budget
+        rounds = tightened(budget.max_rounds, config.max_rounds, "budget.max_rounds")
+        tokens = tightened(budget.max_tokens, config.max_tokens, "budget.max_tokens")
+        milliseconds = tightened(budget.max_ms, config.max_run_ms, "budget.max_ms")
+        sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
+        model = request.model or config.default_model
+        return [
+            Task(
+                rollout_id,
+                checked_question(task.question, config.max_question_chars, f"tasks[{index}].question"),
+                model,
+                sampling,
+                limits(rounds, tokens, milliseconds),
+                request.policy_version,
+                as_of=request.as_of if request.HasField("as_of") else None,
+            )
+            for index, task in enumerate(request.tasks)
+        ]
+
+    @staticmethod
+    def _trajectory(
+        play: Play, request: pb.RolloutRequest, protocol: EpisodeProtocol, lane: Lane
+    ) -> trajectory.Trajectory:
+        steps = [step_to_proto(step, protocol.prompt_hash) for step in play.episode.steps]
+        return trajectory_to_proto(play.episode, play.outcome, request.protocol, LANES[lane], steps)
+
+    async def _grade(self, message: trajectory.Trajectory, play: Play, request: pb.RolloutRequest, index: int) -> None:
+        """Grades the answer and the last response; without a grader the reward stays 0."""
+        if not request.grader or not play.episode.steps:
+            return
+        item = reward.ScoreItem(
+            grader=request.grader,
+            answer=play.outcome.answer.markdown if play.outcome.answer else "",
+            references=request.tasks[index].references,
+            parameters=request.grader_parameters,
+            response="".join(step.completion.text for step in play.episode.steps),
+        )
+        response = await self.clients.reward.score(reward.ScoreRequest(items=[item]))
+        score = response.scores[0]
+        message.reward = score.value
+        message.reward_components.update(score.components)
+
+    async def _keep(self, message: trajectory.Trajectory, rollout_id: str) -> None:
+        key = f"rollouts/{rollout_id}/{message.task_index:04d}-{message.sample_index:02d}.pb"
+        stored = await self.record.finish(message, key)
+        notice = to_ref(stored).SerializeToString()
+        await self.bus.publish(trajectory_subject(rollout_id), notice, message_id=f"{rollout_id}:{key}")

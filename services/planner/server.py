@@ -1,0 +1,176 @@
+"""The planner's RPCs: proto ⇄ engine, no logic."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import ClassVar
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.bus.streams import control_subject
+from fathom.call import Call, Lane
+from fathom.errors import Conflict, InvalidField, NotReady
+from fathom.ids import checked_id, new_id
+from fathom.protocol.messages import Sampling
+from fathom.protocol.proto import tool_spec_to_proto
+from fathom.rpc.service import Deps, Service
+from services.planner.backends.policy import PolicyService
+from services.planner.config import Config
+from services.planner.convert import step_from_proto, trajectory_to_proto
+from services.planner.engine import Engine, Stage, checked_question, tightened
+from services.planner.events import follow
+from services.planner.model import Episode, Limits, Step, Task
+from services.planner.protocols import EpisodeProtocol, Research, SearchR1
+from services.planner.record import Header, Record
+from services.planner.rollouts import Rollouts
+from services.planner.tools.data import Data
+from services.planner.tools.documents import Fetch, Search
+from services.planner.tools.python import Python
+from services.planner.tools.registry import Registry
+from services.planner.tools.session import Session
+from services.planner.tools.think import Finish, Think
+from services.planner.tools.tool import Tool
+from services.planner.worker import LANES, Worker
+
+
+def build(config: Config, deps: Deps) -> Service:
+    """The planner with its worker; the only constructor."""
+    protocols: dict[int, EpisodeProtocol] = {
+        trajectory.PROTOCOL_UNSPECIFIED: Research(),
+        trajectory.PROTOCOL_RESEARCH: Research(),
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
+    }
+    engine = Engine(
+        lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
+        lambda task, steps: stage(config, deps, task, steps),
+    )
+    record, log = Record(deps.store), deps.telemetry.log
+    worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
+    rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
+    servicer = PlannerServicer(config, deps, worker, rollouts, record)
+    return Service("planner", servicer, servicer.warm_up, servicer.close)
+
+
+def stage(config: Config, deps: Deps, task: Task, steps: Sequence[Step]) -> Stage:
+    """The tools of one episode; a resumed one gets its sheets, figures and numbers back."""
+    material = [item for step in steps for result in step.results for item in result.material]
+    session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
+    figures = sum(len(item.item.figures) for item in material if item.kind == "code")
+    timeout_s = config.tool_timeout_s
+    tools: list[Tool] = [
+        Think(),
+        Finish(),
+        Search(deps.clients, config.corpus, task.as_of, timeout_s),
+        Fetch(deps.clients, config.corpus, task.as_of, timeout_s),
+        Data(deps.clients, session, task.as_of, timeout_s),
+        Python(session, deps.store, task.run_id, figures),
+    ]
+    return Stage(Registry(tools, len(material)), session.close)
+
+
+class PlannerServicer:
+    """Answers the planner's RPCs."""
+
+    unimplemented: ClassVar = {
+        "UpdateTodo": "the research agent issue builds the mutable todo list",
+        "RouteQuestion": "the workflow issue builds the scene router",
+        "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
+    }
+
+    def __init__(self, config: Config, deps: Deps, worker: Worker, rollouts: Rollouts, record: Record) -> None:
+        self._config, self._deps = config, deps
+        self._worker, self._rollouts, self._record = worker, rollouts, record
+        self._consumers: list[asyncio.Task[None]] = []
+
+    async def warm_up(self) -> None:
+        """Starts to take runs from every lane."""
+        self._consumers = [asyncio.create_task(self._worker.work(lane), name=f"runs {lane}") for lane in Lane]
+
+    async def close(self) -> None:
+        """Gives unfinished runs back to the queue."""
+        for consumer in self._consumers:
+            consumer.cancel()
+        await asyncio.gather(*self._consumers, return_exceptions=True)
+
+    async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
+        header = await self._begin(request)
+        await self._worker.submit(header, call.lane)
+        async for event in follow(self._deps.bus, header.run_id, 0):
+            yield pb.RunResponse(event=event)
+
+    async def _begin(self, request: pb.RunRequest) -> Header:
+        """Checks the request and writes the run's header; the same request joins the run that is there."""
+        question = checked_question(request.question, self._config.max_question_chars)
+        if request.protocol not in self._worker.protocols:
+            raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
+        for name in ("max_rounds", "max_tokens", "max_ms"):
+            tightened(getattr(request.budget, name), 1, f"budget.{name}")
+        if request.conversation_id:
+            checked_id("conversation_id", request.conversation_id)
+        run_id = checked_id("request_id", request.request_id or new_id("run"))
+        wanted = Header(
+            run_id=run_id,
+            question=question,
+            conversation_id=request.conversation_id or run_id.replace("run_", "conv_", 1),
+            protocol=trajectory.Protocol.Name(request.protocol),
+            model=request.model or self._config.default_model,
+            start_time=time.time(),
+            request=request.SerializeToString(deterministic=True).hex(),
+        )
+        header = await self._record.begin(wanted)
+        if header.request != wanted.request:
+            raise Conflict(f"request_id {run_id!r} is another run", metadata={"field": "request_id"})
+        return header
+
+    async def WatchRun(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.WatchRunResponse]:
+        await self._record.header(checked_id("run_id", request.run_id))
+        async for event in follow(self._deps.bus, request.run_id, request.after_sequence):
+            yield pb.WatchRunResponse(event=event)
+
+    async def StopRun(self, request: pb.StopRunRequest, call: Call) -> pb.StopRunResponse:
+        await self._record.header(checked_id("run_id", request.run_id))
+        try:
+            reply = await self._deps.bus.request(control_subject(request.run_id), b"stop", headers={}, timeout_s=5.0)
+        except NotReady:  # nobody is working on it
+            return pb.StopRunResponse(was_running=False)
+        return pb.StopRunResponse(was_running=bool(reply.payload))
+
+    async def GetRun(self, request: pb.GetRunRequest, call: Call) -> pb.GetRunResponse:
+        header = await self._record.header(checked_id("run_id", request.run_id))
+        finished = await self._record.trajectory(request.run_id)
+        if finished is not None:
+            return pb.GetRunResponse(trajectory=finished)
+        steps = await self._record.steps(request.run_id)
+        run = pb.RunRequest.FromString(bytes.fromhex(header.request))
+        task = Task(header.run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
+        episode = Episode(task, ())
+        for step in steps:
+            episode.append(step_from_proto(step))
+        message = trajectory_to_proto(episode, None, run.protocol, LANES[call.lane], steps)
+        return pb.GetRunResponse(trajectory=message, running=True)
+
+    async def ListRuns(self, request: pb.ListRunsRequest, call: Call) -> pb.ListRunsResponse:
+        run_ids = await self._record.headers()
+        start = run_ids.index(request.page_token) if request.page_token in run_ids else 0
+        if request.page_token and request.page_token not in run_ids:
+            raise InvalidField("page_token", "is not one that ListRuns gave")
+        end = start + min(request.page_size or 100, 1000)
+        response = pb.ListRunsResponse(next_page_token=run_ids[end] if end < len(run_ids) else "")
+        for run_id in run_ids[start:end]:
+            header, finished = await self._record.header(run_id), await self._record.trajectory(run_id)
+            summary = response.runs.add(run_id=run_id, question=header.question)
+            summary.start_time.FromMicroseconds(int(header.start_time * 1e6))
+            if finished is not None:
+                summary.stop_reason = finished.stop_reason
+        return response
+
+    async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
+        task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
+        specs = stage(self._config, self._deps, task, ()).tools.specs
+        return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
+
+    async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:
+        async for message in self._rollouts.run(request, call):
+            yield pb.RolloutResponse(trajectory=message)

@@ -1,0 +1,115 @@
+"""The run's Python session: opened when first needed, rebuilt with its sheets and code when it is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fathom.api.datafetch.v1 import datafetch_pb2 as data
+from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
+from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.clients import Clients
+from fathom.errors import DependencyFailed, NotFound, SessionLost
+from services.planner.model import Kind, Material
+
+REBUILDS = 2
+
+
+@dataclass
+class Session:
+    """One session per run. Its request ids are derived from the run, so a resumed run finds it again."""
+
+    clients: Clients
+    run_id: str
+    timeout_s: float
+    sheets: dict[str, data.Sheet] = field(default_factory=dict)
+    code: list[str] = field(default_factory=list)
+    """Cells that ended well, in order."""
+    _id: str = ""
+    _generation: int = 0
+    _held: set[str] = field(default_factory=set)
+
+    @classmethod
+    def rebuilt(cls, clients: Clients, run_id: str, timeout_s: float, material: Sequence[Material]) -> Session:
+        """The session of a run that goes on: its sheets and good cells come from the recorded material.
+
+        The generation starts from the material, so that its request ids are new: the worker that
+        opened the session may have died between two calls, and its state cannot be trusted.
+        """
+        session = cls(clients, run_id, timeout_s, _generation=len(material))
+        for item in material:
+            if item.kind is Kind.SHEET:
+                session.sheets[item.variable] = item.item
+            elif item.kind is Kind.CODE and isinstance(item.item, CodeRecord) and item.item.ok:
+                session.code.append(item.item.code)
+        return session
+
+    async def put(self, sheet: data.Sheet) -> str:
+        """Names a sheet; it is injected before the next cell. The same sheet keeps its name."""
+        for variable, known in self.sheets.items():
+            if known.id == sheet.id:
+                return variable
+        variable = f"sheet_{len(self.sheets) + 1}"
+        self.sheets[variable] = sheet
+        return variable
+
+    async def execute(self, call_id: str, code: str) -> list[pb.ExecuteResponse]:
+        """Runs a cell and gives its events; a lost session is rebuilt a bounded number of times."""
+        for rebuild in range(REBUILDS + 1):
+            try:
+                await self._prepare()
+                events = await self._run(f"{call_id}-{self._generation}", code)
+                break
+            except (SessionLost, NotFound, DependencyFailed) as error:
+                if rebuild == REBUILDS:
+                    raise DependencyFailed("sandbox", error.message) from error
+                self._forget()
+        outcome = events[-1].outcome
+        if outcome.status == pb.EXECUTE_STATUS_OK:
+            self.code.append(code)
+        if outcome.session_lost:
+            self._forget()
+        return events
+
+    async def _prepare(self) -> None:
+        if not self._id:
+            request = pb.CreateSessionRequest(request_id=f"{self.run_id}-session-{self._generation}")
+            self._id = (await self.clients.sandbox.create_session(request, timeout_s=self.timeout_s)).session_id
+            for position, cell in enumerate(self.code):
+                await self._inject()
+                await self._run(f"{self.run_id}-replay-{self._generation}-{position}", cell)
+        await self._inject()
+
+    async def _inject(self) -> None:
+        for variable, sheet in self.sheets.items():
+            if variable not in self._held:
+                request = pb.PutFrameRequest(
+                    request_id=f"{self._id}-{variable}",
+                    session_id=self._id,
+                    name=variable,
+                    ref=sheet.data,
+                    description=sheet.title,
+                )
+                await self.clients.sandbox.put_frame(request, timeout_s=self.timeout_s)
+                self._held.add(variable)
+
+    async def _run(self, request_id: str, code: str) -> list[pb.ExecuteResponse]:
+        request = pb.ExecuteRequest(request_id=request_id, session_id=self._id, code=code)
+        events = [event async for event in self.clients.sandbox.execute(request, timeout_s=self.timeout_s)]
+        if not events or not events[-1].HasField("outcome"):
+            raise SessionLost(self._id, "the stream ended without an outcome")
+        return events
+
+    def _forget(self) -> None:
+        self._id, self._generation = "", self._generation + 1
+        self._held.clear()
+
+    async def close(self) -> None:
+        """Frees the session; a failure is the idle reaper's business."""
+        if self._id:
+            request = pb.CloseSessionRequest(session_id=self._id)
+            self._id = ""
+            try:
+                await self.clients.sandbox.close_session(request, timeout_s=5.0)
+            except (NotFound, DependencyFailed, SessionLost):
+                return

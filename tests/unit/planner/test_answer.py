@@ -1,0 +1,36 @@
+"""Citations: what resolves stays, what does not is removed and reported, code is left alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.planner.answer import check_citations
+from services.planner.events import deltas
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "cited", "unresolved"),
+    [
+        ("a [1].", "a [1].", (1,), ()),
+        ("a [1][2].", "a [1][2].", (1, 2), ()),
+        ("a [2, 1].", "a [2][1].", (1, 2), ()),
+        ("a [1，2]。", "a [1][2]。", (1, 2), ()),
+        ("a [7].", "a .", (), (7,)),
+        ("a [1, 7].", "a [1].", (1,), (7,)),
+        ("[1](https://example.org)", "[1](https://example.org)", (), ()),
+        ("`x[1]` and [1]", "`x[1]` and [1]", (1,), ()),
+        ("```\ny[7]\n```", "```\ny[7]\n```", (), ()),
+        ("[^1] [a] []", "[^1] [a] []", (), ()),
+    ],
+)
+def test_citations(text: str, expected: str, cited: tuple[int, ...], unresolved: tuple[int, ...]) -> None:
+    checked = check_citations(text, [1, 2, 3])
+    assert (checked.markdown, checked.cited, checked.unresolved) == (expected, cited, unresolved)
+
+
+@given(st.text())
+def test_deltas_are_the_text(text: str) -> None:
+    assert "".join(deltas(text)) == text
+    assert all(deltas(text))
