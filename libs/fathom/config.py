@@ -48,7 +48,7 @@ def load(
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     layers = (
-        (str(file), read_file(file).get(section) or {} if file else {}),
+        (str(file), read_section(file, section) if file else {}),
         ("environment", from_environment(model, section, os.environ if environ is None else environ)),
         ("overrides", dict(overrides or {})),
     )
@@ -85,6 +85,14 @@ def read_file(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping of sections", metadata={"field": str(path)})
+    return content
+
+
+def read_section(path: Path, section: str) -> dict[str, Any]:
+    """One section of the file; empty when the file has none."""
+    content = read_file(path).get(section) or {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: section {section} is no mapping", metadata={"field": section})
     return content
 
 

@@ -43,7 +43,7 @@ class Delivery(Protocol):
 
     @property
     def attempt(self) -> int:
-        """1 for the first delivery, n after n - 1 redeliveries."""
+        """1 for the first delivery, n after n - 1 redeliveries; a server that crashes may forget the latest ones."""
         ...
 
     async def ack(self) -> None:

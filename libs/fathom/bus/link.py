@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
@@ -126,13 +127,10 @@ class Link:
     async def declare(self, streams: Topology) -> None:
         """Creates or updates streams and durables."""
         for stream in streams.streams:
-            await self.confirmed(f"stream {stream.name}", lambda stream=stream: self._declare_stream(stream))
+            await self.confirmed(f"stream {stream.name}", partial(self._declare_stream, stream))
             for durable in stream.durables:
-                config = consumer_config(durable)
-                await self.confirmed(
-                    f"durable {durable.name}",
-                    lambda stream=stream, config=config: self.jetstream.add_consumer(stream.name, config),
-                )
+                add = partial(self.jetstream.add_consumer, stream.name, consumer_config(durable))
+                await self.confirmed(f"durable {durable.name}", add)
 
     async def _declare_stream(self, stream: Stream) -> None:
         config = stream_config(stream, self._replicas)

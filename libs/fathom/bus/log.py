@@ -68,6 +68,7 @@ class Log:
 
     def lease(self, durable: Durable, now_s: float) -> tuple[Entry, int] | None:
         """The next message for a worker with its attempt, or None when nothing is due."""
+        self._expire(now_s)
         position = self._positions[durable.name]
         entry = self._due(position, now_s)
         if entry is None and len(position.leases) < durable.max_ack_pending:

@@ -153,7 +153,7 @@ class NatsServing:
         if subscription is not None:
             # Drain: the server routes nothing here any more, what has arrived is still answered.
             with contextlib.suppress(NatsError, TimeoutError):
-                await asyncio.wait_for(subscription.drain(), CALL_TIMEOUT_S)
+                await asyncio.wait_for(subscription.drain(), CALL_TIMEOUT_S)  # type: ignore[no-untyped-call]
         await drained(self._running)
         if self._link.connected.is_set() and not self._link.closed:
             with contextlib.suppress(NatsError, TimeoutError):

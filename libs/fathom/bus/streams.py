@@ -24,6 +24,8 @@ ROLLOUT_WORKERS = "rollout-workers"
 ALL_DEAD = "fathom.dead.>"
 ALL_TRAJECTORIES = "fathom.trajectories.*"
 ALL_FEEDBACK = "fathom.feedback.*"
+GIVEN_UP_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>"
+TERMINATED_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>"
 
 ACK_WAIT_S = 10.0
 MAX_DELIVER = 5
@@ -117,11 +119,7 @@ def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) 
                 DEAD_LETTERS,
                 # The server's own notices of messages that it gave up are messages like any other:
                 # lost unless a stream keeps them.
-                (
-                    ALL_DEAD,
-                    "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>",
-                    "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>",
-                ),
+                (ALL_DEAD, GIVEN_UP_ADVISORIES, TERMINATED_ADVISORIES),
                 Retention.LIMITS,
                 max_age_s=30 * DAY_S,
             ),

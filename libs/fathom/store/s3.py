@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import io
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import urllib3
 from minio import Minio
-from minio.credentials import EnvAWSProvider, StaticProvider
+from minio.credentials.providers import EnvAWSProvider, StaticProvider
 from minio.error import InvalidResponseError, MinioException, S3Error, ServerError
 from urllib3.exceptions import HTTPError
 
@@ -30,6 +31,7 @@ ATTEMPTS = 3
 BACKOFF_S = 0.1
 # One PUT up to this size keeps a write atomic on every S3 service; S3 itself allows no more.
 MIN_PART_BYTES, MAX_PART_BYTES = 5 * 1024**2, 5 * 1024**3
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 R = TypeVar("R")
 
@@ -53,7 +55,11 @@ class S3Target:
         bucket = parts.path.strip("/")
         secure = query.pop("secure", ["true"])[-1].lower()
         region = query.pop("region", ["us-east-1"])[-1]
-        if not parts.hostname or not bucket or "/" in bucket or query or secure not in ("true", "false"):
+        try:
+            valid = parts.hostname and parts.port != 0
+        except ValueError:
+            valid = False
+        if not valid or not BUCKET.fullmatch(bucket) or query or secure not in ("true", "false"):
             # The URL itself holds the secret, so it is not part of the message.
             raise ConfigError(
                 "store_url: expected s3://KEY:SECRET@host:port/bucket?secure=true|false&region=NAME",
@@ -179,19 +185,29 @@ class S3Store:
 
     def _typed(self, key: str, error: Exception) -> FathomError:
         """The typed error behind what minio-py or urllib3 raised."""
-        if isinstance(error, S3Error):
-            if error.code in ("NoSuchKey", "NoSuchObject"):
-                return NotFound("object", key)
-            if error.code == "NoSuchBucket":
-                return setting(f"there is no bucket {self._bucket!r}")
-            if error.response.status in (401, 403):
-                return setting(f"access to bucket {self._bucket!r} is denied ({error.code})")
-            return DependencyFailed(CULPRIT, f"{error.code}: {error.message}")
-        if isinstance(error, ServerError):
-            return DependencyFailed(CULPRIT, f"HTTP status {error.status_code}")
-        if isinstance(error, InvalidResponseError):
-            return DependencyFailed(CULPRIT, "answers with something that is no S3 response")
-        return DependencyFailed(CULPRIT, f"cannot be reached ({type(error).__name__})")
+        status, code = outcome(error)
+        if status == 0:
+            return DependencyFailed(CULPRIT, f"cannot be reached ({type(error).__name__})")
+        if code in ("NoSuchKey", "NoSuchObject") and status < 500:
+            return NotFound("object", key)
+        if code == "NoSuchBucket":
+            return setting(f"there is no bucket {self._bucket!r}")
+        if status in (401, 403):
+            return setting(f"access to bucket {self._bucket!r} is denied ({code})")
+        return DependencyFailed(CULPRIT, f"HTTP status {status} {code}".rstrip())
+
+
+def outcome(error: Exception) -> tuple[int, str]:
+    """HTTP status and S3 error code of a failed call; ``(0, "")`` when there was no response."""
+    if isinstance(error, S3Error):
+        return error.response.status, error.code or ""
+    if isinstance(error, ServerError):
+        return error.status_code, ""
+    if isinstance(error, InvalidResponseError):
+        # Among these are S3 errors of servers that say text/xml where minio-py wants application/xml.
+        code = re.search(r"<Code>(\w+)</Code>", error._body or "")
+        return error._code, code[1] if code else ""
+    return 0, ""
 
 
 def setting(message: str) -> ConfigError:

@@ -1,0 +1,105 @@
+"""Tables: DataFrame ⇄ Arrow IPC, and the digest that a model sees instead of the rows (rows R15, R16)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fathom.errors import CorruptData, MissingExtra
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+MAX_COLUMNS = 12
+MAX_CELL = 24
+
+
+def arrow() -> Any:
+    """The pyarrow module; raises ``MissingExtra``."""
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "data") from error
+    return pyarrow
+
+
+def to_arrow(frame: pd.DataFrame) -> bytes:
+    """The frame as an Arrow IPC stream, its index dropped unless it is named."""
+    pa = arrow()
+    table = pa.Table.from_pandas(frame, preserve_index=bool(frame.index.name))
+    # pandas' own metadata stay out: they could ask a reader to rebuild objects.
+    return write_table(table.replace_schema_metadata(None))
+
+
+def write_table(table: Any) -> bytes:
+    """An Arrow table as an IPC stream."""
+    pa = arrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def read_table(data: bytes, key: str = "table") -> Any:
+    """The Arrow table of an IPC stream, fully validated; raises ``CorruptData`` naming ``key``."""
+    pa = arrow()
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptData(key, f"no Arrow IPC stream: {error}") from error
+    return table.replace_schema_metadata(None)
+
+
+def from_arrow(data: bytes, key: str = "table") -> pd.DataFrame:
+    """The frame of an Arrow IPC stream; raises ``CorruptData`` naming ``key``. Nothing in it is executed."""
+    frame: pd.DataFrame = read_table(data, key).to_pandas(ignore_metadata=True)
+    return frame
+
+
+def digest(frame: pd.DataFrame, name: str, rows: int = 5) -> str:
+    """Name, shape, first and last rows, then dtype, non-null and null count of each column.
+
+    No row stands twice in a short frame, wide frames are cut to 12 columns and cells to 24
+    characters, and what is left out is said.
+    """
+    shown = frame.iloc[:, :MAX_COLUMNS]
+    left_out = frame.shape[1] - shown.shape[1]
+    head, tail = shown.head(rows), shown.iloc[max(rows, len(frame) - rows) :]
+    parts = [f"{name}: {len(frame):,} rows × {frame.shape[1]} columns"]
+    if left_out:
+        parts.append(f"(first {MAX_COLUMNS} columns shown, {left_out} more)")
+    parts.append(f"head({rows})\n{plain(head)}")
+    if len(tail):
+        parts.append(f"tail({rows})\n{plain(tail)}")
+    parts.append(info(frame))
+    return "\n".join(parts)
+
+
+def plain(frame: pd.DataFrame) -> str:
+    """Aligned text, ISO dates, short cells."""
+    return frame.map(cell).to_string(max_colwidth=MAX_CELL)
+
+
+def cell(value: Any) -> str:
+    """One value as text: significant digits for floats, ISO for times, "NaN" for nulls."""
+    if value is None or value != value:
+        return "NaN"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return text.removesuffix("T00:00:00")
+
+
+def info(frame: pd.DataFrame) -> str:
+    """One line per column: dtype, non-null and null count."""
+    lines = ["column | dtype | non-null | null"]
+    for position in range(min(frame.shape[1], 2 * MAX_COLUMNS)):
+        column = frame.iloc[:, position]
+        nulls = int(column.isna().sum())
+        lines.append(f"{frame.columns[position]} | {column.dtype} | {len(frame) - nulls} | {nulls}")
+    if frame.shape[1] > 2 * MAX_COLUMNS:
+        lines.append(f"… {frame.shape[1] - 2 * MAX_COLUMNS} more columns")
+    return "\n".join(lines)

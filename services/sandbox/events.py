@@ -1,0 +1,65 @@
+"""What a cell gives: output while it runs, displays, and one outcome at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a cell ended, as the supervisor saw it."""
+
+    OK = "ok"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+    OUTPUT_LIMIT = "output_limit"
+    KILLED = "killed"
+    INTERRUPTED = "interrupted"
+    INFRA_ERROR = "infra_error"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A piece of ``stdout`` or ``stderr``."""
+
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Display:
+    """A figure or an image."""
+
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable without its value."""
+
+    name: str
+    type: str
+    shape: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a cell. Status, duration, memory, drops and cause are measured outside the worker."""
+
+    status: Status
+    result: str = ""
+    traceback: str = ""
+    error_name: str = ""
+    error_value: str = ""
+    changed: tuple[Variable, ...] = ()
+    duration_ms: int = 0
+    peak_memory_bytes: int = 0
+    dropped_output_bytes: int = 0
+    cell: int = 0
+    session_lost: bool = False
+    cause: str = ""
+
+
+Event = Output | Display | Outcome

@@ -1,0 +1,143 @@
+"""The sandbox's RPCs: proto ⇄ engine, no logic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+from fathom import frames
+from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.call import Call
+from fathom.errors import InvalidField
+from fathom.ids import sha256
+from fathom.rpc.service import Deps, Service
+from fathom.store import ObjectStore
+from fathom.store.refs import read_ref, to_ref
+from services.sandbox.config import Config
+from services.sandbox.engine import (
+    LAYERS,
+    MISSING,
+    Engine,
+    checked_code,
+    checked_name,
+    list_files,
+    read_file,
+    write_file,
+)
+from services.sandbox.events import Display, Event, Outcome, Output, Status, Variable
+
+INLINE_BYTES = 256 * 1024
+CHUNK_BYTES = 256 * 1024
+STATUSES = {status: f"EXECUTE_STATUS_{status.name}" for status in Status}
+STREAMS = {"stdout": pb.OUTPUT_STREAM_STDOUT, "stderr": pb.OUTPUT_STREAM_STDERR}
+
+
+def build(config: Config, deps: Deps) -> Service:
+    """The sandbox; the only constructor."""
+    engine = Engine(config, deps.telemetry.log)
+    return Service("sandbox", SandboxServicer(engine, deps.store), engine.start, engine.close)
+
+
+class SandboxServicer:
+    """Answers the sandbox's RPCs."""
+
+    def __init__(self, engine: Engine, store: ObjectStore) -> None:
+        self._engine, self._store = engine, store
+
+    async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
+        limits = request.limits
+        session = await self._engine.create(limits.cell_wall_ms, limits.memory_bytes, limits.output_bytes, limits.cells)
+        return pb.CreateSessionResponse(session_id=session.id, isolation=pb.ISOLATION_LEVEL_NONE)
+
+    async def PutFrame(self, request: pb.PutFrameRequest, call: Call) -> pb.PutFrameResponse:
+        session, name = self._engine.session(request.session_id), checked_name(request.name)
+        source = request.WhichOneof("data")
+        if source is None:
+            raise InvalidField("data", "give arrow bytes or a ref")
+        arrow = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
+        frame = await asyncio.to_thread(frames.from_arrow, arrow, name)
+        await session.inject(name, arrow)
+        return pb.PutFrameResponse(digest=frames.digest(frame, name), rows=len(frame))
+
+    async def Execute(self, request: pb.ExecuteRequest, call: Call) -> AsyncIterator[pb.ExecuteResponse]:
+        session, code = self._engine.session(request.session_id), checked_code(request.code)
+        if request.wall_ms < 0:
+            raise InvalidField("wall_ms", "must not be negative")
+        sequence = 0
+        async with aclosing(session.execute(request.request_id, code, request.wall_ms)) as events:
+            async for event in events:
+                sequence += 1
+                yield await self._event(sequence, event, session.id)
+
+    async def _event(self, sequence: int, event: Event, session_id: str) -> pb.ExecuteResponse:
+        response = pb.ExecuteResponse(sequence=sequence)
+        if isinstance(event, Output):
+            response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=event.text))
+        elif isinstance(event, Display):
+            response.display.CopyFrom(await self._display(event, session_id))
+        else:
+            response.outcome.CopyFrom(outcome_to_proto(event))
+        return response
+
+    async def _display(self, display: Display, session_id: str) -> pb.Display:
+        """Small displays travel inline, large ones by reference."""
+        if len(display.data) <= INLINE_BYTES:
+            return pb.Display(media_type=display.media_type, data=display.data)
+        key = f"displays/{session_id}/{sha256(display.data)}"
+        stored = await self._store.put(key, display.data, display.media_type)
+        return pb.Display(media_type=display.media_type, ref=to_ref(stored))
+
+    async def ListVariables(self, request: pb.ListVariablesRequest, call: Call) -> pb.ListVariablesResponse:
+        found = await self._engine.session(request.session_id).variables()
+        return pb.ListVariablesResponse(variables=variables_to_proto(found))
+
+    async def Interrupt(self, request: pb.InterruptRequest, call: Call) -> pb.InterruptResponse:
+        return pb.InterruptResponse(interrupted=await self._engine.session(request.session_id).interrupt())
+
+    async def Restart(self, request: pb.RestartRequest, call: Call) -> pb.RestartResponse:
+        return pb.RestartResponse(frames=await self._engine.restart(request.session_id))
+
+    async def CloseSession(self, request: pb.CloseSessionRequest, call: Call) -> pb.CloseSessionResponse:
+        await self._engine.close_session(request.session_id)
+        return pb.CloseSessionResponse()
+
+    async def PutFile(self, request: pb.PutFileRequest, call: Call) -> pb.PutFileResponse:
+        root = self._root(request.session_id)
+        return pb.PutFileResponse(size_bytes=await asyncio.to_thread(write_file, root, request.path, request.content))
+
+    async def GetFile(self, request: pb.GetFileRequest, call: Call) -> AsyncIterator[pb.GetFileResponse]:
+        content = await asyncio.to_thread(read_file, self._root(request.session_id), request.path)
+        for start in range(0, len(content) or 1, CHUNK_BYTES):
+            yield pb.GetFileResponse(chunk=content[start : start + CHUNK_BYTES])
+
+    async def ListFiles(self, request: pb.ListFilesRequest, call: Call) -> pb.ListFilesResponse:
+        files = await asyncio.to_thread(list_files, self._root(request.session_id))
+        return pb.ListFilesResponse(files=[pb.FileEntry(path=file.path, size_bytes=file.size_bytes) for file in files])
+
+    async def GetIsolation(self, request: pb.GetIsolationRequest, call: Call) -> pb.GetIsolationResponse:
+        return pb.GetIsolationResponse(level=pb.ISOLATION_LEVEL_NONE, layers=LAYERS, missing=MISSING)
+
+    def _root(self, session_id: str) -> str:
+        return str(self._engine.session(session_id).worker.scratch)
+
+
+def variables_to_proto(variables: Sequence[Variable]) -> list[pb.Variable]:
+    return [pb.Variable(name=item.name, type=item.type, shape=item.shape) for item in variables]
+
+
+def outcome_to_proto(outcome: Outcome) -> pb.Outcome:
+    return pb.Outcome(
+        status=STATUSES[outcome.status],
+        result=outcome.result,
+        traceback=outcome.traceback,
+        error_name=outcome.error_name,
+        error_value=outcome.error_value,
+        changed=variables_to_proto(outcome.changed),
+        duration_ms=outcome.duration_ms,
+        peak_memory_bytes=outcome.peak_memory_bytes,
+        dropped_output_bytes=outcome.dropped_output_bytes,
+        cell=outcome.cell,
+        session_lost=outcome.session_lost,
+        cause=outcome.cause,
+    )

@@ -1,0 +1,24 @@
+"""``python -m tests.bench [name …]``: runs the named benchmarks, or all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tests.bench import stack, transports
+
+BENCHES = {"transports": transports.run, "stack": stack.run}
+
+
+def main(names: list[str]) -> int:
+    unknown = sorted(set(names) - set(BENCHES))
+    if unknown:
+        print(f"unknown benchmark {', '.join(unknown)}; known: {', '.join(BENCHES)}")
+        return 2
+    for name in names or list(BENCHES):
+        print(f"\n== {name}")
+        asyncio.run(BENCHES[name]())
+    return 0
+
+
+raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,163 @@
+"""Durable streams, in memory and on a real nats-server."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fathom.bus import Bus
+from fathom.bus.delivery import DEAD_ATTEMPTS, DEAD_REASON, DEAD_SEQUENCE, DEAD_STREAM, DEAD_SUBJECT
+from fathom.bus.streams import ALL_DEAD, RUNS, events_subject, run_durable, run_subject, weights_subject
+from fathom.call import Lane
+from fathom.errors import Conflict, InvalidField
+
+if TYPE_CHECKING:
+    from tests.integration.bus.conftest import Make
+
+WORK, WORKERS = run_subject(Lane.INTERACTIVE), run_durable(Lane.INTERACTIVE)
+SHORT_S = 0.3
+
+
+async def test_publish_drops_duplicates(make: Make) -> None:
+    lab = await make()
+    first = await lab.bus.publish(WORK, b"1", message_id="run-1")
+    again = await lab.bus.publish(WORK, b"1", message_id="run-1")
+    second = await lab.bus.publish(WORK, b"2", message_id="run-2")
+    assert first == again < second
+    assert [(d.payload, d.sequence) for d in await lab.take(2)] == [(b"1", first), (b"2", second)]
+
+
+async def test_ack_ends_a_message_and_is_final(make: Make) -> None:
+    lab = await make(ack_wait_s=SHORT_S)
+    await lab.put(b"1")
+    (delivery,) = await lab.take(1)
+    await delivery.ack()
+    await delivery.in_progress()
+    with pytest.raises(Conflict):
+        await delivery.nak()
+    await asyncio.sleep(SHORT_S)  # the time after which an unsettled message would come again
+    await lab.put(b"2")
+    assert [d.payload for d in await lab.take(1)] == [b"2"]
+
+
+async def test_lanes_are_separate_queues(make: Make) -> None:
+    lab = await make()
+    await lab.bus.publish(run_subject(Lane.TRAINING), b"slow", message_id="1")
+    await lab.put(b"fast")
+    assert [d.payload for d in await lab.take(1)] == [b"fast"]
+    assert [d.payload for d in await lab.take(1, run_durable(Lane.TRAINING))] == [b"slow"]
+
+
+async def test_two_workers_share_a_queue(make: Make) -> None:
+    lab = await make()
+    await lab.put(*(b"%d" % n for n in range(10)))
+    done: list[int] = []
+
+    async def worker(bus: Bus) -> None:
+        async with aclosing(bus.consume(WORKERS)) as deliveries:
+            async for delivery in deliveries:
+                done.append(int(delivery.payload))
+                await delivery.ack()
+                if len(done) >= 10:
+                    return
+
+    first, second = asyncio.create_task(worker(lab.bus)), asyncio.create_task(worker(await lab.open_another()))
+    async with asyncio.timeout(10):
+        await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (first, second):
+        task.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert sorted(done) == list(range(10))
+
+
+async def test_nak_redelivers_after_its_delay(make: Make) -> None:
+    lab = await make()
+    await lab.put(b"1")
+    (first,) = await lab.take(1)
+    await first.nak()
+    (second,) = await lab.take(1)
+    assert (first.attempt, second.attempt, second.sequence) == (1, 2, first.sequence)
+    began = asyncio.get_running_loop().time()
+    await second.nak(SHORT_S)
+    (third,) = await lab.take(1)
+    assert third.attempt == 3
+    assert asyncio.get_running_loop().time() - began >= SHORT_S * 0.9
+    with pytest.raises(InvalidField, match=r"^delay_s"):
+        await third.nak(-1)
+
+
+async def test_silence_redelivers_after_ack_wait(make: Make) -> None:
+    lab = await make(ack_wait_s=SHORT_S)
+    await lab.put(b"1")
+    attempts = [(await lab.take(1))[0].attempt for _ in range(2)]
+    assert attempts == [1, 2]
+
+
+async def test_in_progress_holds_a_message(make: Make) -> None:
+    lab = await make(ack_wait_s=SHORT_S)
+    await lab.put(b"1")
+    (held,) = await lab.take(1)
+    for _ in range(5):
+        await asyncio.sleep(SHORT_S / 2)  # 2.5 times ack_wait in all
+        await held.in_progress()
+    await held.nak()
+    assert [d.attempt for d in await lab.take(1)] == [2]
+
+
+async def test_dead_letter_copies_then_ends(make: Make) -> None:
+    lab = await make(ack_wait_s=SHORT_S)
+    sequence = await lab.bus.publish(WORK, b"poison", message_id="1", headers={"tenant": "acme"})
+    (delivery,) = await lab.take(1)
+    await delivery.dead_letter("cannot be\nparsed: 无法解析")
+    (letter,) = await lab.read(ALL_DEAD, 1)
+    assert (letter.subject, letter.payload) == (f"fathom.dead.{RUNS}.{WORKERS}", b"poison")
+    assert letter.headers["tenant"] == "acme"
+    assert letter.headers[DEAD_REASON].startswith("cannot be parsed: \\u65e0")
+    assert [letter.headers[name] for name in (DEAD_STREAM, DEAD_SUBJECT, DEAD_SEQUENCE, DEAD_ATTEMPTS)] == [
+        RUNS, WORK, str(sequence), "1",
+    ]  # fmt: skip
+    await asyncio.sleep(SHORT_S)  # the time after which an unsettled message would come again
+    await lab.put(b"next")
+    assert [d.payload for d in await lab.take(1)] == [b"next"]
+
+
+async def test_what_is_delivered_too_often_becomes_a_dead_letter(make: Make) -> None:
+    lab = await make(max_deliver=3)
+    await lab.put(b"poison")
+    for attempt in (1, 2, 3):
+        (delivery,) = await lab.take(1)
+        assert delivery.attempt == attempt
+        await delivery.nak()
+    await lab.put(b"next")
+    assert [d.payload for d in await lab.take(1)] == [b"next"]
+    (letter,) = await lab.read(ALL_DEAD, 1)
+    assert letter.payload == b"poison"
+    assert letter.headers[DEAD_REASON] == "not settled after 3 deliveries"
+
+
+async def test_follow_replays_after_a_sequence_then_tails(make: Make) -> None:
+    lab = await make()
+    mine, other = events_subject("run-1"), events_subject("run-2")
+    sequences = [await lab.bus.publish(mine, b"%d" % n, message_id=f"m{n}") for n in range(3)]
+    await lab.bus.publish(other, b"not mine", message_id="o1")
+    async with asyncio.timeout(10), aclosing(lab.bus.follow(mine, after=sequences[0])) as events:
+        assert [(await anext(events)).payload for _ in range(2)] == [b"1", b"2"]
+        waiting = asyncio.ensure_future(anext(events))
+        await lab.bus.publish(mine, b"3", message_id="m3", headers={"kind": "delta"})
+        event = await waiting
+    assert (event.payload, event.headers, event.attempt) == (b"3", {"kind": "delta"}, 1)
+    await event.ack()
+    with pytest.raises(Conflict):
+        await event.nak()
+    assert [d.payload for d in await lab.read(mine, 4)] == [b"0", b"1", b"2", b"3"]
+
+
+async def test_any_model_name_is_one_subject(make: Make) -> None:
+    lab = await make()
+    for model in ("org/model-1.5", "org/model-1", "模型 一"):
+        await lab.bus.publish(weights_subject(model), model.encode(), message_id=weights_subject(model))
+    assert [d.payload for d in await lab.read(weights_subject("org/model-1.5"), 1)] == [b"org/model-1.5"]
+    assert [d.payload for d in await lab.read(weights_subject("模型 一"), 1)] == ["模型 一".encode()]

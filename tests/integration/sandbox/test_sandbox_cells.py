@@ -1,0 +1,239 @@
+"""Cells in real workers: state, output, figures, frames; limits, deaths and forgeries, judged from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import pytest_asyncio
+
+from fathom import errors, frames
+from fathom.obs import Telemetry
+from services.sandbox.config import Config
+from services.sandbox.engine import Engine, list_files, read_file, write_file
+from services.sandbox.events import Display, Event, Outcome, Output, Status
+from services.sandbox.session import Session
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+MIB = 1024 * 1024
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine() -> AsyncIterator[Engine]:
+    config = Config(max_sessions=3, spares=1, interrupt_grace_s=0.5, flood_bytes=4 * MIB)
+    engine = Engine(config, Telemetry("sandbox", stream=io.StringIO()).log)
+    await engine.start()
+    yield engine
+    await engine.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def session(engine: Engine) -> AsyncIterator[Session]:
+    session = await engine.create(0, 0, 0, 0)
+    yield session
+    await engine.close_session(session.id)
+
+
+async def run(session: Session, code: str, request_id: str = "", wall_ms: int = 0) -> tuple[list[Event], Outcome]:
+    events = [event async for event in session.execute(request_id, code, wall_ms)]
+    assert isinstance(events[-1], Outcome)
+    return events[:-1], events[-1]
+
+
+async def begun(session: Session, code: str) -> asyncio.Task[tuple[list[Event], Outcome]]:
+    """The cell as a task, once it has printed something."""
+    started = asyncio.Event()
+
+    async def work() -> tuple[list[Event], Outcome]:
+        events: list[Event] = []
+        async for event in session.execute("", code, 0):
+            events.append(event)
+            started.set()
+        assert isinstance(events[-1], Outcome)
+        return events[:-1], events[-1]
+
+    task = asyncio.create_task(work())
+    await started.wait()
+    return task
+
+
+def printed(events: list[Event], stream: str = "stdout") -> str:
+    return "".join(event.text for event in events if isinstance(event, Output) and event.stream == stream)
+
+
+def alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+async def test_state_output_and_result(session: Session) -> None:
+    _, first = await run(session, "x = 20\ny = [1, 2]")
+    assert first.status is Status.OK
+    assert {(item.name, item.type, item.shape) for item in first.changed} == {("x", "int", ""), ("y", "list", "2")}
+    code = "import os, sys\nprint('out')\nprint('err', file=sys.stderr)\nos.system('echo child')\nx + 22"
+    events, second = await run(session, code)
+    assert (printed(events), printed(events, "stderr")) == ("out\nchild\n", "err\n")
+    assert (second.result, second.cell) == ("42", 2)
+    assert second.duration_ms >= 0
+
+
+async def test_errors_come_back_trimmed_and_the_session_lives(session: Session) -> None:
+    _, outcome = await run(session, "def f(a):\n    return a / 0\n\nf(1)")
+    assert (outcome.status, outcome.error_name) == (Status.ERROR, "ZeroDivisionError")
+    assert "return a / 0" in outcome.traceback
+    assert "interactiveshell" not in outcome.traceback
+    assert "worker.py" not in outcome.traceback
+    _, broken = await run(session, "def f(:")
+    assert (broken.status, broken.error_name) == (Status.ERROR, "SyntaxError")
+    assert (await run(session, "1 + 1"))[1].result == "2"
+
+
+async def test_frames_are_variables(session: Session) -> None:
+    frame = pd.DataFrame({"date": pd.to_datetime(["2020-01-01", "2020-01-02"]), "AAPL.close": [1.5, None]})
+    await session.inject("sheet_1", frames.to_arrow(frame))
+    events, _ = await run(session, "print(sheet_1.shape, sheet_1['AAPL.close'].isna().sum(), to_date('2025/7/27'))")
+    assert printed(events) == "(2, 2) 1 2025-07-27 00:00:00\n"
+    assert [item.name for item in await session.variables()] == ["sheet_1"]
+
+
+@pytest.mark.parametrize("show", ["fig", "fig.show()"])
+async def test_plotly_figures_come_back_as_json(session: Session, show: str) -> None:
+    code = f"import plotly.graph_objects as go\nfig = go.Figure(go.Scatter(x=[1, 2], y=[3, 4]))\n{show}"
+    events, outcome = await run(session, code)
+    displays = [event for event in events if isinstance(event, Display)]
+    assert (outcome.status, outcome.traceback) == (Status.OK, "")
+    assert [display.media_type for display in displays] == ["application/vnd.plotly.v1+json"]
+    assert json.loads(displays[0].data)["data"][0]["type"] == "scatter"
+
+
+async def test_a_slow_cell_is_interrupted_and_keeps_its_session(session: Session) -> None:
+    await run(session, "kept = 1")
+    events, outcome = await run(session, "print('begun', flush=True)\nwhile True: pass", wall_ms=200)
+    assert (outcome.status, outcome.session_lost) == (Status.TIMEOUT, False)
+    assert "longer than 0.2 s" in outcome.cause
+    assert printed(events) == "begun\n"
+    assert (await run(session, "kept"))[1].result == "1"
+
+
+async def test_a_cell_that_ignores_interrupts_loses_its_worker_and_restart_brings_the_frames(
+    engine: Engine, session: Session
+) -> None:
+    await session.inject("sheet_1", frames.to_arrow(pd.DataFrame({"a": [1]})))
+    pid = session.worker.pid
+    stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+    _, outcome = await run(session, stubborn, wall_ms=100)
+    assert (outcome.status, outcome.session_lost) == (Status.TIMEOUT, True)
+    assert not alive(pid)
+    with pytest.raises(errors.SessionLost):
+        await run(session, "1")
+    assert await engine.restart(session.id) == ["sheet_1"]
+    assert (await run(session, "int(sheet_1.a.sum())"))[1].result == "1"
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "cause"),
+    [
+        ("import os; os._exit(3)", Status.KILLED, "exited with status 3"),
+        ("import os; os.kill(os.getpid(), 9)", Status.KILLED, "SIGKILL"),
+        ("x = bytearray(3 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1", Status.OOM, "bytes are over"),
+        ("while True: print('x' * 100_000)", Status.OUTPUT_LIMIT, "of output"),
+    ],
+)
+async def test_deaths_are_named(session: Session, code: str, status: Status, cause: str) -> None:
+    _, outcome = await run(session, code)
+    assert (outcome.status, outcome.session_lost) == (status, True)
+    assert cause in outcome.cause
+
+
+async def test_output_is_bounded_and_what_is_dropped_is_counted(engine: Engine) -> None:
+    session = await engine.create(0, 0, 2048, 0)
+    events, outcome = await run(session, "print('x' * 10_000)")
+    assert (len(printed(events)), outcome.dropped_output_bytes) == (2048, 7953)
+    await engine.close_session(session.id)
+
+
+FORGERY = """
+import socket, sys
+sock = socket.socket(fileno=int(sys.argv[1]))
+import struct
+body = {body!r}
+sock.sendall(struct.pack('>I', {size}) + body)
+sock.detach()
+print('went on')
+"""
+
+
+@pytest.mark.parametrize("body", [b'{"kind": "done", "nonce": "guess"}', b"[]", b"\xff", b'{"kind": 1}'])
+async def test_forged_frames_hurt_nobody_else(engine: Engine, session: Session, body: bytes) -> None:
+    other = await engine.create(0, 0, 0, 0)
+    await run(session, FORGERY.format(body=body, size=len(body)))
+    assert (await run(other, "6 * 7"))[1].result == "42"
+    await engine.close_session(other.id)
+
+
+async def test_patching_the_interpreter_does_not_break_the_protocol(session: Session) -> None:
+    events, outcome = await run(session, "import json\njson.dumps = lambda *a, **k: 1/0\nprint('still')")
+    assert outcome.status in (Status.OK, Status.KILLED)
+    assert printed(events) == "still\n"
+
+
+async def test_same_request_id_runs_once(session: Session) -> None:
+    await run(session, "n = 0")
+    first = await run(session, "n += 1; print(n)", "cell-1")
+    assert await run(session, "n += 1; print(n)", "cell-1") == first
+    assert (await run(session, "n"))[1].result == "1"
+    with pytest.raises(errors.Conflict):
+        await run(session, "n += 2", "cell-1")
+
+
+async def test_admission_interrupt_and_leaving_nothing_behind(engine: Engine) -> None:
+    sessions = [await engine.create(0, 0, 0, 0) for _ in range(3)]
+    with pytest.raises(errors.Overloaded) as full:
+        await engine.create(0, 0, 0, 0)
+    assert full.value.retry_after_s == 1.0
+    running = await begun(sessions[0], "import time; print('begun', flush=True); time.sleep(60)")
+    assert await sessions[0].interrupt()
+    assert (await running)[1].status is Status.INTERRUPTED
+    assert not await sessions[0].interrupt()
+    scratch, pids = [item.worker.scratch for item in sessions], [item.worker.pid for item in sessions]
+    for item in sessions:
+        await engine.close_session(item.id)
+    assert not any(alive(pid) for pid in pids)
+    assert not any(path.exists() for path in scratch)
+    with pytest.raises(errors.NotFound):
+        engine.session(sessions[0].id)
+
+
+async def test_a_caller_that_goes_away_interrupts_its_cell(session: Session) -> None:
+    cell = await begun(session, "import time; print('begun', flush=True); time.sleep(60)")
+    cell.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cell
+    assert (await run(session, "'here'"))[1].result == "'here'"
+
+
+async def test_files_stay_beneath_the_scratch_folder(session: Session) -> None:
+    root = str(session.worker.scratch)
+    assert write_file(root, "a.txt", b"hello") == 5
+    await run(session, "import os\nos.symlink('/etc/passwd', 'link')\nos.mkfifo('pipe')\nos.link('a.txt', 'b.txt')")
+    assert [file.path for file in list_files(root)] == ["a.txt", "b.txt"]
+    for path in ("../x", "/etc/passwd", "", "a/../../x"):
+        with pytest.raises(errors.InvalidField):
+            read_file(root, path)
+    with pytest.raises(errors.NotFound):
+        read_file(root, "link")
+    for path in ("pipe", "b.txt"):
+        with pytest.raises(errors.InvalidField):
+            read_file(root, path)
+
+
+async def test_the_environment_tells_nothing(session: Session) -> None:
+    os.environ["FATHOM_CANARY"] = "secret"
+    events, _ = await run(session, "import os; print(sorted(k for k in os.environ if 'FATHOM' in k))")
+    assert printed(events) == "[]\n"
+    del os.environ["FATHOM_CANARY"]

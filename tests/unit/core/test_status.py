@@ -1,0 +1,71 @@
+"""Every typed error survives the trip through google.rpc.Status; headers survive theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from fathom import errors
+from fathom.api.common.v1.common_pb2 import ErrorReason
+from fathom.call import Call, Lane
+from fathom.rpc.status import from_status, to_status
+
+SAMPLES: list[errors.FathomError] = [
+    errors.InvalidField("a.b", "is wrong"),
+    errors.PayloadTooLarge(3, 2),
+    errors.NotFound("company", "Appel", ["Apple", "AMD"]),
+    errors.Conflict("no"),
+    errors.SessionLost("s1", "oom"),
+    errors.VersionMismatch("tiny", 2, 1),
+    errors.MissingExtra("torch", "policy"),
+    errors.NotImplementedYet("x.Y", "later"),
+    errors.CorruptData("k", "checksum"),
+    errors.NotReady("warming", retry_after_s=1.5),
+    errors.DependencyFailed("policy", "gone"),
+    errors.Overloaded("full", 0.25),
+    errors.DeadlineExceeded("late"),
+    errors.Cancelled("gone"),
+    errors.Internal("broken"),
+]
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+def test_round_trip(error: errors.FathomError) -> None:
+    back = from_status(to_status(error))
+    assert type(back) is type(error)
+    assert (back.message, dict(back.metadata), back.retry_after_s, back.transient) == (
+        error.message,
+        dict(error.metadata),
+        error.retry_after_s,
+        error.transient,
+    )
+
+
+def test_reasons_are_those_of_the_contract_and_each_has_a_class() -> None:
+    names = {name.removeprefix("ERROR_REASON_") for name in ErrorReason.keys()} - {"UNSPECIFIED"}
+    assert {type(error).reason for error in SAMPLES} == names
+
+
+def test_attributes_come_back() -> None:
+    field = from_status(to_status(errors.InvalidField("a.b", "is wrong")))
+    assert isinstance(field, errors.InvalidField)
+    assert field.field == "a.b"
+    missing = from_status(to_status(errors.NotFound("company", "Appel", ["Apple", "AMD"])))
+    assert isinstance(missing, errors.NotFound)
+    assert missing.nearest == ("Apple", "AMD")
+
+
+def test_headers_carry_the_call() -> None:
+    call = Call.new(lane=Lane.TRAINING, tenant="t-1", timeout_s=5)
+    back = Call.from_headers(call.headers())
+    assert (back.request_id, back.lane, back.tenant) == (call.request_id, Lane.TRAINING, "t-1")
+    assert back.remaining_s() == pytest.approx(5, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [("fathom-lane", "vip"), ("fathom-deadline-ms", "soon"), ("fathom-tenant", "a b"), ("fathom-request-id", "../x")],
+)
+def test_bad_headers_are_named(header: str, value: str) -> None:
+    with pytest.raises(errors.InvalidField) as bad:
+        Call.from_headers({header: value})
+    assert bad.value.field == header

@@ -1,0 +1,186 @@
+"""The local stores: one suite for folder and memory, then what only a folder does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fathom.config import ConfigError
+from fathom.errors import CorruptData, DependencyFailed, InvalidField, NotFound
+from fathom.ids import sha256
+from fathom.store import ObjectStore, StoredObject, open_store
+from fathom.store.refs import from_ref, read_ref, to_ref
+
+BAD_KEYS = [
+    "", "/etc/passwd", "a/", "a//b", ".", "..", "../a", "a/../b", "a/..", ".hidden", "a/.tmp", "a\\b", "a\x00b",
+    "a\nb", "a b", "a~", "~", "模型", "a" * 201, "/".join("a" * 300),
+]  # fmt: skip
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    return open_store(f"file://{tmp_path}/objects" if request.param == "folder" else "memory://")
+
+
+async def test_put_get_head(store: ObjectStore) -> None:
+    data = bytes(range(256)) + b"\n{}\n"
+    stored = await store.put("runs/run_1/answer.md", data, "text/markdown")
+    assert stored == StoredObject("runs/run_1/answer.md", len(data), sha256(data), "text/markdown")
+    assert await store.get(stored.key) == data
+    assert await store.get(stored.key, stored.sha256) == data
+    assert await store.head(stored.key) == stored
+
+
+async def test_an_empty_object_is_an_object(store: ObjectStore) -> None:
+    stored = await store.put("empty", b"")
+    assert await store.get("empty", stored.sha256) == b""
+    assert stored.content_type == "application/octet-stream"
+
+
+async def test_put_replaces(store: ObjectStore) -> None:
+    await store.put("a", b"long before")
+    after = await store.put("a", b"after", "text/plain")
+    assert (await store.get("a"), await store.head("a"), await store.list("")) == (b"after", after, [after])
+
+
+async def test_what_is_not_there(store: ObjectStore) -> None:
+    with pytest.raises(NotFound, match="no object 'a/b'"):
+        await store.get("a/b")
+    assert await store.head("a/b") is None
+    assert await store.list("") == []
+    await store.delete("a/b")
+
+
+async def test_delete(store: ObjectStore) -> None:
+    await store.put("a/b", b"1")
+    await store.delete("a/b")
+    assert await store.head("a/b") is None
+
+
+async def test_a_key_may_be_the_folder_of_another(store: ObjectStore) -> None:
+    await store.put("a", b"1")
+    await store.put("a/b", b"2")
+    assert (await store.get("a"), await store.get("a/b")) == (b"1", b"2")
+
+
+async def test_list_takes_any_prefix_and_sorts(store: ObjectStore) -> None:
+    for key in ("runs/b", "runs/a/2", "runs/a/10", "run", "other/x"):
+        await store.put(key, key.encode())
+    listed = {
+        prefix: [item.key for item in await store.list(prefix)] for prefix in ("", "run", "runs/", "runs/a/1", "z")
+    }
+    assert listed == {
+        "": ["other/x", "run", "runs/a/10", "runs/a/2", "runs/b"],
+        "run": ["run", "runs/a/10", "runs/a/2", "runs/b"],
+        "runs/": ["runs/a/10", "runs/a/2", "runs/b"],
+        "runs/a/1": ["runs/a/10"],
+        "z": [],
+    }
+    assert (await store.list("other"))[0].sha256 == sha256(b"other/x")
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+async def test_unsafe_keys_are_refused(store: ObjectStore, key: str) -> None:
+    for call in (store.put(key, b""), store.get(key), store.head(key), store.delete(key)):
+        with pytest.raises(InvalidField) as refused:
+            await call
+        assert refused.value.field == "key"
+
+
+@pytest.mark.parametrize("prefix", ["..", "../", "/", "a/../", "a//", ".tmp"])
+async def test_unsafe_prefixes_are_refused(store: ObjectStore, prefix: str) -> None:
+    with pytest.raises(InvalidField, match=r"^prefix"):
+        await store.list(prefix)
+
+
+async def test_another_checksum_is_corrupt_data(store: ObjectStore) -> None:
+    await store.put("a", b"1")
+    with pytest.raises(CorruptData, match="a is corrupt: SHA-256 is"):
+        await store.get("a", sha256(b"2"))
+
+
+async def test_refs(store: ObjectStore) -> None:
+    stored = await store.put("a", b"data", "text/plain")
+    ref = to_ref(stored)
+    assert from_ref(ref) == stored
+    assert await read_ref(store, ref) == b"data"
+    await store.put("a", b"other")
+    with pytest.raises(CorruptData):
+        await read_ref(store, ref)
+    ref.sha256 = ""
+    with pytest.raises(CorruptData, match="has 5 bytes, not 4"):
+        await read_ref(store, ref)
+
+
+async def test_a_folder_notices_changed_bytes(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}")
+    await store.put("a/b", b"payload")
+    file = tmp_path / "a" / "b~"
+    file.write_bytes(file.read_bytes().replace(b"payload", b"payloae"))
+    with pytest.raises(CorruptData, match="SHA-256"):
+        await store.get("a/b")
+    file.write_bytes(b"")
+    with pytest.raises(CorruptData, match="record"):
+        await store.head("a/b")
+
+
+async def test_a_folder_ignores_what_a_crash_left(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}")
+    await store.put("a/b", b"1")
+    (tmp_path / "a" / ".0123.tmp").write_bytes(b"half an obj")
+    assert [item.key for item in await store.list("")] == ["a/b"]
+
+
+async def test_a_failed_write_leaves_the_old_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(f"file://{tmp_path}")
+    await store.put("a", b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(DependencyFailed, match="No space left"):
+        await store.put("a", b"new")
+    assert await store.get("a") == b"old"
+    assert os.listdir(tmp_path) == ["a~"]
+
+
+async def test_readers_never_see_a_half_written_object(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}")
+    versions = [bytes([number]) * 50_000 for number in range(8)]
+    await store.put("a", versions[0])
+    writes = [store.put("a", version) for version in versions]
+    reads = [store.get("a") for _ in range(20)]
+    results = await asyncio.gather(*writes, *reads)
+    assert set(results[len(versions) :]) <= set(versions)
+
+
+async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(DependencyFailed, match="object store"):
+        await open_store(f"file://{tmp_path}/file").put("a", b"")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "folder", "ftp://host/x", "file://relative/x", "s3://host", "s3://k:s@host/bucket/deeper",
+        "s3://k:s@host/bucket?secure=maybe", "s3://k:s@host/bucket?other=1",
+        "s3:///bucket", "s3://k:s@host/B", "s3://k:s@host:port/bucket",
+    ],
+)  # fmt: skip
+def test_wrong_urls_are_setting_errors(url: str) -> None:
+    with pytest.raises(ConfigError, match="store_url") as refused:
+        open_store(url)
+    assert "k:s" not in refused.value.message  # a URL may hold a secret
+
+
+def test_opening_a_local_store_does_not_load_minio() -> None:
+    program = "import sys; from fathom.store import open_store; open_store('memory://'); print('minio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == "False"
