@@ -1,0 +1,93 @@
+"""Builds a bundle: fetch each package, convert it, write the files and their manifest, all or nothing."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from fathom.bundle.manifest import NAME, FileEntry, Manifest, SourceEntry, verify
+from fathom.bundle.packages import Package, Reader, fetch, reader
+from fathom.errors import DependencyFailed, FathomError
+from fathom.ids import content_hash, sha256
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Converted(Generic[T]):
+    """What a converter made of one package; ``as_of`` is its last date, ISO."""
+
+    content: T
+    as_of: str
+
+
+Convert = Callable[[Reader], Converted[T]]
+Write = Callable[[Mapping[str, T], Path], Mapping[str, int]]
+"""Writes the contents by source id into a folder; gives the number of rows by file name."""
+
+
+def build(
+    target: Path,
+    sources: Sequence[tuple[Package, Convert[T]]],
+    write: Write[T],
+    recipe: str,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Manifest:
+    """Builds ``target``; does nothing when it is there, whole, and made by the same recipe.
+
+    ``recipe`` stands for everything of ours that goes in (code version, own notes). A source that this
+    machine cannot have is skipped and recorded; a source with another checksum stops the build.
+    """
+    recipe = content_hash([recipe, *[[package.name, package.version, package.sha256] for package, _ in sources]])
+    if (target / NAME).exists():
+        try:
+            manifest = verify(target)
+            if manifest.recipe == recipe and not any(source.skipped for source in manifest.sources):
+                progress(f"{target} is up to date")
+                return manifest
+        except FathomError as error:
+            progress(f"rebuilding: {error.message}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    contents: dict[str, T] = {}
+    entries = []
+    for package, convert in sources:
+        entry, converted = convert_one(package, convert, target.parent / "packages", progress)
+        entries.append(entry)
+        if converted is not None:
+            contents[package.name] = converted.content
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        fresh = Path(folder) / "bundle"
+        fresh.mkdir()
+        rows = write(contents, fresh)
+        files = tuple(entry_of(fresh / name, count) for name, count in sorted(rows.items()))
+        manifest = Manifest(recipe, tuple(entries), files)
+        (fresh / NAME).write_text(manifest.to_json(), encoding="utf-8")
+        if target.exists():
+            shutil.rmtree(target)
+        fresh.replace(target)
+    progress(f"{target}: {sum(file.rows for file in files):,} rows, snapshot {manifest.snapshot[:12]}")
+    return manifest
+
+
+def convert_one(
+    package: Package, convert: Convert[T], cache: Path, progress: Callable[[str], None]
+) -> tuple[SourceEntry, Converted[T] | None]:
+    """The source's entry and content; a source that cannot be had has an entry that says so."""
+    label = f"{package.name} {package.version}"
+    progress(f"{label}: {package.description}")
+    facts = (package.name, package.name, package.version, package.licence, package.sha256, package.description)
+    try:
+        converted = convert(reader(package, fetch(package, cache)))
+    except DependencyFailed as error:
+        progress(f"{label} is skipped: {error.message}")
+        return SourceEntry(*facts, skipped=error.message), None
+    return SourceEntry(*facts, as_of=converted.as_of), converted
+
+
+def entry_of(path: Path, rows: int) -> FileEntry:
+    data = path.read_bytes()
+    return FileEntry(path.name, sha256(data), rows, len(data))
