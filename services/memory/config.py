@@ -1,0 +1,20 @@
+"""Settings of memory; section ``memory``, ``FATHOM_MEMORY_*``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from fathom.config import Settings
+
+
+class Config(Settings):
+    """Where conversations are, and how much of them a prompt gets."""
+
+    path: Path = Path(".fathom/memory.sqlite3")
+    """SQLite database; its folder is made."""
+    full_turns: int = Field(2, ge=0)
+    """Newest turns that a window holds in full."""
+    max_turns: int = Field(10, ge=1)
+    """Turns that a window holds at all."""

@@ -1,0 +1,119 @@
+"""Memory's RPCs: proto ⇄ engine, no logic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from fathom.api.memory.v1 import memory_pb2 as pb
+from fathom.call import Call
+from fathom.errors import InvalidField
+from fathom.ids import new_id
+from fathom.rpc.service import Deps, Service
+from services.memory.config import Config
+from services.memory.engine import Conversation, Engine, Turn
+
+T = TypeVar("T")
+DEFAULT_PAGE, MAX_PAGE = 100, 1000
+
+
+def build(config: Config, deps: Deps) -> Service:
+    """Memory; the only constructor."""
+    engine = Engine(config.path)
+    return Service("memory", MemoryServicer(engine, config), engine.start, engine.close)
+
+
+class MemoryServicer:
+    """Answers memory's RPCs."""
+
+    unimplemented: ClassVar = {
+        name: "the memory issue builds recall, facts and stances"
+        for name in ("SearchMemory", "ListFacts", "PutFact", "DeleteFact", "RecordStance", "ListStances")
+    }
+
+    def __init__(self, engine: Engine, config: Config) -> None:
+        self._engine, self._config = engine, config
+
+    async def AppendTurn(self, request: pb.AppendTurnRequest, call: Call) -> pb.AppendTurnResponse:
+        given = request.turn
+        turn = Turn(given.question, given.rewritten_question, given.answer, given.run_id, tuple(given.bullets))
+        request_id = request.request_id or new_id("turn")
+        return pb.AppendTurnResponse(
+            turn=to_proto(await self._engine.append(request_id, request.conversation_id, turn))
+        )
+
+    async def GetWindow(self, request: pb.GetWindowRequest, call: Call) -> pb.GetWindowResponse:
+        if request.full_turns < 0 or request.max_turns < 0:
+            raise InvalidField("full_turns" if request.full_turns < 0 else "max_turns", "must not be negative")
+        full, most = request.full_turns or self._config.full_turns, request.max_turns or self._config.max_turns
+        window, omitted = await self._engine.window(request.conversation_id, full, most)
+        turns = [
+            pb.WindowTurn(number=turn.number, question=turn.question, answer=turn.answer, bullets=turn.bullets)
+            for turn in window
+        ]
+        return pb.GetWindowResponse(turns=turns, omitted=omitted)
+
+    async def ListTurns(self, request: pb.ListTurnsRequest, call: Call) -> pb.ListTurnsResponse:
+        turns = await self._engine.turns(request.conversation_id)
+        page, token = paged(turns, request.page_size, request.page_token)
+        return pb.ListTurnsResponse(turns=[to_proto(turn) for turn in page], next_page_token=token)
+
+    async def ListConversations(self, request: pb.ListConversationsRequest, call: Call) -> pb.ListConversationsResponse:
+        page, token = paged(await self._engine.conversations(), request.page_size, request.page_token)
+        return pb.ListConversationsResponse(conversations=[summary(item) for item in page], next_page_token=token)
+
+    async def UpdateConversation(
+        self, request: pb.UpdateConversationRequest, call: Call
+    ) -> pb.UpdateConversationResponse:
+        title = request.title if request.HasField("title") else None
+        pinned = request.pinned if request.HasField("pinned") else None
+        return pb.UpdateConversationResponse(
+            conversation=summary(await self._engine.update(request.conversation_id, title, pinned))
+        )
+
+    async def DeleteConversation(
+        self, request: pb.DeleteConversationRequest, call: Call
+    ) -> pb.DeleteConversationResponse:
+        return pb.DeleteConversationResponse(turns=await self._engine.delete(request.conversation_id))
+
+    async def RecordFeedback(self, request: pb.RecordFeedbackRequest, call: Call) -> pb.RecordFeedbackResponse:
+        request_id = request.request_id or new_id("feedback")
+        await self._engine.feedback(request_id, request.run_id, request.helpful, request.tags, request.comment)
+        return pb.RecordFeedbackResponse()
+
+
+def paged(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
+    """One page and the token of the next; raises ``InvalidField``."""
+    if not 0 <= size <= MAX_PAGE:
+        raise InvalidField("page_size", f"must be 0 to {MAX_PAGE:,}")
+    if token and not (token.isdigit() and int(token) < len(items)):
+        raise InvalidField("page_token", "is not one that this list gave")
+    start = int(token or 0)
+    end = start + (size or DEFAULT_PAGE)
+    return items[start:end], str(end) if end < len(items) else ""
+
+
+def timestamp(seconds: float) -> Timestamp:
+    time = Timestamp()
+    time.FromMicroseconds(int(seconds * 1e6))
+    return time
+
+
+def to_proto(turn: Turn) -> pb.Turn:
+    return pb.Turn(
+        number=turn.number,
+        question=turn.question,
+        rewritten_question=turn.rewritten,
+        answer=turn.answer,
+        run_id=turn.run,
+        end_time=timestamp(turn.ended),
+        bullets=turn.bullets,
+    )
+
+
+def summary(item: Conversation) -> pb.Conversation:
+    return pb.Conversation(
+        id=item.id, title=item.title, turns=item.turns, update_time=timestamp(item.updated), pinned=item.pinned
+    )

@@ -1,0 +1,14 @@
+"""Settings of reward; section ``reward``, ``FATHOM_REWARD_*``."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from fathom.config import Settings
+
+
+class Config(Settings):
+    """Limits of a request."""
+
+    max_items: int = Field(4096, ge=1)
+    """Items of one Score request."""
