@@ -1,0 +1,4 @@
+"""Gateway: the web door. REST and server-sent events over the services' gRPC, and the page.
+
+It holds no state of its own: a run outlives the stream, and every route can be answered by any replica.
+"""
