@@ -147,6 +147,8 @@ class LocalStack:
             (self._home / folder).mkdir(parents=True, exist_ok=True)
         async with AsyncExitStack() as stack:
             nats = await stack.enter_async_context(NatsServer(self._home / "nats"))
+            keeping = asyncio.create_task(nats.keep_up(), name="watch nats")
+            stack.callback(keeping.cancel)
             self._report("nats", nats.url)
             ports = {name: free_port() for name in ORDER}
             ports["gateway"] = self._settings.gateway_port or ports["gateway"]

@@ -1,1 +1,32 @@
-"""Shared by all tests."""
+"""Shared by all tests: the bundled data, built once by the real command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / ".fathom"
+
+
+def bundled(folder: str, module: str) -> Path:
+    """The bundle, built when it is not there; tests that need it fail with the builder's own words."""
+    target = HOME / "data" / folder
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--target", str(target)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+@pytest.fixture(scope="session")
+def tables_dir() -> Path:
+    return bundled("tables", "services.datafetch.bundle")
+
+
+@pytest.fixture(scope="session")
+def corpus_dir() -> Path:
+    return bundled("corpus", "services.retrieval.bundle")

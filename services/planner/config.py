@@ -16,12 +16,12 @@ class Config(Settings):
     """Longest question in characters."""
     max_rounds: int = Field(20, ge=1, le=200)
     """Rounds of sampling and tool calls per episode."""
-    max_tokens: int = Field(24_000, ge=64)
+    max_tokens: int = Field(200_000, ge=64)
     """Tokens sampled per episode in all."""
     max_run_ms: int = Field(180_000, ge=1_000)
     """Wall-clock milliseconds per episode, waiting in the queue included."""
-    completion_tokens: int = Field(2_048, ge=16)
-    """Tokens per completion, unless the request says less."""
+    completion_tokens: int = Field(0, ge=0)
+    """Tokens per completion, unless the request says less; 0 leaves it to the model's own default."""
     tool_timeout_s: float = Field(60.0, gt=0)
     """Longest single tool call in seconds."""
     concurrent_runs: int = Field(8, ge=1)

@@ -117,5 +117,7 @@ def limits(max_rounds: int, max_tokens: int, max_ms: int, start_time: float | No
 
 
 def bounded(sampling: Sampling, max_tokens: int) -> Sampling:
-    """The sampling with at most ``max_tokens`` tokens per completion."""
+    """The sampling with at most ``max_tokens`` tokens per completion; 0 sets no bound."""
+    if max_tokens == 0:
+        return sampling
     return replace(sampling, max_tokens=tightened(sampling.max_tokens, max_tokens, "sampling.max_tokens"))

@@ -98,6 +98,20 @@ class NatsServer:
             return PortInUse(BINARY, self.host, self.port)
         return DependencyFailed(BINARY, f"ended at once: {words.splitlines()[-1] if words else 'without a word'}")
 
+    @property
+    def pid(self) -> int:
+        """Process id; raises ``DependencyFailed("nats-server")`` when it does not run."""
+        if self._process is None:
+            raise DependencyFailed(BINARY, "is not running")
+        return self._process.pid
+
+    async def keep_up(self) -> None:
+        """Starts the server again, on the same port and folder, whenever it ends by itself; runs until cancelled."""
+        while self._process is not None:
+            await self._process.wait()
+            if self._process is not None:
+                await self.start()
+
     async def stop(self) -> None:
         """Ends the server in good order, by force after 5 seconds; no error when it does not run."""
         await self._end(signal.SIGTERM)

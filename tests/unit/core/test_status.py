@@ -41,7 +41,7 @@ def test_round_trip(error: errors.FathomError) -> None:
 
 
 def test_reasons_are_those_of_the_contract_and_each_has_a_class() -> None:
-    names = {name.removeprefix("ERROR_REASON_") for name in ErrorReason.keys()} - {"UNSPECIFIED"}
+    names = {name.removeprefix("ERROR_REASON_") for name in ErrorReason.DESCRIPTOR.values_by_name} - {"UNSPECIFIED"}
     assert {type(error).reason for error in SAMPLES} == names
 
 

@@ -1,0 +1,99 @@
+"""Trajectories to tensors; what cannot train is refused by field; the tiny model survives its files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, STOP_REASON_FINISHED, Trajectory
+from fathom.config import ConfigError
+from fathom.errors import InvalidField, VersionMismatch
+from trainers import tiny
+from trainers.batch import make_batch
+from trainers.config import read_overrides
+from trainers.tasks import comparison_tasks, split, vocabulary
+
+
+def trajectory(task: int, sample: int, **changes: Any) -> Trajectory:
+    fields: dict[str, Any] = {
+        "run_id": f"r-{task}-{sample}", "task_index": task, "sample_index": sample, "token_ids": [5, 6, 7],
+        "mask": [0, 1, 1], "log_probs": [0.0, -0.5, -0.25], "reward": float(sample), "exact": True,
+        "version_min": 3, "version_max": 3, "stop_reason": STOP_REASON_FINISHED,
+    }  # fmt: skip
+    return Trajectory(**(fields | changes))
+
+
+def test_rows_are_ordered_by_group_and_padded_with_explicit_masks() -> None:
+    short = {"token_ids": [5, 0], "mask": [0, 1], "log_probs": [0.0, -1.0]}
+    batch = make_batch([trajectory(1, 1), trajectory(0, 1, **short), trajectory(1, 0), trajectory(0, 0)], 2, 2, 3)
+    assert batch.input_ids.tolist() == [[5, 6, 7], [5, 0, 0], [5, 6, 7], [5, 6, 7]]
+    assert batch.attention_mask[1].tolist() == [1, 1, 0]
+    assert batch.loss_mask[1].tolist() == [0.0, 1.0, 0.0]
+    assert batch.rewards.tolist() == [[0.0, 1.0], [0.0, 1.0]]
+    assert batch.trained_tokens == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"exact": False}, "trajectory.exact"),
+        ({"mask": [0, 1]}, "trajectory.mask"),
+        ({"mask": [0, 0, 0]}, "trajectory.mask"),
+        ({"mask": [0, 1, 2]}, "trajectory.mask"),
+        ({"log_probs": [0.0, float("-inf"), 0.0]}, "trajectory.log_probs"),
+        ({"reward": float("nan")}, "trajectory.reward"),
+        ({"stop_reason": STOP_REASON_FAILED}, "trajectory.stop_reason"),
+        ({"sample_index": 5}, "trajectories"),
+    ],
+)
+def test_what_cannot_train_is_named(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidField) as bad:
+        make_batch([trajectory(0, 0), trajectory(0, 1, **changes)], 1, 2, 3)
+    assert bad.value.field == field
+
+
+def test_versions_are_not_mixed() -> None:
+    with pytest.raises(VersionMismatch):
+        make_batch([trajectory(0, 0), trajectory(0, 1, version_max=4)], 1, 2, 3)
+
+
+def test_tasks_are_split_without_overlap_and_reproducibly() -> None:
+    tasks = comparison_tasks(6)
+    training, held_out = split(tasks, 0.2, 7)
+    assert (len(training), len(held_out)) == (24, 6)
+    assert not {task.id for task in training} & {task.id for task in held_out}
+    assert split(tasks, 0.2, 7) == (training, held_out)
+    assert split(tasks, 0.2, 8) != (training, held_out)
+    assert all(max(task.question.split()[2::2]) == task.references[0] for task in tasks)
+
+
+def test_the_tiny_model_survives_its_files(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    words = vocabulary(comparison_tasks(4))
+    model, tokenizer = tiny.build_model(words, 32, 1, 7), tiny.build_tokenizer(words)
+    tiny.save(model, tokenizer, tmp_path)
+    again, read = AutoModelForCausalLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    ids = read.encode("larger of 1 and 3 <answer>", add_special_tokens=False, return_tensors="pt")
+    assert read.decode(ids[0]) == "larger of 1 and 3 <answer>"
+    assert torch.equal(model(ids).logits, again(ids).logits)
+    same = tiny.build_model(words, 32, 1, 7)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters(), strict=True))
+
+
+def test_overrides() -> None:
+    assert read_overrides(["steps=20", "grpo.lr=1e-3", "model=x", "norm_by_std=false"]) == {
+        "steps": 20, "lr": 1e-3, "model": "x", "norm_by_std": False,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="name=value"):
+        read_overrides(["steps"])
+
+
+def test_settings_and_tasks_need_no_torch() -> None:
+    probe = "import trainers.config, trainers.tasks, sys; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True).stdout.strip() == "False"

@@ -1,0 +1,83 @@
+"""Settings of training; section ``grpo`` of a YAML file. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from fathom.config import ConfigError, Settings
+
+
+class GrpoConfig(Settings):
+    """GRPO on a small verifiable task with a tiny model; every field can be set with ``--set name=value``."""
+
+    model: str = "tiny"
+    """Name under which policy serves the model."""
+    hidden: int = Field(64, ge=8)
+    """Width of the tiny transformer."""
+    layers: int = Field(2, ge=1)
+    """Its layers."""
+    digits: int = Field(6, ge=2, le=10)
+    """Digits of the comparison task."""
+    held_out: float = Field(0.2, gt=0, lt=1)
+    """Share of tasks that are never trained on."""
+    steps: int = Field(60, ge=1)
+    """Optimiser steps."""
+    prompts_per_step: int = Field(8, ge=1)
+    """Tasks per step."""
+    group_size: int = Field(8, ge=2, le=64)
+    """Episodes per task."""
+    temperature: float = Field(1.0, gt=0)
+    """Sampling temperature; log-probabilities are taken at the same."""
+    max_tokens: int = Field(4, ge=1)
+    """Tokens per completion."""
+    structure_weight: float = Field(0.2, ge=0, le=1)
+    """Reward of a well-formed but wrong answer."""
+    final_weight: float = Field(0.05, ge=0, le=1)
+    """Reward of an answer that is neither right nor well-formed."""
+    lr: float = Field(3e-3, gt=0)
+    """Learning rate of AdamW."""
+    clip_low: float = Field(0.2, gt=0)
+    """Lower clip of the ratio."""
+    clip_high: float = Field(0.28, gt=0)
+    """Upper clip of the ratio."""
+    kl_coef: float = Field(0.0, ge=0)
+    """Weight of the k3 penalty against the first version; 0 keeps no reference."""
+    epochs: int = Field(2, ge=1)
+    """Passes over each batch."""
+    grad_clip: float = Field(1.0, gt=0)
+    """Largest gradient norm."""
+    micro_batch: int = Field(32, ge=1)
+    """Rows per forward pass; it changes memory, not the gradient."""
+    norm_by_std: bool = True
+    """Divide advantages by the group's standard deviation."""
+    seed: int = 7
+    """Seed of weights, tasks and sampling."""
+    rollout_timeout_s: float = Field(120.0, gt=0)
+    """Longest rollout of one step in seconds."""
+    output: Path = Path(".fathom/training/grpo")
+    """Folder for the effective settings and the metrics."""
+
+
+def read_overrides(pairs: Sequence[str]) -> dict[str, Any]:
+    """``["steps=20", "grpo.lr=1e-3"]`` as values; raises ``ConfigError`` for a pair without "="."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign:
+            raise ConfigError(f"--set {pair}: must be name=value", metadata={"field": pair})
+        values[name.removeprefix("grpo.")] = number(text)
+    return values
+
+
+def number(text: str) -> Any:
+    """The YAML value; "1e-3", which YAML reads as text, is a number too."""
+    value = yaml.safe_load(text)
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value

@@ -1,0 +1,63 @@
+"""A tiny random model in Hugging Face form, made without any download: for tests, and for training on a laptop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+SPECIAL = ("<pad>", "<unk>", "<|start|>", "<|end|>", "system", "user", "assistant", "tool")
+# Append-only: what a longer conversation renders begins with what a shorter one did.
+TEMPLATE = (
+    "{% for message in messages %}<|start|> {{ message['role'] }} {{ message['content'] }} <|end|> {% endfor %}"
+    "{% if add_generation_prompt %}<|start|> assistant {% endif %}"
+)
+
+
+def build_model(vocabulary: Sequence[str], hidden: int, layers: int, seed: int) -> LlamaForCausalLM:
+    """A Llama of ``layers`` layers and width ``hidden``, its weights drawn with ``seed``."""
+    size = len(SPECIAL) + len(vocabulary)
+    config = LlamaConfig(
+        vocab_size=size,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=256,
+        tie_word_embeddings=False,
+        bos_token_id=SPECIAL.index("<|start|>"),
+        eos_token_id=SPECIAL.index("<|end|>"),
+        pad_token_id=SPECIAL.index("<pad>"),
+    )
+    generator_state = torch.get_rng_state()
+    try:
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(config)
+    finally:
+        torch.set_rng_state(generator_state)
+
+
+def build_tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
+    """One token per word; words are split at spaces, so that a tag is one token."""
+    words = {word: number for number, word in enumerate([*SPECIAL, *vocabulary])}
+    core = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        bos_token="<|start|>",
+        eos_token="<|end|>",
+        chat_template=TEMPLATE,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Writes config, weights and tokenizer."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
