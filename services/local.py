@@ -52,6 +52,8 @@ class LocalSettings(Settings):
     """How long the services may take to get ready."""
     log_level: str = "info"
     """Level of the services' logs, which go to ``home/logs``."""
+    models: Mapping[str, Any] | None = None
+    """Policy's models instead of its own default, e.g. ``{"rules": {"engine": "rules"}}``."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ class LocalStack:
         self._home = settings.home.resolve()
         self._children: list[Child] = []
         self._warming: dict[str, asyncio.Task[None]] = {}
-        self._endpoints: Endpoints | None = None
+        self._nats: NatsServer | None = None
+        self._grpc_urls: dict[str, str] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Endpoints]:
@@ -146,13 +149,14 @@ class LocalStack:
         for folder in ("store", "nats", "logs", "data", "models"):
             (self._home / folder).mkdir(parents=True, exist_ok=True)
         async with AsyncExitStack() as stack:
-            nats = await stack.enter_async_context(NatsServer(self._home / "nats"))
+            nats = self._nats = await stack.enter_async_context(NatsServer(self._home / "nats"))
             keeping = asyncio.create_task(nats.keep_up(), name="watch nats")
             stack.callback(keeping.cancel)
             self._report("nats", nats.url)
             ports = {name: free_port() for name in ORDER}
             ports["gateway"] = self._settings.gateway_port or ports["gateway"]
             grpc_urls = {name: f"grpc://127.0.0.1:{ports[name]}" for name in ORDER if name != "gateway"}
+            self._grpc_urls = grpc_urls
             for name in ORDER:
                 environ = self._environ(name, ports[name], nats.url, grpc_urls)
                 if self._settings.processes or name in OWN_PROCESS:
@@ -166,20 +170,32 @@ class LocalStack:
                 nats.url,
                 f"file://{self._home / 'store'}",
                 os.getpid(),
-                {"nats": nats.pid, **{child.name: child.pid for child in self._children}},
+                self.pids(),
             )
             path = self._home / "endpoints.json"
             path.write_text(endpoints.to_json())
             stack.callback(path.unlink, missing_ok=True)
             yield endpoints
 
+    def pids(self) -> dict[str, int]:
+        """Process ids of what runs as a process of its own, as of now."""
+        assert self._nats is not None
+        return {"nats": self._nats.pid, **{child.name: child.pid for child in self._children}}
+
+    async def until_serving(self, timeout_s: float) -> None:
+        """Returns when every service serves; raises ``TimeoutError``."""
+        async with asyncio.timeout(timeout_s):
+            await asyncio.gather(*(serving(name, url) for name, url in self._grpc_urls.items()))
+
     def _environ(self, name: str, port: int, nats_url: str, grpc_urls: Mapping[str, str]) -> dict[str, str]:
         """The service's settings as environment variables, alike for both ways of running it."""
         # Unary calls between services go over NATS; streams, terminals and the gateway use gRPC.
         endpoints = {peer: "nats://" if peer in UNARY and name != "gateway" else url for peer, url in grpc_urls.items()}
         home = self._home
+        models = self._settings.models
         return {
             **os.environ,
+            **({} if models is None else {"FATHOM_POLICY_MODELS": json.dumps(dict(models))}),
             "FATHOM_RUNTIME_PORT": str(port),
             "FATHOM_RUNTIME_METRICS_PORT": "0",
             "FATHOM_RUNTIME_BUS_URL": nats_url,

@@ -25,21 +25,21 @@ class GrpoConfig(Settings):
     """Digits of the comparison task."""
     held_out: float = Field(0.2, gt=0, lt=1)
     """Share of tasks that are never trained on."""
-    steps: int = Field(60, ge=1)
+    steps: int = Field(120, ge=1)
     """Optimiser steps."""
     prompts_per_step: int = Field(8, ge=1)
     """Tasks per step."""
-    group_size: int = Field(8, ge=2, le=64)
+    group_size: int = Field(16, ge=2, le=64)
     """Episodes per task."""
     temperature: float = Field(1.0, gt=0)
     """Sampling temperature; log-probabilities are taken at the same."""
     max_tokens: int = Field(4, ge=1)
     """Tokens per completion."""
-    structure_weight: float = Field(0.2, ge=0, le=1)
+    structure_weight: float = Field(0.1, ge=0, le=1)
     """Reward of a well-formed but wrong answer."""
-    final_weight: float = Field(0.05, ge=0, le=1)
+    final_weight: float = Field(0.03, ge=0, le=1)
     """Reward of an answer that is neither right nor well-formed."""
-    lr: float = Field(3e-3, gt=0)
+    lr: float = Field(1e-3, gt=0)
     """Learning rate of AdamW."""
     clip_low: float = Field(0.2, gt=0)
     """Lower clip of the ratio."""
@@ -47,6 +47,8 @@ class GrpoConfig(Settings):
     """Upper clip of the ratio."""
     kl_coef: float = Field(0.0, ge=0)
     """Weight of the k3 penalty against the first version; 0 keeps no reference."""
+    entropy_coef: float = Field(0.05, ge=0)
+    """Weight of the entropy bonus: without it a tiny policy settles on form before it finds an answer."""
     epochs: int = Field(2, ge=1)
     """Passes over each batch."""
     grad_clip: float = Field(1.0, gt=0)

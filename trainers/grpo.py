@@ -156,7 +156,8 @@ class Learner:
                 log_probs, old, advantages[rows], mask, denominator=total,
                 clip_low=config.clip_low, clip_high=config.clip_high,
             )  # fmt: skip
-            loss, share = result.loss, mask.sum().item() / total
+            mean_entropy, share = (entropy * mask).sum() / total, mask.sum().item() / total
+            loss = result.loss - config.entropy_coef * mean_entropy
             if config.kl_coef:
                 with torch.no_grad():
                     reference, _ = token_log_probs(
@@ -166,7 +167,7 @@ class Learner:
             loss.backward()
             sums["loss"] += loss.item()
             sums["kl"] += result.approx_kl.item() * share
-            sums["entropy"] += (entropy.detach() * mask).sum().item() / total
+            sums["entropy"] += mean_entropy.item()
             sums["clip_fraction"] += result.clip_fraction.item() * share
             mismatch = max(mismatch, ((log_probs.detach().exp() - old.exp()).abs() * mask).max().item())
         return sums, mismatch

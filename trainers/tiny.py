@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -59,5 +60,7 @@ def build_tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
 
 def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Writes config, weights and tokenizer."""
-    model.save_pretrained(folder)
+    model.config.save_pretrained(folder)
+    tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)

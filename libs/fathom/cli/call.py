@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
 from pathlib import Path
 
@@ -31,8 +32,10 @@ def call_method(service: str, method: str, body: str, home: Path, url: str, time
 def parse(method: Method, body: str) -> Message:
     """The request that the JSON describes."""
     try:
+        if not isinstance(json.loads(body), dict):
+            raise ParseError("must be a JSON object")
         request: Message = Parse(body, method.request_type())
-    except ParseError as error:
+    except (ValueError, ParseError) as error:
         raise InvalidField("body", f"is no {method.request_type.DESCRIPTOR.name}: {error}") from error
     return request
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -110,6 +111,8 @@ def version() -> None:
 
 def main() -> None:
     """Entry point: a typed error becomes one line on stderr and status 1."""
+    # Children are started by exec, never by a bare fork: gRPC need not prepare for one, nor talk about it.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         app()
     except FathomError as error:

@@ -1,0 +1,36 @@
+"""The whole local stack, in one process and with a process per service."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from fathom.clients import Clients, connect
+from services.local import Endpoints, LocalSettings, LocalStack
+
+MODELS = {"rules": {"engine": "rules"}}
+
+
+def prepare(home: Path, tables_dir: Path, corpus_dir: Path) -> Path:
+    """A home with the bundled data."""
+    (home / "data").mkdir(parents=True)
+    shutil.copytree(tables_dir, home / "data" / "tables")
+    shutil.copytree(corpus_dir, home / "data" / "corpus")
+    return home
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
+async def stack(
+    tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_dir: Path
+) -> AsyncIterator[tuple[Endpoints, Clients]]:
+    """One shared stack for all tests that do not break it."""
+    home = prepare(tmp_path_factory.mktemp("stack") / "home", tables_dir, corpus_dir)
+    settings = LocalSettings(home=home, gateway_port=0, models=MODELS)
+    async with LocalStack(settings).running() as endpoints:
+        clients = connect(endpoints.services)
+        yield endpoints, clients
+        await clients.close()
