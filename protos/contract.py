@@ -26,8 +26,8 @@ def sources(root: Path = PROTOS) -> list[str]:
 
 def protoc(root: Path, *outputs: str) -> None:
     """Runs the pinned protoc; raises ``CalledProcessError`` with its message on stderr."""
-    import grpc_tools
     import google.rpc
+    import grpc_tools
 
     includes = [root, Path(grpc_tools.__path__[0]) / "_proto", Path(google.rpc.__path__[0]).parents[1]]
     command = [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{path}" for path in includes)]

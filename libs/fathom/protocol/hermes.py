@@ -1,7 +1,12 @@
-"""Hermes-style tool calls: JSON objects between ``<tool_call>`` tags, read with tolerance."""
+"""Hermes-style tool calls: JSON objects between ``<tool_call>`` tags, read with tolerance (row P02).
+
+Models err: fences, trailing commas, full-width punctuation, Python literals, several objects in one tag,
+arguments as a string, a tag that never closes. What still cannot be read as a call stays prose.
+"""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Mapping
@@ -10,61 +15,106 @@ from typing import Any
 from fathom.ids import sha256
 from fathom.protocol.messages import ToolCall
 
-# A missing closing tag ends at the next call or at the end of the text.
-CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+# What may stand between the tag and its object, and between objects: fences, brackets of a list, commas, numbering.
+BEFORE = re.compile(r"(?:\s|```[a-zA-Z]*|\[|,|，|\d+[.)、])*")
+AFTER = re.compile(r"(?:\s|```|\]|,|，)*(?:</tool_call>)?")
 FENCE = re.compile(r"^```[a-zA-Z]*\s*|\s*```$")
 TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 FULL_WIDTH = str.maketrans({"：": ":", "，": ",", "｛": "{", "｝": "}", "［": "[", "］": "]", "“": '"', "”": '"'})
+# strict=False: models write raw line breaks inside strings.
+DECODER = json.JSONDecoder(strict=False)
 
 
 def parse_tool_calls(text: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Splits ``text`` into its prose and its tool calls; what cannot be read as a call stays prose."""
+    """Splits ``text`` into its prose and its tool calls, in order; never raises.
+
+    Without any tag, a text that is nothing but one (fenced) object with name and arguments is a call, too.
+    """
     calls: list[ToolCall] = []
+    prose: list[str] = []
+    position = 0
+    while (start := text.find(OPEN, position)) >= 0:
+        prose.append(text[position:start])
+        found, position = read_tag(text, start + len(OPEN))
+        if not found:
+            prose.append(text[start:position])
+        calls += [numbered(call, len(calls) + offset) for offset, call in enumerate(found)]
+    prose.append(text[position:])
+    if not calls and (whole := bare_call(text)) is not None:
+        return "", (numbered(whole, 0),)
+    return "".join(prose).strip(), tuple(calls)
 
-    def take(match: re.Match[str]) -> str:
-        call = read_call(match.group(1), len(calls))
-        if call is None:
-            return match.group(0)
-        calls.append(call)
-        return ""
 
-    prose = CALL.sub(take, text)
-    if not calls and (whole := read_call(prose, 0)) is not None:
-        # A bare or fenced object with name and arguments, without the tags.
-        return "", (whole,)
-    return prose.strip(), tuple(calls)
+def read_tag(text: str, start: int) -> tuple[list[dict[str, Any]], int]:
+    """The calls of the tag whose content begins at ``start``, and where to go on."""
+    position, found = start, []
+    # Well-formed objects first, by the decoder: then a closing tag inside a string argument ends nothing.
+    while True:
+        begin = BEFORE.match(text, position)
+        try:
+            value, end = DECODER.raw_decode(text, begin.end() if begin else position)
+        except (ValueError, RecursionError):
+            break
+        if (call := as_call(value)) is None:
+            break
+        found.append(call)
+        after = AFTER.match(text, end)
+        position = after.end() if after else end
+        if text[:position].endswith(CLOSE):
+            return found, position
+    if found:
+        return found, position
+    ends = [index for index in (text.find(CLOSE, start), text.find(OPEN, start)) if index >= 0]
+    end = min(ends, default=len(text))
+    call = as_call(read_object(text[start:end]))
+    closed = end + len(CLOSE) if text.startswith(CLOSE, end) else end
+    return ([call] if call else []), closed
 
 
-def read_call(text: str, position: int) -> ToolCall | None:
-    """One call out of a JSON object with ``name`` and ``arguments`` (or ``parameters``); None when it is none."""
-    parsed = read_object(text)
-    if parsed is None or not isinstance(parsed.get("name"), str):
+def bare_call(text: str) -> dict[str, Any] | None:
+    """The call that is the whole text without tags; prose that merely holds an object is none."""
+    stripped = FENCE.sub("", text.strip()).strip()
+    if not stripped.startswith(("{", "｛")) or not stripped.endswith(("}", "｝")):
         return None
-    arguments = parsed.get("arguments", parsed.get("parameters", {}))
+    value = read_object(stripped)
+    return as_call(value) if value and ("arguments" in value or "parameters" in value) else None
+
+
+def as_call(value: object) -> dict[str, Any] | None:
+    """``{"name", "arguments"}`` out of an object with ``name`` and ``arguments`` or ``parameters``; else None."""
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"].strip():
+        return None
+    arguments = value.get("arguments", value.get("parameters", {}))
     if isinstance(arguments, str):
-        arguments = read_object(arguments) or {}
-    if not isinstance(arguments, dict):
-        return None
-    encoded = json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(f"call_{position}_{sha256(encoded.encode())[:8]}", parsed["name"], encoded)
+        arguments = read_object(arguments) if arguments.strip() else {}
+    return {"name": value["name"].strip(), "arguments": arguments} if isinstance(arguments, dict) else None
+
+
+def numbered(call: Mapping[str, Any], position: int) -> ToolCall:
+    """The call with an id that depends on its place and content only, so that replays agree."""
+    encoded = json.dumps(call["arguments"], ensure_ascii=False)
+    return ToolCall(f"call_{position}_{sha256(encoded.encode())[:8]}", call["name"], encoded)
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """A JSON object in ``text``, mended where models err: fences, prose around, trailing commas, full-width signs."""
-    stripped = FENCE.sub("", text.strip())
+    """A JSON object in ``text``, mended where models err; None when nothing helps."""
+    stripped = FENCE.sub("", text.strip().replace("｛", "{").replace("｝", "}"))
     start, end = stripped.find("{"), stripped.rfind("}")
-    for candidate in (stripped, stripped[start : end + 1], stripped[start : end + 1].translate(FULL_WIDTH)):
+    inner = stripped[start : end + 1]
+    for candidate in (stripped, inner, inner.translate(FULL_WIDTH)):
         for mended in (candidate, TRAILING_COMMA.sub(r"\1", candidate)):
-            try:
-                parsed = json.loads(mended, strict=False)
-            except ValueError:
-                continue
-            if isinstance(parsed, dict):
-                return parsed
+            for read in (DECODER.decode, ast.literal_eval):
+                try:
+                    parsed = read(mended)
+                except (ValueError, SyntaxError, RecursionError, MemoryError):
+                    continue
+                if isinstance(parsed, dict) and all(isinstance(key, str) for key in parsed):
+                    return parsed
     return None
 
 
 def format_tool_call(name: str, arguments: Mapping[str, Any]) -> str:
     """A call as a model writes it."""
     body = json.dumps({"name": name, "arguments": dict(arguments)}, ensure_ascii=False)
-    return f"<tool_call>\n{body}\n</tool_call>"
+    return f"{OPEN}\n{body}\n{CLOSE}"

@@ -15,6 +15,13 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+class ToolFormat(StrEnum):
+    """How tool calls stand in the text: JSON in ``<tool_call>`` tags, or protocol tags that nobody parses here."""
+
+    HERMES = "hermes"
+    TAGS = "tags"
+
+
 class FinishReason(StrEnum):
     """Why sampling ended."""
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.policy.v1 import policy_pb2 as pb
-from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, ToolSpec, Usage
+from fathom.errors import InvalidField
+from fathom.protocol.messages import (
+    Completion,
+    FinishReason,
+    Message,
+    Role,
+    Sampling,
+    ToolCall,
+    ToolFormat,
+    ToolSpec,
+    Usage,
+)
 
 ROLES = {
     Role.SYSTEM: pb.ROLE_SYSTEM,
@@ -42,8 +53,6 @@ def message_to_proto(message: Message) -> pb.Message:
 def message_from_proto(message: pb.Message) -> Message:
     """Raises ``InvalidField("messages.role")`` for an unspecified role."""
     if message.role not in ROLES_BACK:
-        from fathom.errors import InvalidField
-
         raise InvalidField("messages.role", "must be system, user, assistant or tool")
     calls = tuple(tool_call_from_proto(call) for call in message.tool_calls)
     return Message(ROLES_BACK[message.role], message.content, calls, message.tool_call_id)
@@ -55,6 +64,11 @@ def tool_spec_to_proto(spec: ToolSpec) -> pb.ToolSpec:
 
 def tool_spec_from_proto(spec: pb.ToolSpec) -> ToolSpec:
     return ToolSpec(spec.name, spec.description, spec.parameters_json)
+
+
+def tool_format_from_proto(value: pb.ToolFormat) -> ToolFormat:
+    """Unspecified means Hermes."""
+    return ToolFormat.TAGS if value == pb.TOOL_FORMAT_TAGS else ToolFormat.HERMES
 
 
 def sampling_to_proto(sampling: Sampling) -> pb.Sampling:
@@ -69,6 +83,7 @@ def sampling_to_proto(sampling: Sampling) -> pb.Sampling:
 
 
 def sampling_from_proto(sampling: pb.Sampling) -> Sampling:
+    """``top_p`` 0 means 1: nothing is cut."""
     return Sampling(
         sampling.temperature,
         sampling.top_p or 1.0,

@@ -40,6 +40,11 @@ def cut_after_action(text: str) -> str:
     return text
 
 
-def information_block(text: str) -> str:
-    """Search results as the model reads them, with a blank line around."""
-    return f"\n\n<information>{text.strip()}</information>\n\n"
+def information_block(text: str, max_chars: int = 0) -> str:
+    """Search results as the model reads them, with a blank line around.
+
+    Over ``max_chars`` (0: no limit) the text loses its end, never its closing tag.
+    """
+    stripped = text.strip()
+    kept = stripped[:max_chars].rstrip() if max_chars > 0 else stripped
+    return f"\n\n<information>{kept}</information>\n\n"

@@ -1,0 +1,23 @@
+"""Engines behind one interface (``services.policy.model.Backend``); heavy imports happen on opening only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.policy.config import ModelConfig, OpenAIModel, RulesModel
+from services.policy.model import Backend
+
+
+def open_backend(name: str, config: ModelConfig, cache_dir: Path) -> Backend:
+    """The backend of a model, not yet loaded; raises ``MissingExtra`` when its packages are not installed."""
+    if isinstance(config, RulesModel):
+        from services.policy.backends.rules.backend import RulesBackend
+
+        return RulesBackend(name, config)
+    if isinstance(config, OpenAIModel):
+        from services.policy.backends.openai import OpenAIBackend
+
+        return OpenAIBackend(name, config)
+    from services.policy.backends.transformers.backend import TransformersBackend
+
+    return TransformersBackend(name, config, cache_dir)

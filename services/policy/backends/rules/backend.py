@@ -1,0 +1,121 @@
+"""The ``rules`` backend: the reference policy behind the interface of the real engines."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+from fathom.errors import InvalidField, VersionMismatch
+from fathom.protocol.hermes import format_tool_call, parse_tool_calls
+from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
+from services.policy.backends.chat import prompt_ids
+from services.policy.backends.rules import search_r1
+from services.policy.backends.rules.planning import next_call
+from services.policy.backends.rules.reading import read
+from services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
+from services.policy.config import RulesModel
+from services.policy.model import Request
+
+PIECE_CHARS = 80
+NO_TOOLS = "No tool is on offer, and without one the reference policy knows nothing."
+
+
+class RulesBackend:
+    """Deterministic: the same conversation gives the same ids. Log-probabilities are 0.0, probability one."""
+
+    engine = "rules"
+    exact = True
+    version = 0
+
+    def __init__(self, name: str, config: RulesModel) -> None:
+        self._name, self._config = name, config
+        self._tokenizer = RulesTokenizer(load_vocabulary())
+
+    @property
+    def window_tokens(self) -> int:
+        return self._config.window_tokens
+
+    async def load(self) -> None:
+        """Nothing to load."""
+
+    async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
+        """Pieces of about a line each, then the completion."""
+        completion = await asyncio.to_thread(self._complete, request)
+        for start in range(0, len(completion.text), PIECE_CHARS):
+            yield completion.text[start : start + PIECE_CHARS]
+            await asyncio.sleep(0)
+        yield completion
+
+    def _complete(self, request: Request) -> Completion:
+        started, tokenizer = time.monotonic(), self._tokenizer
+        check_ids(request.context_token_ids, tokenizer, "context_token_ids")
+        prompt = prompt_ids(tokenizer, request)
+        whole = len(request.context_token_ids) + len(prompt)
+        room = self._config.window_tokens - whole
+        if room < 1:
+            raise InvalidField("messages", f"take {whole:,} tokens; the window has {self._config.window_tokens:,}")
+        limit = min(request.sampling.max_tokens or self._config.max_tokens, room)
+        sampled, finish = self._sampled(reply(request), request.sampling.stop, limit)
+        text = tokenizer.decode(sampled[:-1] if sampled[-1] == END_ID else sampled)
+        calls = parse_tool_calls(text)[1] if request.tool_format is ToolFormat.HERMES else ()
+        return Completion(
+            prompt_token_ids=tuple(prompt),
+            sampled_token_ids=tuple(sampled),
+            log_probs=(0.0,) * len(sampled),
+            text=text,
+            tool_calls=calls,
+            finish_reason=FinishReason.TOOL_CALLS if calls and finish is FinishReason.STOP else finish,
+            version_min=0,
+            version_max=0,
+            usage=Usage(whole, len(sampled), 0, round((time.monotonic() - started) * 1000)),
+            exact=True,
+            model=self._name,
+        )
+
+    def _sampled(self, text: str, stops: Sequence[str], limit: int) -> tuple[list[int], FinishReason]:
+        """Ids of the text up to and including the first stop string, or with the end-of-turn id; at most ``limit``."""
+        ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
+        ids = self._tokenizer.encode(text[: min(ends)]) if ends else [*self._tokenizer.encode(text), END_ID]
+        return (ids, FinishReason.STOP) if len(ids) <= limit else (ids[:limit], FinishReason.LENGTH)
+
+    async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
+        """Rules have no distribution over ids: raises ``InvalidField("model")``."""
+        raise InvalidField("model", f"{self._name!r} is the rule-based policy, which has no probabilities to score by")
+
+    async def tokenize(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], add_generation_prompt: bool
+    ) -> list[int]:
+        return self._tokenizer.encode(self._tokenizer.render(messages, tools, add_generation_prompt))
+
+    async def encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text)
+
+    async def detokenize(self, ids: Sequence[int]) -> str:
+        check_ids(ids, self._tokenizer, "token_ids")
+        return self._tokenizer.decode(ids)
+
+    async def load_weights(self, folder: Path, version: int) -> None:
+        raise VersionMismatch(self._name, version, 0)
+
+    async def close(self) -> None:
+        """Nothing to free."""
+
+
+def reply(request: Request) -> str:
+    """What the reference policy says next, in the format that was asked for."""
+    if request.tool_format is ToolFormat.TAGS:
+        return search_r1.next_text(request.messages)
+    if not request.tools:
+        return NO_TOOLS
+    call = next_call(read(request.messages), [tool.name for tool in request.tools])
+    if call.tool == "finish" and all(tool.name != "finish" for tool in request.tools):
+        return str(call.arguments["answer"])
+    return format_tool_call(call.tool, call.arguments)
+
+
+def check_ids(ids: Sequence[int], tokenizer: RulesTokenizer, field: str) -> None:
+    """Raises ``InvalidField`` for an id outside of the vocabulary."""
+    if ids and (min(ids) < 0 or max(ids) >= tokenizer.size):
+        raise InvalidField(field, f"holds an id outside of 0 to {tokenizer.size - 1:,}")

@@ -1,0 +1,124 @@
+"""Documents: what to search for, which hit to read, which sentences to quote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from services.policy.backends.rules.question import Kind, Question
+from services.policy.backends.rules.reading import Reading, Step
+from services.policy.backends.rules.terms import is_chinese, keywords, sentences, words
+
+MAX_QUOTE_CHARS = 360
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Words of a document, verbatim, with the material to cite."""
+
+    text: str
+    title: str
+    material: int
+
+
+def query_of(question: Question) -> str:
+    """The question without its question words; the question itself when nothing else is left."""
+    return keywords(question.text) or question.text
+
+
+def method_query(question: Question, labels: Sequence[str]) -> str:
+    """The measure that is asked for first; without one, what the series are."""
+    for aspect in question.aspects:
+        return aspect.chinese if question.chinese else aspect.english
+    # Labels are as the data name them, in English; a Chinese question finds Chinese documents by its own words.
+    return query_of(question) if question.chinese else " ".join(labels[:3]) or query_of(question)
+
+
+def context_query(question: Question, labels: Sequence[str], years: Sequence[str]) -> str:
+    """What happened to the subjects in the years that stand out."""
+    subjects = " ".join(labels[:3])
+    cause = (
+        ("下跌 原因" if question.chinese else "fall causes")
+        if years
+        else ("背景" if question.chinese else "background")
+    )
+    return " ".join([subjects, *dict.fromkeys(years), cause]).strip()
+
+
+def best_hit(
+    hits: Sequence[Mapping[str, Any]], query: str, read: Sequence[str], required: str = ""
+) -> Mapping[str, Any] | None:
+    """The hit that shares most terms with the query, titles counting double; None when none is about it.
+
+    A hit must share two terms (one with a query of one term) and, where ``required`` is given, one of its terms.
+    Documents that were read already are left out; among equals the search's own order decides.
+    """
+    wanted, needed = set(words(query)), set(words(required))
+
+    def shared(hit: Mapping[str, Any]) -> int:
+        title, summary = set(words(str(hit.get("title", "")))), set(words(str(hit.get("summary", ""))))
+        fits = len(wanted & (title | summary)) >= min(2, len(wanted)) and (not needed or needed & (title | summary))
+        return 2 * len(wanted & title) + len(wanted & summary) if fits else 0
+
+    candidates = [hit for hit in hits if hit.get("id") and hit["id"] not in read]
+    best = max(candidates, key=shared, default=None)
+    return best if best is not None and shared(best) else None
+
+
+def read_ids(reading: Reading) -> list[str]:
+    """Ids of documents that were asked for, whatever became of it."""
+    return [str(step.arguments.get("id", "")) for step in reading.of("fetch")]
+
+
+def quotes_of(reading: Reading, question: Question) -> list[Quote]:
+    """One quote per document that was read and has something to say."""
+    found = []
+    for step in reading.of("fetch"):
+        query = next((q for q in reversed(queries_before(reading, step))), question.text)
+        quote = quote_of(step, f"{query} {question.text}") if step.ok and step.material else None
+        if quote is not None and (question.kind is not Kind.DOCUMENT or speaks_of(step, question.text)):
+            found.append(quote)
+    return found
+
+
+def speaks_of(step: Step, text: str) -> bool:
+    """True when a document has half of the question's terms and all of its years: less is chance."""
+    wanted, there = set(words(text)), set(words(f"{step.head.get('title', '')}\n{step.body}"))
+    years = {word for word in wanted if re.fullmatch(r"(?:19|20)\d\d", word)}
+    return years <= there and 2 * len(wanted & there) >= len(wanted)
+
+
+def queries_before(reading: Reading, fetch: Step) -> list[str]:
+    """The search queries that led to a fetch."""
+    earlier = reading.steps[: next(i for i, step in enumerate(reading.steps) if step is fetch)]
+    return [str(step.arguments.get("query", "")) for step in earlier if step.tool == "search"]
+
+
+def quote_of(step: Step, query: str) -> Quote | None:
+    """The sentence of a document that shares most terms with ``query``, with the next one when it is short."""
+    wanted = set(words(query))
+    title = str(step.head.get("title", ""))
+    parts = sentences(step.body)
+    scores = [len(wanted & set(words(part))) for part in parts]
+    # A text about the very thing names it in the title and need not repeat it in its sentences.
+    if not parts or (max(scores) == 0 and not wanted & set(words(title))):
+        return None
+    best = max(range(len(parts)), key=lambda index: (scores[index], -index))
+    text = parts[best]
+    if len(text) < MAX_QUOTE_CHARS // 2 and best + 1 < len(parts):
+        following = parts[best + 1]
+        joined = f"{text}{'' if is_chinese(text) else ' '}{following}"
+        # Only what follows directly may be joined: the words between are part of the document, too.
+        if len(joined) <= MAX_QUOTE_CHARS and joined in step.body:
+            text = joined
+    return Quote(shortened(re.sub(r"\s+", " ", text)), title, step.material)
+
+
+def shortened(text: str) -> str:
+    """At most ``MAX_QUOTE_CHARS``, cut at a word."""
+    if len(text) <= MAX_QUOTE_CHARS:
+        return text
+    cut = text[:MAX_QUOTE_CHARS]
+    return (cut.rsplit(" ", 1)[0] if " " in cut[-40:] else cut) + "…"

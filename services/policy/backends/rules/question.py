@@ -1,0 +1,154 @@
+"""What a question asks for, read from cues in its words, in English and Chinese."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from services.policy.backends.rules.terms import is_chinese, words
+
+
+class Kind(StrEnum):
+    """How to go about it."""
+
+    ANALYSIS = "analysis"
+    LOOKUP = "lookup"
+    DOCUMENT = "document"
+    CHAT = "chat"
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """A measure with the names under which documents explain it."""
+
+    name: str
+    english: str
+    chinese: str
+    computed: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """``moment`` is an ISO date or the start of one ("2020-04") that a look-up is about; "" for none."""
+
+    text: str
+    chinese: bool
+    kind: Kind
+    aspects: tuple[Aspect, ...]
+    moment: str
+    background: bool
+
+
+MAX_CHARS = 4_000
+# Specific measures before general ones: the first is what documents are searched for.
+ASPECTS = (
+    (r"draw-?down|回撤", Aspect("drawdown", "maximum drawdown", "最大回撤", True)),
+    (r"volatil|波动", Aspect("volatility", "volatility", "波动率", True)),
+    (r"sharpe|夏普", Aspect("sharpe", "Sharpe ratio", "夏普比率", False)),
+    (r"\bbeta\b|贝塔", Aspect("beta", "beta", "贝塔系数", False)),
+    (r"correlat|相关性|相关系数", Aspect("correlation", "correlation", "相关系数", False)),
+    (r"moving average|均线", Aspect("moving average", "moving average", "均线", False)),
+    (
+        r"yield curve|\bspread\b|inver(?:ted|sion)|收益率曲线|利差|倒挂",
+        Aspect("curve", "yield curve", "收益率曲线", False),
+    ),
+    (
+        r"forecast|predict|outlook|will .* (?:rise|fall)|预测|展望|会涨|会跌",
+        Aspect("forecast", "forecast", "预测", False),
+    ),
+    (r"cagr|annuali[sz]ed return|compound|年化", Aspect("growth", "compound annual growth rate", "年化收益率", True)),
+    (r"return|perform|gain|收益|表现|涨幅|跌幅", Aspect("return", "price return", "价格收益率", True)),
+)
+CHAT = re.compile(
+    r"^\W*(?:hi|hello|hey|thanks?|thank you|good (?:morning|evening|day)|bye)\b[^?]{0,20}\W*$|who are you|"
+    r"what can you do|\bweather\b|tell me a joke|^\W*(?:你好|您好|谢谢|再见)\W*$|你是谁|你能做什么|天气|讲个笑话",
+    re.IGNORECASE,
+)
+DOCUMENT = re.compile(
+    r"\bnews\b|headline|what (?:does|do) .* mean|\bdefin|\bexplain|\bmeaning\b|how (?:is|are) .* "
+    r"(?:calculated|computed|measured|defined)|\bwho\b|新闻|消息|什么是|是什么意思|是什么|定义|解释|含义|怎么计算|如何计算|介绍",
+    re.IGNORECASE,
+)
+DEFINITION = re.compile(r"^\W*what(?:'s| is| are)\b", re.IGNORECASE)
+BACKGROUND = re.compile(r"\bwhy\b|reason|cause|behind|background|为什么|为何|原因|背景", re.IGNORECASE)
+ANALYSIS = re.compile(
+    r"compar|versus|\bvs\.?\b|\btrend|perform|draw-?down|volatil|return|develop|evol|chang|over (?:the|time)|since|"
+    r"between .* and|from \d{4}|highest|lowest|how (?:did|have|has)|history|plot|chart|rank|better|worse|"
+    r"比较|对比|相比|走势|趋势|表现|回撤|波动|收益|涨幅|跌幅|变化|以来|历史|最高|最低|哪个更|画|图|排名|至今|情况",
+    re.IGNORECASE,
+)
+NUMERIC = re.compile(
+    r"price|close|rate|yield|level|value|index|how much|how many|number|figure|latest|current|gdp|cpi|inflation|"
+    r"unemployment|payroll|exchange|价格|股价|收盘|汇率|利率|收益率|失业率|多少|点位|指数|通胀|数据|最新",
+    re.IGNORECASE,
+)
+LATEST = re.compile(r"latest|current|\bnow\b|today|most recent|最新|目前|现在|今天|最近", re.IGNORECASE)
+MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
+YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+
+
+def read_question(text: str) -> Question:
+    """Reads cues; the same text always gives the same reading. What is beyond ``MAX_CHARS`` is not read."""
+    text = text[:MAX_CHARS]
+    aspects = tuple(aspect for cue, aspect in ASPECTS if re.search(cue, text, re.IGNORECASE))
+    return Question(
+        text=text,
+        chinese=is_chinese(text),
+        kind=kind_of(text),
+        aspects=aspects,
+        moment=moment_of(text),
+        background=bool(BACKGROUND.search(text)),
+    )
+
+
+def kind_of(text: str) -> Kind:
+    """Chat, a document, one value, or an analysis of series."""
+    if CHAT.search(text) or not words(text):
+        return Kind.CHAT
+    dated, latest = bool(YEAR.search(text)), bool(LATEST.search(text))
+    analysis, numeric = bool(ANALYSIS.search(text)), bool(NUMERIC.search(text))
+    if re.search(r"news|headline|新闻|消息", text, re.IGNORECASE):
+        return Kind.DOCUMENT
+    if DOCUMENT.search(text) and not dated and not (numeric and latest):
+        return Kind.DOCUMENT
+    if DEFINITION.search(text) and not dated and not latest and not re.search(r"compar|versus|\bvs\b", text, re.I):
+        return Kind.DOCUMENT
+    if (
+        moment_of(text)
+        and numeric
+        and len(set(YEAR.findall(text))) < 2
+        and not re.search(r"比较|对比|compar|走势|trend", text)
+    ):
+        return Kind.LOOKUP
+    if latest and numeric and not analysis:
+        return Kind.LOOKUP
+    if analysis or (numeric and dated):
+        return Kind.ANALYSIS
+    return Kind.LOOKUP if numeric else Kind.DOCUMENT
+
+
+def moment_of(text: str) -> str:
+    """The one day or month that the text names, as the start of an ISO date; "" when it names none or several."""
+    found = {
+        f"{y}-{int(m):02d}-{int(d):02d}" for y, m, d in re.findall(r"(\d{4})[-/.年](\d{1,2})[-/.月](\d{1,2})", text)
+    }
+    if not found:
+        found = {f"{y}-{int(m):02d}" for y, m in re.findall(r"((?:19|20)\d\d)[-/年](\d{1,2})(?!\d)", text)}
+    if not found:
+        found = english_moments(text)
+    return found.pop() if len(found) == 1 else ""
+
+
+def english_moments(text: str) -> set[str]:
+    """Months and days in words: "April 2020", "March 23, 2020", "23 March 2020"."""
+    names = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
+    pattern = (
+        rf"(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+)?\b({names})\.?\s+(?:(\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d\d)\b"
+    )
+    moments = set()
+    for before, name, after, year in re.findall(pattern, text, re.IGNORECASE):
+        month = next(index for index, full in enumerate(MONTHS, 1) if full.startswith(name[:3].lower()))
+        day = before or after
+        moments.add(f"{year}-{month:02d}" + (f"-{int(day):02d}" if day else ""))
+    return moments

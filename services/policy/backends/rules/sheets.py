@@ -1,0 +1,109 @@
+"""Sheets that ``data`` gave: their series with readable labels, and the rows that their digest shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from services.policy.backends.rules.reading import Reading, Step
+
+MAX_SERIES = 8
+PRICE = re.compile(r"close|price|nav\b|adj", re.IGNORECASE)
+ROW = re.compile(r"^\d+\s+(\d{4}-\d\d-\d\d)\s+(\S.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One column of one sheet. ``price`` tells prices, which have returns, from rates and levels, which have none."""
+
+    variable: str
+    material: int
+    column: str
+    label: str
+    unit: str
+    price: bool
+    as_of: str
+
+
+def sheets_of(reading: Reading) -> list[Mapping[str, Any]]:
+    """The sheets of all data calls, in order."""
+    return [sheet for step in reading.of("data") if step.ok for sheet in step.head.get("sheets", ())]
+
+
+def series_of(sheets: Sequence[Mapping[str, Any]]) -> list[Series]:
+    """The numeric columns of the sheets, at most ``MAX_SERIES``."""
+    found: list[Series] = []
+    for sheet in sheets:
+        columns = [column for column in sheet.get("columns", ()) if is_value(column)]
+        if not any(column.get("name") == "date" for column in sheet.get("columns", ())):
+            continue
+        labels = labels_of(str(sheet.get("title", "")), columns)
+        for column, label in zip(columns, labels, strict=True):
+            kind = str(column.get("indicator") or column["name"])
+            found.append(
+                Series(
+                    variable=str(sheet["variable"]),
+                    material=int(sheet.get("material", 0)),
+                    column=column["name"],
+                    label=label,
+                    unit=str(column.get("unit", "")),
+                    price=bool(PRICE.search(kind)),
+                    as_of=str(column.get("as_of", "")),
+                )
+            )
+    return found[:MAX_SERIES]
+
+
+def is_value(column: Mapping[str, Any]) -> bool:
+    """True for a numeric column."""
+    return column.get("name") != "date" and bool(re.match(r"u?int|float|double|decimal", str(column.get("type", ""))))
+
+
+def labels_of(title: str, columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Short names that tell the columns apart, from a title "<entities>: <indicators>, …" where it fits; else ids."""
+    entities = distinct(columns, "entity")
+    indicators = distinct(columns, "indicator")
+    before, _, after = title.partition(": ")
+    entity_names = named(entities, before.split(", "))
+    indicator_names = named(indicators, after.split(", ")[: len(indicators)])
+    labels = []
+    for column in columns:
+        entity = entity_names.get(str(column.get("entity", "")), "")
+        indicator = indicator_names.get(str(column.get("indicator", "")), "")
+        # One name is enough where the other is shared by all; a lone rate needs both, a lone price only whose it is.
+        lone_level = len(columns) == 1 and not PRICE.search(str(column.get("indicator", "")))
+        both = lone_level or (len(entities) > 1 and len(indicators) > 1)
+        parts = [entity, indicator] if both else [entity] if len(indicators) < 2 else [indicator]
+        labels.append(" ".join(part for part in parts if part) or str(column["name"]))
+    unique = len(set(labels)) == len(labels)
+    return labels if unique else [str(column["name"]) for column in columns]
+
+
+def distinct(columns: Sequence[Mapping[str, Any]], field: str) -> list[str]:
+    """Values of a field in order, without repetition."""
+    return list(dict.fromkeys(str(column.get(field, "")) for column in columns if column.get(field)))
+
+
+def named(ids: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """Readable names by id when there is one for each, else the ids themselves."""
+    fits = len(ids) == len(names) and all(name.strip() for name in names)
+    return dict(zip(ids, (name.strip() for name in names) if fits else ids, strict=True))
+
+
+def subject_of(sheet: Mapping[str, Any]) -> str:
+    """What a sheet is about: its title without frequency and period."""
+    title = str(sheet.get("title", ""))
+    return re.split(r",\s*(?:daily|weekly|monthly|quarterly|annual|\d{4})", title)[0]
+
+
+def shown_rows(step: Step, variable: str) -> list[tuple[str, list[str]]]:
+    """Date and cells of the rows that the digest of a sheet shows; none when cells cannot be told apart."""
+    start = re.search(rf"^{re.escape(variable)}: .*$", step.body, re.MULTILINE)
+    if start is None:
+        return []
+    rest = step.body[start.end() :]
+    end = re.search(r"^sheet_\d+: ", rest, re.MULTILINE)
+    rows = ROW.findall(rest[: end.start()] if end else rest)
+    return [(date, cells.split()) for date, cells in rows]

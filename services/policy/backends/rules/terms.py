@@ -1,0 +1,65 @@
+"""Words that carry meaning, in English and Chinese, to compare a question with titles and sentences."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+TOKEN = re.compile(r"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[\u4e00-\u9fff]+")
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“(])|(?<=[。！？])|\n+")
+HAN = re.compile(r"[\u4e00-\u9fff]")
+ENGLISH_STOPS = frozenset(
+    """a about an and any are as at be been between by can could did do does during explain find for from give had
+    has have how i in into is it its latest let like many may me mean means meaning much my news no not of on or our
+    over please recent say shall should show since so some tell than that the their them then there these they this
+    those to up us was we were what what's when where which while who whom whose why will with would you your""".split()  # noqa: SIM905
+)
+# Longest first: what is cut out of Chinese text before it is compared in pairs of characters.
+CHINESE_STOPS = re.compile(
+    "请问|请|解释|介绍|告诉我|告诉|帮我|一下|什么是|是什么|什么|是多少|多少|怎么样|怎么|怎样|如何|为什么|为何|哪些|哪个|有哪些|"
+    "最近|最新|新闻|消息|关于|以及|还有|过去|期间|之间|从|到|至|在|的|了|和|与|及|是|吗|呢|年|月|日|我|你"
+)
+
+
+def is_chinese(text: str) -> bool:
+    """True when the text has Chinese characters; then the answer is Chinese, too."""
+    return len(HAN.findall(text)) >= 2
+
+
+def words(text: str) -> list[str]:
+    """Terms in order, without stop words; Latin words lose plural endings, Chinese comes as pairs of characters."""
+    found: list[str] = []
+    for match in TOKEN.finditer(unicodedata.normalize("NFKC", text).lower()):
+        word = match.group()
+        if HAN.match(word):
+            for run in CHINESE_STOPS.sub(" ", word).split():
+                found += [run[index : index + 2] for index in range(len(run) - 1)] or [run]
+        elif word not in ENGLISH_STOPS:
+            found.append(stem(word))
+    return found
+
+
+def stem(word: str) -> str:
+    """The word without a possessive or plural ending."""
+    word = word.removesuffix("'s")
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-3] + "y" if word.endswith("ies") else word[:-1]
+    return word
+
+
+def keywords(text: str) -> str:
+    """The text as a search query: its words in their own spelling, without question words."""
+    kept: list[str] = []
+    for match in re.finditer(r"[A-Za-z0-9]+(?:[.&'-][A-Za-z0-9]+)*|[\u4e00-\u9fff]+", text):
+        word = match.group()
+        if HAN.match(word):
+            kept += CHINESE_STOPS.sub(" ", word).split()
+        elif word.lower() not in ENGLISH_STOPS:
+            kept.append(word)
+    return " ".join(kept)
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences of prose; headings, list marks and table rows are left out."""
+    parts = (part.strip() for part in SENTENCE.split(text))
+    return [part for part in parts if len(part) >= 8 and not part.startswith(("#", "|", "-", "*", "```"))]

@@ -1,0 +1,84 @@
+"""A byte-level tokenizer: every text has ids and they decode to the same bytes, so trajectories are exact.
+
+Ids 0 to 255 are UTF-8 bytes, then come two turn markers, then frequent pieces from ``vocabulary.json``. Recorded
+trajectories hold these ids: pieces may be appended to the file, never moved or removed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+
+from fathom.protocol.messages import Message, ToolSpec
+from services.policy.backends.chat import with_tools, written
+
+START, END = "<|im_start|>", "<|im_end|>"
+START_ID, END_ID, FIRST_PIECE = 256, 257, 258
+MARKER = re.compile(r"(<\|im_(?:start|end)\|>)")
+PIECE = re.compile(r" ?[A-Za-z]+|[\u4e00-\u9fff]|\\n *|\n+ *|[^\sA-Za-z0-9\u4e00-\u9fff]+|\s+|\d+")
+
+
+def load_vocabulary() -> tuple[str, ...]:
+    """The pieces in the order of their ids."""
+    text = resources.files("services.policy.backends.rules").joinpath("vocabulary.json").read_text(encoding="utf-8")
+    return tuple(json.loads(text))
+
+
+class RulesTokenizer:
+    """Tokenizer and ChatML template of the reference policy; a ``Template``."""
+
+    end_ids = frozenset({END_ID})
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._ids = {piece: FIRST_PIECE + index for index, piece in enumerate(pieces)}
+        self._bytes = [
+            *(bytes([value]) for value in range(256)),
+            START.encode(),
+            END.encode(),
+            *(piece.encode() for piece in pieces),
+        ]
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+        return len(self._bytes)
+
+    def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec], generation_prompt: bool) -> str:
+        """ChatML; turn markers inside contents are broken, so that no content can forge a turn."""
+        turns = [
+            f"{START}{message.role.value}\n{harmless(written(message))}{END}\n"
+            for message in with_tools(messages, tools)
+        ]
+        return "".join(turns) + (f"{START}assistant\n" if generation_prompt else "")
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for part in MARKER.split(text):
+            if part == START:
+                ids.append(START_ID)
+            elif part == END:
+                ids.append(END_ID)
+            else:
+                ids += self._plain(part)
+        return ids
+
+    def _plain(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for piece in PIECE.findall(text):
+            known = self._ids.get(piece)
+            if known is None:
+                # "surrogatepass": whatever JSON can hold has ids.
+                ids += piece.encode("utf-8", "surrogatepass")
+            else:
+                ids.append(known)
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return b"".join(self._bytes[token] for token in ids).decode("utf-8", "replace")
+
+
+def harmless(content: str) -> str:
+    """Content whose turn markers are only text."""
+    return MARKER.sub(lambda match: f"< {match.group()[1:]}", content)

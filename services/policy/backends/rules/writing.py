@@ -1,0 +1,208 @@
+"""The answer: Markdown in the question's language, every paragraph with its sources, no number of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.policy.backends.rules.findings import Findings, Row
+from services.policy.backends.rules.question import Kind, Question
+from services.policy.backends.rules.sheets import Series, subject_of
+from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
+
+MAX_ERRORS = 2
+Shown = tuple[Series, str, str]
+
+
+def answer(question: Question, found: Findings, shown: Shown | None) -> str:
+    """Writes what was found; ``shown`` is a value that the digest itself showed."""
+    words = CHINESE if question.chinese else ENGLISH
+    if question.kind is Kind.CHAT:
+        return words.chat
+    paragraphs = [
+        *(
+            values(found, shown, question, words)
+            if question.kind is not Kind.ANALYSIS
+            else analysis(found, question, words)
+        ),
+        *documents(found, question, words),
+    ]
+    if not paragraphs:
+        paragraphs = [words.nothing]
+    return "\n\n".join([*paragraphs, *endings(found, question, words, bool(found.rows) or shown is not None)])
+
+
+def analysis(found: Findings, question: Question, words: Words) -> list[str]:
+    """Restatement and comparison, one finding per series, table and figures."""
+    if not found.sheets:
+        return []
+    compared = comparison(found, question, words)
+    opening = [restated(found, words), *([compared] if compared else [])] if found.rows else []
+    parts = [words.stop.join(opening)] if opening else []
+    parts += [finding(row, unit_of(row, found), words) for row in found.rows]
+    parts += [f"{{{{table:{sheet['variable']}}}}}" for sheet in found.sheets]
+    return [*parts, *(f"{{{{figure:{figure}}}}}" for figure, _ in found.figures)]
+
+
+def restated(found: Findings, words: Words) -> str:
+    """What was examined, over which dates."""
+    start = min(str(row.values.get("start", "")) for row in found.rows)
+    end = max(str(row.values.get("end", "")) for row in found.rows)
+    subject = "; ".join(dict.fromkeys(subject_of(sheet) for sheet in found.sheets))
+    cites = cited([int(sheet.get("material", 0)) for sheet in found.sheets], words)
+    return words.restated.format(subject=subject, start=start, end=end, cites=cites)
+
+
+def finding(row: Row, unit: str, words: Words) -> str:
+    """One series in words; what the cell could not compute is left out."""
+    fields = {
+        "label": row.label,
+        "unit": unit,
+        "cites": cited([row.material], words),
+        **{name: plain(row.number(name)) for name in ("first", "last", "min", "max", "mean")},
+        **{name: percent(row.number(f"{name}_pct")) for name in ("cagr", "volatility", "drawdown")},
+        **{name: str(row.values.get(name, "")) for name in ("start", "end", "peak", "trough", "min_date", "max_date")},
+    }
+    if row.number("return_pct") is not None:
+        text = words.price.format(change=signed(percent(row.number("return_pct"))), **fields)
+        parts = [text, *([words.growth.format(**fields)] if row.number("cagr_pct") is not None else [])]
+        if row.number("drawdown_pct") is not None and row.number("volatility_pct") is not None:
+            fell = (row.number("drawdown_pct") or 0) < 0
+            parts.append((words.risk if fell else words.no_fall).format(**fields))
+        return words.stop.join(parts)
+    if row.number("mean") is not None:
+        return words.level.format(change=signed(plain(row.number("change"))), **fields)
+    return words.ends.format(**fields)
+
+
+def comparison(found: Findings, question: Question, words: Words) -> str:
+    """Who is ahead, by return, drawdown and, when asked for, volatility; levels of one unit by their final value."""
+    rows = found.rows
+    if len(rows) < 2:
+        return ""
+    volatility = any(aspect.name == "volatility" for aspect in question.aspects)
+    measures = [("return_pct", 1, words.best_return), ("drawdown_pct", 1, words.best_drawdown)]
+    measures += [("volatility_pct", -1, words.best_volatility)] if volatility else []
+    parts = []
+    for name, sign, phrase in measures:
+        if all(row.number(name) is not None for row in rows):
+            best = max(rows, key=lambda row, name=name, sign=sign: sign * (row.number(name) or 0.0))  # type: ignore[misc]
+            value = percent(best.number(name))
+            shown = signed(value) if name == "return_pct" else value
+            parts.append(phrase.format(label=best.label, value=shown, cites=cited([best.material], words)))
+    if not parts and same_unit(found) and all(row.number("last") is not None for row in rows):
+        best = max(rows, key=lambda row: row.number("last") or 0.0)
+        value = plain(best.number("last")) + unit_of(best, found)
+        parts.append(words.highest_level.format(label=best.label, value=value, cites=cited([best.material], words)))
+    return words.stop.join(parts)
+
+
+def values(found: Findings, shown: Shown | None, question: Question, words: Words) -> list[str]:
+    """Single values, from the digest or from a cell."""
+    if shown is not None and not found.rows:
+        series, date, value = shown
+        return [
+            words.value.format(
+                label=series_name(series, found),
+                value=grouped(value),
+                unit=unit_text(series.unit),
+                date=date,
+                cites=cited([series.material], words),
+            )
+        ]
+    parts = []
+    for row in found.rows:
+        unit, cites = unit_of(row, found), cited([row.material], words)
+        if row.number("value") is not None:
+            value, date = plain(row.number("value")), str(row.values.get("date", ""))
+            parts.append(words.value.format(label=row.label, value=value, unit=unit, date=date, cites=cites))
+        elif row.number("n") == 0:
+            parts.append(words.no_value.format(label=row.label, moment=question.moment or "", cites=cites))
+        else:
+            parts.append(finding(row, unit, words))
+    return parts
+
+
+def series_name(series: Series, found: Findings) -> str:
+    """The title of the sheet when it holds one series only: it says more than the column."""
+    titles = [subject_of(sheet) for sheet in found.sheets if sheet.get("variable") == series.variable]
+    return titles[0] if titles and titles[0] else series.label
+
+
+def documents(found: Findings, question: Question, words: Words) -> list[str]:
+    """A quote per document; in an analysis the later ones are background."""
+    parts = []
+    for index, quote in enumerate(found.quotes):
+        phrase = words.background if index and question.kind is Kind.ANALYSIS else words.quoted
+        parts.append(phrase.format(title=quote.title, text=quote.text, cites=cited([quote.material], words).strip()))
+    return parts
+
+
+def endings(found: Findings, question: Question, words: Words, numbers: bool) -> list[str]:
+    """What is missing, what failed, how old the data are, and how far the figures reach."""
+    parts = []
+    if found.missing:
+        items = ("；" if question.chinese else "; ").join(missing_item(item, words) for item in found.missing)
+        parts.append(words.missing.format(items=items))
+    uncomputed = [a.chinese if question.chinese else a.english for a in question.aspects if not a.computed]
+    if uncomputed and question.kind is Kind.ANALYSIS and found.sheets:
+        parts.append(words.uncomputed.format(names=words.comma.join(uncomputed)))
+    if found.errors:
+        parts.append(words.failed.format(errors="; ".join(dict.fromkeys(found.errors[:MAX_ERRORS]))))
+    if numbers:
+        dates = words.comma.join(sorted({one.as_of for one in found.series if one.as_of}))
+        cites = cited([int(sheet.get("material", 0)) for sheet in found.sheets], words)
+        caveat = words.caveat_price if any(one.price for one in found.series) else words.caveat_level
+        parts.append(words.stop.join([words.as_of.format(dates=dates, cites=cites), caveat] if dates else [caveat]))
+    return parts
+
+
+def missing_item(item: object, words: Words) -> str:
+    """Subject, reason and nearest names of one missing item."""
+    fields = item if isinstance(item, dict) else {}
+    subject = " ".join(str(fields[key]) for key in ("subject", "aspect", "period") if fields.get(key))
+    reason = words.reasons.get(str(fields.get("reason", "")), str(fields.get("reason", "")).lower())
+    nearest = [str(name) for name in fields.get("nearest", ())]
+    more = words.nearest.format(names=words.comma.join(nearest)) if nearest else ""
+    return words.missing_item.format(subject=subject or "?", reason=reason + more)
+
+
+def unit_of(row: Row, found: Findings) -> str:
+    """Unit of a row's series, ready to follow a number."""
+    return unit_text(next((one.unit for one in found.series if one.label == row.label), ""))
+
+
+def unit_text(unit: str) -> str:
+    """A unit after a number: ``%`` close to it, others after a space, remarks in brackets left out."""
+    name = unit.partition(" (")[0].strip()
+    return name if name in ("", "%") else f" {name}"
+
+
+def same_unit(found: Findings) -> bool:
+    return len({one.unit for one in found.series}) == 1
+
+
+def cited(materials: Sequence[int], words: Words) -> str:
+    """``" [1][2]"`` (no space in Chinese); empty when nothing can be cited."""
+    marks = "".join(f"[{number}]" for number in dict.fromkeys(materials) if number > 0)
+    return f" {marks}" if marks and words is not CHINESE else marks
+
+
+def plain(value: float | int | None) -> str:
+    """A number as the cell printed it, with thousands separators."""
+    return "" if value is None else f"{value:,}"
+
+
+def grouped(text: str) -> str:
+    """Thousands separators for a number that a digest shows; other text as it is."""
+    whole, point, fraction = text.partition(".")
+    return f"{int(whole):,}{point}{fraction}" if whole.lstrip("-").isdigit() else text
+
+
+def percent(value: float | int | None) -> str:
+    """One decimal, as the cell rounded it."""
+    return "" if value is None else f"{value:,.1f}%"
+
+
+def signed(text: str) -> str:
+    """An explicit plus on what grew."""
+    return text if text.startswith("-") or not text else f"+{text}"

@@ -1,0 +1,230 @@
+"""The ``transformers`` backend: continuous batching around one thread that does all the arithmetic."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from fathom.errors import FathomError, Internal, InvalidField, MissingExtra, NotReady
+from fathom.protocol.hermes import parse_tool_calls
+from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
+from services.policy.backends.chat import prompt_ids
+from services.policy.backends.text import TextStream
+from services.policy.config import TransformersModel
+from services.policy.model import Request
+
+if TYPE_CHECKING:
+    from services.policy.backends.transformers.batch import Row
+    from services.policy.backends.transformers.loading import LoadedModel
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Sampler:
+    """Samples with one loaded version. Its loop runs while there is work and then ends by itself."""
+
+    def __init__(self, loaded: LoadedModel, version: int, executor: ThreadPoolExecutor, largest_batch: int) -> None:
+        from services.policy.backends.transformers.batch import Batch
+
+        self.loaded, self.version = loaded, version
+        self._executor, self._largest = executor, largest_batch
+        self._batch = Batch(loaded.network)
+        self._waiting: deque[Row] = deque()
+        self._outboxes: dict[Row, asyncio.Queue[str | FathomError]] = {}
+        self._loop: asyncio.Task[None] | None = None
+
+    def enter(self, row: Row) -> asyncio.Queue[str | FathomError]:
+        """Queues a row for the batch; its pieces, one per token, come out of the returned queue."""
+        outbox = self._outboxes[row] = asyncio.Queue()
+        self._waiting.append(row)
+        if self._loop is None or self._loop.done():
+            self._loop = asyncio.create_task(self._run(), name=f"sampling version {self.version}")
+        return outbox
+
+    def leave(self, row: Row) -> None:
+        """The row gets no more tokens."""
+        row.left = True
+        self._outboxes.pop(row, None)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._outboxes:
+            joining: list[Row] = []
+            while self._waiting and len(self._batch.rows) + len(joining) < self._largest:
+                joining.append(self._waiting.popleft())
+            try:
+                pieces = await loop.run_in_executor(self._executor, self._batch.step, joining)
+            except Exception as error:
+                self._fail(error)
+                return
+            for row, piece in pieces:
+                if row in self._outboxes:
+                    self._outboxes[row].put_nowait(piece)
+                if row.finish is not None:
+                    self._outboxes.pop(row, None)
+
+    def _fail(self, error: Exception) -> None:
+        """The engine crashed: every row is told, and the next one starts with an empty batch."""
+        from services.policy.backends.transformers.batch import Batch
+
+        failure = Internal(f"sampling failed: {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        for outbox in self._outboxes.values():
+            outbox.put_nowait(failure)
+        self._outboxes.clear()
+        self._waiting.clear()
+        self._batch = Batch(self.loaded.network)
+
+
+class TransformersBackend:
+    """A causal language model. All torch work happens in one thread; the event loop only hands over."""
+
+    engine = "transformers"
+    exact = True
+
+    def __init__(self, name: str, config: TransformersModel, cache_dir: Path) -> None:
+        """Raises ``MissingExtra`` when torch or transformers are not installed."""
+        for module in ("torch", "transformers", "safetensors"):
+            if importlib.util.find_spec(module) is None:
+                raise MissingExtra(module, "policy")
+        self._name, self._config, self._cache_dir = name, config, cache_dir
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"torch-{name}")
+        self._current: Sampler | None = None
+
+    @property
+    def version(self) -> int:
+        return self._current.version if self._current else 0
+
+    @property
+    def window_tokens(self) -> int:
+        return self._current.loaded.window_tokens if self._current else self._config.window_tokens
+
+    async def load(self) -> None:
+        """Loads the configured folder, or SmolLM2."""
+        self._current = self._sampler(await self._in_thread(self._load_configured), 0)
+
+    async def load_weights(self, folder: Path, version: int) -> None:
+        """Builds the new model beside the old one and then swaps."""
+        window = self._config.window_tokens
+        self._current = self._sampler(await self._in_thread(self._load_folder, folder, window), version)
+
+    def _load_configured(self) -> LoadedModel:
+        from services.policy.backends.transformers.loading import smollm2_folder
+
+        folder = self._config.folder or smollm2_folder(self._cache_dir)
+        return self._load_folder(folder, self._config.window_tokens)
+
+    def _load_folder(self, folder: Path, window: int) -> LoadedModel:
+        import torch
+
+        from services.policy.backends.transformers.loading import from_folder
+
+        torch.set_num_threads(self._config.threads)
+        return from_folder(folder, window)
+
+    def _sampler(self, loaded: LoadedModel, version: int) -> Sampler:
+        return Sampler(loaded, version, self._executor, self._config.running)
+
+    async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
+        """Samples with the version that is current now; a swap meanwhile does not touch this generation."""
+        started, sampler = time.monotonic(), self._ready()
+        prompt = await asyncio.to_thread(prompt_ids, sampler.loaded.tokenizer, request)
+        row = self._row(request, prompt, sampler.loaded)
+        outbox = sampler.enter(row)
+        try:
+            while True:
+                piece = await outbox.get()
+                if isinstance(piece, FathomError):
+                    raise piece
+                if piece:
+                    yield piece
+                if row.finish is not None and outbox.empty():
+                    break
+        finally:
+            sampler.leave(row)
+        duration_ms = round((time.monotonic() - started) * 1000)
+        yield self._completion(request, prompt, row, sampler.version, duration_ms)
+
+    def _row(self, request: Request, prompt: list[int], loaded: LoadedModel) -> Row:
+        from services.policy.backends.transformers.batch import Row
+        from services.policy.backends.transformers.sampling import generator
+
+        tokenizer, whole = loaded.tokenizer, [*request.context_token_ids, *prompt]
+        check_ids(request.context_token_ids, loaded, "context_token_ids")
+        room = loaded.window_tokens - len(whole)
+        if room < 1:
+            raise InvalidField("messages", f"take {len(whole):,} tokens; the window has {loaded.window_tokens:,}")
+        wanted = request.sampling.max_tokens or self._config.max_tokens
+        text = TextStream(tokenizer.decode, request.sampling.stop)
+        source = generator(request.sampling, request.request_id)
+        return Row(whole, request.sampling, min(wanted, room), tokenizer.end_ids, source, text)
+
+    def _completion(self, request: Request, prompt: list[int], row: Row, version: int, duration_ms: int) -> Completion:
+        calls = parse_tool_calls(row.text.text)[1] if request.tool_format is ToolFormat.HERMES else ()
+        finish = row.finish or FinishReason.ABORT
+        return Completion(
+            prompt_token_ids=tuple(prompt),
+            sampled_token_ids=tuple(row.sampled),
+            log_probs=tuple(row.log_probs),
+            text=row.text.text,
+            tool_calls=calls,
+            finish_reason=FinishReason.TOOL_CALLS if calls and finish is FinishReason.STOP else finish,
+            version_min=version,
+            version_max=version,
+            usage=Usage(len(row.prompt), len(row.sampled), 0, duration_ms),
+            exact=True,
+            model=self._name,
+        )
+
+    async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
+        """Scores one sequence after another; sampling goes on in between."""
+        from services.policy.backends.transformers.batch import score
+
+        sampler = self._ready()
+        loaded = sampler.loaded
+        for index, ids in enumerate(sequences):
+            check_ids(ids, loaded, f"sequences[{index}]")
+            if not 1 <= len(ids) <= loaded.window_tokens:
+                raise InvalidField(f"sequences[{index}]", f"must have 1 to {loaded.window_tokens:,} ids")
+        scores = [await self._in_thread(score, loaded.network, ids, temperature) for ids in sequences]
+        return scores, sampler.version
+
+    async def tokenize(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], add_generation_prompt: bool
+    ) -> list[int]:
+        tokenizer = self._ready().loaded.tokenizer
+        return await asyncio.to_thread(
+            lambda: tokenizer.encode(tokenizer.render(messages, tools, add_generation_prompt))
+        )
+
+    async def encode(self, text: str) -> list[int]:
+        return await asyncio.to_thread(self._ready().loaded.tokenizer.encode, text)
+
+    async def detokenize(self, ids: Sequence[int]) -> str:
+        loaded = self._ready().loaded
+        check_ids(ids, loaded, "token_ids")
+        return await asyncio.to_thread(loaded.tokenizer.decode, ids)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
+
+    def _ready(self) -> Sampler:
+        if self._current is None:
+            raise NotReady(f"model {self._name!r} is being loaded", retry_after_s=1.0)
+        return self._current
+
+    async def _in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: work(*args, **kwargs))
+
+
+def check_ids(ids: Sequence[int], loaded: LoadedModel, field: str) -> None:
+    """Raises ``InvalidField`` for an id outside of the vocabulary."""
+    if ids and (min(ids) < 0 or max(ids) >= loaded.tokenizer.size):
+        raise InvalidField(field, f"holds an id outside of 0 to {loaded.tokenizer.size - 1:,}")

