@@ -1,6 +1,6 @@
 """Asks the local stack a question from Python and prints the answer with its sources.
 
-    python examples/ask.py "How did Apple's share price develop from 2015 to 2020?"
+python examples/ask.py "How did Apple's share price develop from 2015 to 2020?"
 """
 
 from __future__ import annotations

@@ -68,11 +68,13 @@ export function figureOf(runId, figureId) {
     const [library, figure] = await Promise.all([loadPlotly(), call(`/v1/runs/${runId}/figures/${figureId}`)]);
     const dark = document.documentElement.classList.contains("dark");
     const style = getComputedStyle(document.body);
-    const layout = { ...figure.layout, autosize: true, height: undefined, width: undefined, paper_bgcolor: "transparent",
+    const layout = { hovermode: "x unified", ...figure.layout, autosize: true, height: undefined, width: undefined, paper_bgcolor: "transparent",
       plot_bgcolor: "transparent", font: { color: style.color, family: style.fontFamily, size: 12 }, margin: { l: 50, r: 20, t: 44, b: 40 } };
     for (const axis of ["xaxis", "yaxis"]) layout[axis] = { ...layout[axis], gridcolor: dark ? "#2c3641" : "#e4e8ed", zerolinecolor: dark ? "#2c3641" : "#e4e8ed" };
     box.textContent = "";
-    await library.newPlot(box, figure.data, layout, { responsive: true, displaylogo: false });
+    // Plotly Express draws long lines with WebGL, which not every browser has; SVG is fast enough for them.
+    const traces = figure.data.map((trace) => (trace.type === "scattergl" ? { ...trace, type: "scatter" } : trace));
+    await library.newPlot(box, traces, layout, { responsive: true, displaylogo: false });
     box.dataset.drawn = figureId;
   })().catch((error) => { box.innerHTML = `<span class="chip error">${escape(figureId)}: ${escape(error.message)}</span>`; });
   return box;
