@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 
-from fathom import frames
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
@@ -18,14 +18,17 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.clients.runs import watch
-from fathom.errors import FathomError, InvalidField, NotFound
-from fathom.ids import new_id
+from fathom.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, PayloadTooLarge
+from fathom.ids import checked_id, new_id
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref
 from services.gateway.config import Config
+from services.gateway.tables import checked_window, page_of
 
-MAX_ROWS = 1_000
+T = TypeVar("T")
 FORMATS = {"csv": data.EXPORT_FORMAT_CSV, "xlsx": data.EXPORT_FORMAT_XLSX}
+PROBE_TIMEOUT_S = 2.0
+TABLE_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -38,130 +41,183 @@ class File:
 
 
 class Engine:
-    """Answers the page's questions through the services' clients."""
+    """Answers the page's questions through the services' clients; ``close`` ends the open event streams."""
 
     def __init__(self, config: Config, clients: Clients, store: ObjectStore) -> None:
         self._config, self._clients, self._store = config, clients, store
+        self._closing = asyncio.Event()
 
-    async def start_run(self, request: planner.RunRequest) -> str:
-        """Starts a run and gives its id; returns when the run exists, not when it ends."""
+    async def close(self) -> None:
+        """Ends every event stream, so that the server can drain; browsers reconnect elsewhere."""
+        self._closing.set()
+
+    async def start_run(self, request: planner.RunRequest) -> dict[str, Any]:
+        """Starts a run, or joins the one with the same request id; returns when the run exists, not when it ends."""
         if not request.question.strip():
             raise InvalidField("question", "is empty")
         if len(request.question) > self._config.max_question_chars:
             limit = self._config.max_question_chars
             raise InvalidField("question", f"has {len(request.question):,} characters; at most {limit:,} are allowed")
-        request.request_id = request.request_id or new_id("run")
-        async with aclosing(self._clients.planner.run(request, timeout_s=15.0)) as responses:
-            await anext(responses)
-        return request.request_id
+        request.request_id = checked_id("request_id", request.request_id) if request.request_id else new_id("run")
+        request.model = request.model or self._config.default_model
+        conversation_id = request.conversation_id
+        try:
+            async with aclosing(self._clients.planner.run(request, timeout_s=self._config.start_timeout_s)) as events:
+                conversation_id = (await anext(events)).event.started.conversation_id
+        except DeadlineExceeded:
+            # Every worker is busy: the run waits in its queue, which is as good as begun. Without a record it failed.
+            if not await self._exists(request.request_id):
+                raise
+        return {"run_id": request.request_id, "conversation_id": conversation_id}
+
+    async def _exists(self, run_id: str) -> bool:
+        try:
+            await self._run(run_id)
+        except NotFound:
+            return False
+        return True
+
+    async def require_run(self, run_id: str) -> None:
+        """Raises ``NotFound`` or ``InvalidField`` when there can be no such run, nothing when the planner is away."""
+        try:
+            await self._clients.planner.get_run(planner.GetRunRequest(run_id=run_id), timeout_s=PROBE_TIMEOUT_S)
+        except (NotFound, InvalidField):
+            raise
+        except FathomError:
+            return  # the event stream has its own patience
 
     async def events(self, run_id: str, after: int) -> AsyncGenerator[dict[str, Any], None]:
-        """Events of a run after a number; a failure to follow it is a last event of kind ``error``."""
+        """Events of a run after a number. When they stay out of reach, the last one is ``{"failure": …}``."""
+        source = watch(self._clients, run_id, after, patience_s=self._config.patience_s)
         try:
-            async with aclosing(watch(self._clients, run_id, after, patience_s=self._config.patience_s)) as events:
+            async with aclosing(until(self._closing, source)) as events:
                 async for event in events:
                     yield as_json(event)
         except FathomError as error:
             culprit = error.metadata.get("culprit", "")
-            yield {"error": {"message": error.message, "reason": error.reason, "culprit": culprit}}
+            yield {"failure": {"message": error.message, "reason": error.reason, "culprit": culprit}}
 
     async def run(self, run_id: str) -> dict[str, Any]:
-        """A run with its trajectory, without token ids."""
-        found = await self._trajectory(run_id)
+        """A run with its steps, material and answer so far; without token ids and without the prompts."""
+        found = await self._run(run_id)
         for name in ("token_ids", "mask", "log_probs"):
             found.trajectory.ClearField(name)
         for step in found.trajectory.steps:
+            step.ClearField("new_messages")
             for name in ("prompt_token_ids", "sampled_token_ids", "log_probs"):
                 step.completion.ClearField(name)
         return as_json(found)
 
-    async def _trajectory(self, run_id: str) -> planner.GetRunResponse:
+    async def _run(self, run_id: str) -> planner.GetRunResponse:
         return await self._clients.planner.get_run(planner.GetRunRequest(run_id=run_id))
 
     async def stop(self, run_id: str) -> dict[str, Any]:
+        """Ends a run; what was collected stays."""
         return as_json(await self._clients.planner.stop_run(planner.StopRunRequest(run_id=run_id)))
 
-    async def runs(self, size: int, token: str) -> dict[str, Any]:
-        return as_json(await self._clients.planner.list_runs(planner.ListRunsRequest(page_size=size, page_token=token)))
+    async def runs(self, page_size: int, page_token: str) -> dict[str, Any]:
+        """A page of runs, newest first."""
+        request = planner.ListRunsRequest(page_size=page_size, page_token=page_token)
+        return as_json(await self._clients.planner.list_runs(request))
 
     async def figure(self, run_id: str, figure_id: str) -> bytes:
         """Plotly JSON of a figure of this run; only what the run's own record names can be read."""
-        for figure in figures(await self._trajectory(run_id)):
+        known = [figure for figure in figures((await self._run(run_id)).trajectory)]
+        for figure in known:
             if figure.id == figure_id:
                 return await read_ref(self._store, figure.ref)
-        raise NotFound("figure", figure_id)
+        raise NotFound("figure", figure_id, [figure.id for figure in known])
 
     async def table(self, sheet_id: str, offset: int, limit: int, sort: str, descending: bool) -> dict[str, Any]:
-        """A page of a sheet's rows, sorted on the whole sheet."""
-        if offset < 0 or not 1 <= limit <= MAX_ROWS:
-            raise InvalidField("limit" if offset >= 0 else "offset", f"offset from 0, limit 1 to {MAX_ROWS:,}")
-        chunks = self._clients.datafetch.get_table(data.GetTableRequest(sheet_id=sheet_id), timeout_s=30.0)
-        arrow = b"".join([chunk.chunk async for chunk in chunks])
-        return await asyncio.to_thread(page_of, arrow, offset, limit, sort, descending)
+        """A page of a sheet's rows, sorted on the whole sheet; see ``page_of``."""
+        checked_window(offset, limit)
+        arrow = await self._arrow(checked_id("sheet_id", sheet_id))
+        return await asyncio.to_thread(page_of, arrow, sheet_id, offset, limit, sort, descending)
+
+    async def _arrow(self, sheet_id: str) -> bytes:
+        chunks, size, limit = [], 0, self._config.max_table_bytes
+        request = data.GetTableRequest(sheet_id=sheet_id)
+        async with aclosing(self._clients.datafetch.get_table(request, timeout_s=TABLE_TIMEOUT_S)) as responses:
+            async for response in responses:
+                size += len(response.chunk)
+                if size > limit:
+                    raise PayloadTooLarge(size, limit)
+                chunks.append(response.chunk)
+        return b"".join(chunks)
 
     async def export(self, sheet_id: str, kind: str) -> File:
-        """The whole sheet as a file."""
+        """The whole sheet as a file of ``kind`` csv or xlsx."""
         if kind not in FORMATS:
             raise InvalidField("format", f"must be one of {', '.join(FORMATS)}")
-        request = data.ExportTableRequest(sheet_id=sheet_id, format=FORMATS[kind])
+        request = data.ExportTableRequest(sheet_id=checked_id("sheet_id", sheet_id), format=FORMATS[kind])
         file = (await self._clients.datafetch.export_table(request)).file
         return File(f"{sheet_id}.{kind}", file.content_type, await read_ref(self._store, file))
 
-    async def conversations(self) -> dict[str, Any]:
-        return as_json(await self._clients.memory.list_conversations(memory.ListConversationsRequest()))
+    async def conversations(self, page_size: int, page_token: str) -> dict[str, Any]:
+        """A page of conversations, most recently used first."""
+        request = memory.ListConversationsRequest(page_size=page_size, page_token=page_token)
+        return as_json(await self._clients.memory.list_conversations(request))
 
-    async def turns(self, conversation_id: str) -> dict[str, Any]:
-        return as_json(await self._clients.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation_id)))
+    async def turns(self, conversation_id: str, page_size: int, page_token: str) -> dict[str, Any]:
+        """A page of a conversation's turns, oldest first."""
+        request = memory.ListTurnsRequest(conversation_id=conversation_id, page_size=page_size, page_token=page_token)
+        return as_json(await self._clients.memory.list_turns(request))
 
     async def forget(self, conversation_id: str) -> dict[str, Any]:
+        """Deletes a conversation."""
         request = memory.DeleteConversationRequest(conversation_id=conversation_id)
         return as_json(await self._clients.memory.delete_conversation(request))
 
-    async def feedback(self, run_id: str, helpful: bool, tags: list[str], comment: str) -> None:
-        request = memory.RecordFeedbackRequest(run_id=run_id, helpful=helpful, tags=tags, comment=comment)
+    async def feedback(self, request: memory.RecordFeedbackRequest) -> None:
+        """Keeps a judgement of a run's answer."""
         await self._clients.memory.record_feedback(request)
 
     async def models(self) -> dict[str, Any]:
-        return as_json(await self._clients.policy.list_models(policy.ListModelsRequest()))
+        """The models with their states, and which one answers when none is named."""
+        listed = as_json(await self._clients.policy.list_models(policy.ListModelsRequest()))
+        return {"default": self._config.default_model, **listed}
+
+    async def probe(self) -> None:
+        """Returns when the planner answers; raises its typed error otherwise."""
+        await self._clients.planner.list_tools(planner.ListToolsRequest(), timeout_s=PROBE_TIMEOUT_S)
 
 
-def figures(run: planner.GetRunResponse) -> list[trajectory.Figure]:
+async def until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    """The items of ``source`` until it ends or ``closing`` is set; closes ``source``."""
+    stop = asyncio.ensure_future(closing.wait())
+    item: asyncio.Future[T] | None = None
+    try:
+        while True:
+            item = asyncio.ensure_future(anext(source))
+            await asyncio.wait({item, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not item.done():
+                return
+            try:
+                found = item.result()
+            except StopAsyncIteration:
+                return
+            yield found
+    finally:
+        pending = [future for future in (stop, item) if future is not None]
+        for future in pending:
+            future.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        await source.aclose()
+
+
+def figures(run: trajectory.Trajectory) -> list[trajectory.Figure]:
     """All figures that the run's cells drew."""
     return [
-        figure
-        for step in run.trajectory.steps
-        for item in step.material
-        if item.HasField("code")
-        for figure in item.code.figures
+        figure for step in run.steps for item in step.material if item.HasField("code") for figure in item.code.figures
     ]
 
 
-def page_of(arrow: bytes, offset: int, limit: int, sort: str, descending: bool) -> dict[str, Any]:
-    """Rows as lists of JSON values; dates ISO, nulls null."""
-    table = frames.read_table(arrow)
-    if sort:
-        if sort not in table.column_names:
-            raise InvalidField("sort", f"no column {sort!r}; known: {', '.join(table.column_names)}")
-        table = table.sort_by([(sort, "descending" if descending else "ascending")])
-    rows = table.slice(offset, limit).to_pylist()
-    return {
-        "columns": [{"name": name, "type": str(table.schema.field(name).type)} for name in table.column_names],
-        "rows": [[plain(row[name]) for name in table.column_names] for row in rows],
-        "total": table.num_rows,
-    }
+def as_json(message: Message) -> dict[str, Any]:
+    """A message in protobuf's JSON form with the proto's field names; 64-bit integers are strings there.
 
-
-def plain(value: Any) -> Any:
-    """A JSON value."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if value == value else None
-    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
-    return text.removesuffix("T00:00:00")
-
-
-def as_json(message: Any) -> dict[str, Any]:
-    """A message as the page reads it: field names as in the proto."""
-    found: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
+    Fields without presence are always there, so that a reader never has to guess a default.
+    """
+    found: dict[str, Any] = MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
     return found

@@ -1,97 +1,99 @@
-"""Typed errors as problem details (RFC 9457), and the headers that keep the page to itself."""
+"""Typed errors as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from fathom.errors import FathomError
-from services.gateway.config import Config
 
+# One per reason of fathom.api.common.v1.ErrorReason.
 STATUS = {
-    "INVALID_ARGUMENT": 400,
+    "UNSPECIFIED": 500,
+    "INVALID_FIELD": 400,
     "NOT_FOUND": 404,
-    "ABORTED": 409,
-    "FAILED_PRECONDITION": 412,
-    "RESOURCE_EXHAUSTED": 429,
+    "NOT_IMPLEMENTED": 501,
+    "NOT_READY": 503,
+    "DEADLINE": 504,
+    "OVERLOADED": 429,
+    "PAYLOAD_TOO_LARGE": 413,
+    "DEPENDENCY_FAILED": 503,
+    "SESSION_LOST": 409,
+    "CORRUPT_DATA": 500,
+    "VERSION_MISMATCH": 409,
+    "CONFLICT": 409,
     "CANCELLED": 499,
     "INTERNAL": 500,
-    "DATA_LOSS": 500,
-    "UNIMPLEMENTED": 501,
-    "UNAVAILABLE": 503,
-    "DEADLINE_EXCEEDED": 504,
+    "MISSING_EXTRA": 501,
 }
-OPEN = frozenset({"/healthz/live", "/healthz/ready"})
-PROBLEM = "application/problem+json"
-Next = Callable[[Request], Awaitable[Response]]
+REASONS = {401: "UNAUTHENTICATED", 404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
+MEDIA_TYPE = "application/problem+json"
+SCHEMA = {
+    "type": "object",
+    "description": "Problem details (RFC 9457).",
+    "required": ["type", "title", "status", "reason", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "reason": {"type": "string", "description": "A name of ErrorReason, or one of HTTP's own cases."},
+        "detail": {"type": "string"},
+        "field": {"type": "string", "description": "The field of the request that is wrong."},
+        "culprit": {"type": "string", "description": "The service that failed."},
+        "nearest": {"type": "array", "items": {"type": "string"}, "description": "Names that do exist."},
+        "request_id": {"type": "string"},
+    },
+}
 
 
 def problem(status: int, reason: str, detail: str, **more: Any) -> JSONResponse:
-    """One problem; ``reason`` is the name in ``ErrorReason``."""
-    content = {"type": "about:blank", "status": status, "reason": reason, "detail": detail, **more}
-    return JSONResponse({key: value for key, value in content.items() if value != ""}, status, media_type=PROBLEM)
+    """One problem; members without a value are left out."""
+    title = HTTPStatus(status).phrase if status in set(HTTPStatus) else "Client Closed Request"
+    content = {"type": "about:blank", "title": title, "status": status, "reason": reason, "detail": detail}
+    content |= {name: value for name, value in more.items() if value}
+    return JSONResponse(content, status, media_type=MEDIA_TYPE)
 
 
-def install(app: FastAPI, config: Config) -> None:
-    """Adds error handlers, access control, body limit and security headers to ``app``."""
+def problem_of(error: FathomError) -> JSONResponse:
+    """The problem that a typed error is; ``Retry-After`` carries the delay that the server asks for."""
+    nearest = [name for name in error.metadata.get("nearest", "").split(",") if name]
+    answer = problem(
+        STATUS.get(error.reason, 500),
+        error.reason,
+        error.message,
+        field=error.metadata.get("field", ""),
+        culprit=error.metadata.get("culprit", ""),
+        nearest=nearest,
+    )
+    if error.retry_after_s is not None:
+        answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    return answer
+
+
+def install_problems(app: FastAPI) -> None:
+    """Makes every error of a route a problem."""
 
     @app.exception_handler(FathomError)
     async def typed(request: Request, error: FathomError) -> JSONResponse:
-        answer = problem(
-            STATUS.get(error.code, 500),
-            error.reason,
-            error.message,
-            field=error.metadata.get("field", ""),
-            culprit=error.metadata.get("culprit", ""),
-        )
-        if error.retry_after_s is not None:
-            answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
-        return answer
+        return problem_of(error)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-        return problem(400, "INVALID_FIELD", f"{field or 'body'}: {first['msg']}", field=field or "body")
+        path = [str(part) for part in first["loc"][1:]]
+        if first["type"] == "json_invalid":
+            cause = first.get("ctx", {}).get("error", "")
+            return problem(400, "INVALID_FIELD", f"body: no JSON at byte {path[-1]}: {cause}", field="body")
+        field = ".".join(path) or "body"
+        return problem(400, "INVALID_FIELD", f"{field}: {first['msg']}", field=field)
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        return problem(error.status_code, "NOT_FOUND" if error.status_code == 404 else "INVALID_FIELD", error.detail)
-
-    @app.middleware("http")
-    async def guard(request: Request, proceed: Next) -> Response:
-        refused = refusal(request, config)
-        response = refused if refused is not None else await proceed(request)
-        response.headers["Content-Security-Policy"] = policy(config)
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        return response
-
-
-def refusal(request: Request, config: Config) -> JSONResponse | None:
-    """Why a request goes no further, if it does not."""
-    length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > config.max_body_bytes:
-        return problem(413, "PAYLOAD_TOO_LARGE", f"the body is over {config.max_body_bytes:,} bytes", field="body")
-    if config.token and request.url.path not in OPEN and given_token(request) != config.token:
-        return problem(401, "INVALID_FIELD", "a bearer token is needed", field="authorization")
-    return None
-
-
-def given_token(request: Request) -> str:
-    """From the header, or from ``?access_token=`` for event streams, which cannot set headers."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token if scheme.lower() == "bearer" else request.query_params.get("access_token", "")
-
-
-def policy(config: Config) -> str:
-    """Nothing from outside; plotly writes its own styles and draws images into data and blob URLs."""
-    return (
-        "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; object-src 'none';"
-        f" base-uri 'none'; form-action 'self'; frame-ancestors {config.frame_ancestors}"
-    )
+    async def plain(request: Request, error: HTTPException) -> JSONResponse:
+        answer = problem(error.status_code, REASONS.get(error.status_code, "INVALID_FIELD"), error.detail)
+        answer.headers.update(error.headers or {})
+        return answer

@@ -100,12 +100,14 @@ class Generations:
     def join(self, request: Request) -> Generation:
         """The generation of this request id, started when it is new; raises ``Conflict`` for another request."""
         known = self._known.get(request.request_id)
+        # A failed or abandoned one is forgotten, so that a retry runs again.
+        if known is not None and not (known.running or known.completed):
+            known = None
         if known is not None and known.request != request:
             raise Conflict(
                 f"request_id {request.request_id!r} was used for another request", metadata={"field": "request_id"}
             )
-        # A failed or abandoned one is forgotten, so that a retry runs again.
-        if known is None or not (known.running or known.completed):
+        if known is None:
             known = Generation(request, self._source)
             self._known[request.request_id] = known
         self._known.move_to_end(request.request_id)

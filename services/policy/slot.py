@@ -105,8 +105,12 @@ class Slot:
             )
         self._waiting += 1
         try:
-            await self._admitting.wait()
-            await self._running.acquire()
+            while True:
+                await self._admitting.wait()
+                await self._running.acquire()
+                if self._admitting.is_set():
+                    break
+                self._running.release()  # paused while it waited for its turn
         finally:
             self._waiting -= 1
         try:

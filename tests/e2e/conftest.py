@@ -1,4 +1,4 @@
-"""A whole stack in processes of its own, and a real Chromium."""
+"""The page of a whole stack in processes of its own, as ``fathom up`` runs it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 READY_S = 90.0
 
 
 @pytest.fixture(scope="session")
 def page_url(tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_dir: Path) -> Iterator[str]:
-    """The page of a stack that `fathom up` runs; stopped by Ctrl-C's signal."""
+    """Started by the command, stopped by Ctrl-C's signal; nothing is left behind."""
     home = tmp_path_factory.mktemp("page") / "home"
     (home / "data").mkdir(parents=True)
     shutil.copytree(tables_dir, home / "data" / "tables")
@@ -40,21 +34,9 @@ def page_url(tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_
             assert time.monotonic() < deadline, f"the stack was not ready within {READY_S:g} s"
             time.sleep(0.1)  # another process has no event of ours to wait for
         yield json.loads(endpoints.read_text())["gateway"]
+        pids = json.loads(endpoints.read_text())["pids"]
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 0
-        assert not endpoints.exists()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium; without it the tests say so, and fail where one is required (CI)."""
-    if CHROMIUM is None:
-        message = "Chromium is not installed (Debian: apt-get install chromium)"
-        if os.environ.get("FATHOM_REQUIRE_BROWSER"):
-            pytest.fail(message)
-        pytest.skip(message)
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        yield started
-        started.close()
+    assert not endpoints.exists()
+    assert not [name for name, pid in pids.items() if Path(f"/proc/{pid}").exists()]

@@ -1,115 +1,234 @@
-"""The page in a real browser over a real stack: ask, read a citation, sort the table, hover the chart."""
+"""The page in headless Chromium: one question from asking to hovering the chart, and what must never happen.
+
+The replayed page runs everywhere Chromium is found; the same journey over the real stack is the last test.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import AsyncIterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
 
-QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
-ANSWER_MS = 30_000
+from tests.e2e.replay import ReplayHouse, served
+from tests.e2e.script import HOSTILE, QUESTION, Script, drawn
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 
-@pytest.fixture
-def page(browser: Browser, page_url: str) -> Iterator[Page]:
-    """A fresh page that must neither fail nor ask anything from outside."""
-    context = browser.new_context(viewport={"width": 1360, "height": 900}, locale="en-US")
-    page = context.new_page()
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-    page.on("request", lambda request: problems.append(request.url) if not inside(request.url, page_url) else None)
-    page.goto(page_url)
-    yield page
-    context.close()
-    assert not problems
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
 
 
-def inside(url: str, page_url: str) -> bool:
-    return url.startswith((page_url, "data:", "blob:"))
+@pytest_asyncio.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        await browser.close()
 
 
-def ask(page: Page, question: str) -> None:
-    page.locator("#question").fill(question)
-    page.keyboard.press("Enter")
+@pytest_asyncio.fixture
+async def house() -> AsyncIterator[ReplayHouse]:
+    script = Script()
+    script.figure = drawn(script)
+    async with served(script) as found:
+        yield found
 
 
-def test_a_question_is_asked_read_and_explored(page: Page) -> None:
-    expect(page.locator("#model")).to_contain_text("reference policy, not a language model")
-    ask(page, QUESTION)
-    answer = page.locator(".answer")
-    expect(answer).to_contain_text("maximum drawdown was -38.5%", timeout=ANSWER_MS)
+class Watched:
+    """A page with what it asked for outside and what it complained about."""
 
-    chip = answer.locator("button.cite.code").first
-    chip.hover()
-    expect(page.locator("#card")).to_be_visible()
-    expect(page.locator("#card")).to_contain_text("code", ignore_case=True)
-    chip.click()
-    expect(page.locator(".source.flash")).to_be_visible()
+    def __init__(self, page: Page, base: str) -> None:
+        self.page, self._base = page, base
+        self.outside: list[str] = []
+        self.complaints: list[str] = []
+        page.on("request", self._request)
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
-    table = answer.locator(".table")
-    expect(table).to_contain_text("/ 1,511")
-    table.locator("th", has_text="date").click()
-    expect(table.locator("tbody tr").first).to_contain_text("2015-01-02")
-    table.locator("th", has_text="date").click()
-    expect(table.locator("tbody tr").first).to_contain_text("2020-12-31")
-    table.get_by_role("button", name="Next").click()
-    expect(table).to_contain_text("51–100")
-    with page.expect_download() as download:
-        table.get_by_role("link", name="CSV").click()
-    assert download.value.suggested_filename.endswith(".csv")
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((self._base, "data:", "blob:")):
+            self.outside.append(request.url)
 
-    figure = answer.locator(".figure[data-drawn=fig_1]")
-    expect(figure).to_be_visible(timeout=ANSWER_MS)
-    box = figure.locator(".nsewdrag").first.bounding_box()
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(message.text)
+
+
+async def opened(browser: Browser, url: str, *, width: int = 1440, height: int = 900, **options: str) -> Watched:
+    context: BrowserContext = await browser.new_context(
+        viewport={"width": width, "height": height}, locale=options.get("locale", "en-US"), color_scheme="light"
+    )
+    context.set_default_timeout(20_000)
+    watched = Watched(await context.new_page(), url.split("/?")[0])
+    await watched.page.goto(url)
+    return watched
+
+
+async def ask(page: Page, question: str = QUESTION) -> None:
+    await page.locator("#question").fill(question)
+    await page.locator("#question").press("Enter")
+
+
+async def journey(page: Page, question: str, timeout_ms: int) -> None:
+    """Asks, waits for the answer, reads a citation, hovers the chart, sorts the table: on any gateway."""
+    expect.set_options(timeout=timeout_ms)
+    await expect(page.locator("#model-label")).to_contain_text("reference policy")
+    await ask(page, question)
+    await expect(page.locator(".trace.over")).to_contain_text(re.compile(r"Done · \d+ step"))
+    await page.locator(".trace > summary").click()
+    rows = page.locator(".trace .row[data-tool]")
+    assert await rows.count() >= 2
+    await rows.first.locator("summary").click()
+    await expect(rows.first.locator("pre").first).to_be_visible()
+
+    # Tables and figures push the text about while they load; a reader waits for that too.
+    await expect(page.locator(".answer .plotly-figure .nsewdrag").first).to_be_visible()
+    await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
+    chip = page.locator(".answer .cite").first
+    await chip.scroll_into_view_if_needed()
+    # A scroll hides the card: let the page paint before the hover, as a hand would.
+    await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    await chip.hover()
+    await expect(page.locator("#card")).to_be_visible()
+    assert len(await page.locator("#card").inner_text()) > 20
+    number = await chip.get_attribute("data-cite")
+    await chip.click()
+    await expect(page.locator(f'#panel-body [data-number="{number}"]')).to_be_in_viewport()
+
+    table = page.locator(".answer .table").first
+    await expect(table.locator("tbody tr").first).to_be_visible()
+    before = await table.locator("tbody tr").first.inner_text()
+    await table.locator("th button").nth(1).click()
+    await expect(table.locator("th").nth(1)).to_have_attribute("aria-sort", "ascending")
+    await expect(table.locator("tbody tr").first).not_to_have_text(before)
+
+    figure = page.locator(".answer .plotly-figure").first
+    await figure.scroll_into_view_if_needed()
+    drag = figure.locator(".nsewdrag").first
+    await expect(drag).to_be_visible()
+    box = await drag.bounding_box()
     assert box is not None
-    figure.scroll_into_view_if_needed()
-    figure.locator(".nsewdrag").first.hover()
-    expect(figure.locator(".hoverlayer")).to_contain_text("Apple")
-
-    for tab, words in (
-        ("Sources", "Maximum drawdown"),
-        ("Data", "AAPL.close_adj"),
-        ("Code", "def "),
-        ("Trace", "search"),
-    ):
-        page.get_by_role("tab", name=tab).click()
-        expect(page.locator("#panel-body")).to_contain_text(words)
+    await page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    await page.mouse.move(box["x"] + box["width"] * 0.52, box["y"] + box["height"] * 0.5)
+    await expect(figure.locator(".hoverlayer .legend, .hoverlayer .hovertext").first).to_be_visible()
 
 
-def test_the_trace_shows_intents_and_a_reload_brings_the_run_back(page: Page) -> None:
-    ask(page, "What is maximum drawdown?")
-    expect(page.locator(".answer")).to_contain_text("largest loss from a peak", timeout=ANSWER_MS)
-    page.locator("details.trace > summary").click()
-    expect(page.locator("details.step").first).to_contain_text(re.compile("search|fetch"))
-    page.reload()
-    expect(page.locator(".answer")).to_contain_text("largest loss from a peak", timeout=ANSWER_MS)
-    expect(page.locator("#conversations")).to_contain_text("What is maximum drawdown?")
+async def test_one_question_is_asked_answered_and_inspected(browser: Browser, house: ReplayHouse) -> None:
+    watched = await opened(browser, house.url)
+    await journey(watched.page, QUESTION, 20_000)
+    page = watched.page
+    assert await page.locator(".answer .plotly-figure .scatterlayer .trace").count() == 2
+    await expect(page.locator(".answer [data-unknown=sheet_9]")).to_contain_text("does not exist")
+    await expect(page.locator(".answer .typed .flag")).to_be_visible()
+    await expect(page.locator(".gaps .chip")).to_contain_text("CCC")
+    await expect(page.locator(".tools .badge")).to_contain_text("not a language model")
+    await expect(page.locator("#conversations .entry")).to_have_count(1)
+    assert watched.outside == []
+    assert watched.complaints == []
 
 
-def test_what_is_missing_is_shown(page: Page) -> None:
-    ask(page, "Compare the share price of Tencent and Alibaba since 2018")
-    expect(page.locator(".chip").first).to_contain_text("missing: Tencent", timeout=ANSWER_MS)
+async def test_the_intent_is_shown_before_the_result_and_a_reload_goes_on(browser: Browser, house: ReplayHouse) -> None:
+    house.planner.hold(before=8)
+    page = (await opened(browser, house.url)).page
+    await ask(page)
+    line = page.locator(".trace > summary .intent")
+    await expect(line).to_have_text("get the daily prices of AAA, BBB and CCC")
+    await expect(page.locator(".trace .stop")).to_be_visible()
+    await page.reload()
+    await expect(line).to_have_text("get the daily prices of AAA, BBB and CCC")
+    assert len(house.planner.runs) == 1
+    house.planner.release()
+    await expect(page.locator(".answer h2")).to_have_text("AAA returned more, BBB fell less deeply")
+    await page.reload()
+    await expect(page.locator(".trace.over")).to_contain_text("5 steps · 1 source · 1 sheet")
+    await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
 
 
-def test_markup_in_a_question_stays_text(page: Page) -> None:
-    ask(page, "<img src=x onerror=alert(1)> What is CAGR?")
-    expect(page.locator(".asked").first).to_contain_text("<img src=x")
-    expect(page.locator(".answer")).not_to_be_empty(timeout=ANSWER_MS)
-    assert page.locator("#thread img").count() == 0
+async def test_a_stream_that_breaks_is_taken_up(browser: Browser, house: ReplayHouse) -> None:
+    house.planner.break_after = 5
+    page = (await opened(browser, house.url)).page
+    await ask(page)
+    await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps")
+    assert house.planner.watched[-1] > 0
 
 
-def test_chinese_dark_and_narrow(page: Page, page_url: str) -> None:
-    page.locator("#language").click()
-    expect(page.locator("#send")).to_have_text("提问")
-    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    page.locator("#theme").click()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
-    page.set_viewport_size({"width": 420, "height": 800})
-    page.goto(f"{page_url}/?embed=1")
-    ask(page, QUESTION)
-    expect(page.locator(".figure[data-drawn]")).to_be_visible(timeout=ANSWER_MS)
-    assert page.evaluate("document.documentElement.scrollWidth <= 420")
-    expect(page.locator("header")).to_be_hidden()
+async def test_escape_stops_the_run(browser: Browser, house: ReplayHouse) -> None:
+    house.planner.hold(before=6)
+    page = (await opened(browser, house.url)).page
+    await ask(page)
+    await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
+    await page.locator("#question").press("Escape")
+    await expect(page.locator(".trace.over")).to_contain_text("Stopped")
+
+
+async def test_hostile_markup_stays_text(browser: Browser) -> None:
+    async with served(Script(answer=HOSTILE, days=5)) as house:
+        watched = await opened(browser, house.url)
+        await ask(watched.page, "<img src=x onerror=window.hacked=1>")
+        await expect(watched.page.locator(".trace.over")).to_be_visible()
+        await expect(watched.page.locator(".answer h1")).to_have_text('<img src=x onerror="window.hacked=1">')
+        assert await watched.page.evaluate("window.hacked") is None
+        assert await watched.page.locator("#thread :is(script, img, svg, iframe)").count() == 0
+        hrefs = await watched.page.locator(".answer a").evaluate_all("links => links.map(link => link.href)")
+        assert hrefs == ["https://example.com/x.png"]
+        assert watched.outside == []
+
+
+async def test_a_refused_question_says_why(browser: Browser, house: ReplayHouse) -> None:
+    page = (await opened(browser, house.url)).page
+    await ask(page, "x" * 8_001)
+    await expect(page.locator("#problem")).to_contain_text("question: has 8,001 characters")
+    assert house.planner.asked == []
+
+
+@pytest.mark.parametrize("width", [420, 360])
+async def test_the_embedded_page_has_no_chrome_and_no_sideways_scroll(
+    browser: Browser, house: ReplayHouse, width: int
+) -> None:
+    page = (await opened(browser, f"{house.url}/?embed=1", width=width, height=780)).page
+    await expect(page.locator("header")).to_be_hidden()
+    await expect(page.locator("nav")).to_be_hidden()
+    await ask(page)
+    await expect(page.locator(".plotly-figure .nsewdrag").first).to_be_visible(timeout=20_000)
+    await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
+    for place in ("document.documentElement", "document.getElementById('thread')"):
+        assert await page.evaluate(f"{place}.scrollWidth <= {place}.clientWidth"), place
+    await page.locator(".answer .cite").first.click()
+    await expect(page.locator("#panel")).to_be_visible()
+
+
+async def test_language_and_theme_follow_the_browser_and_the_reader(browser: Browser, house: ReplayHouse) -> None:
+    page = (await opened(browser, house.url, locale="zh-CN")).page
+    await expect(page.locator("#send")).to_have_text("提问")
+    await page.locator("#language").click()
+    await expect(page.locator("#send")).to_have_text("Ask")
+    await page.locator("#theme").click()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    await page.reload()
+    await expect(page.locator("#send")).to_have_text("Ask")
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+async def test_a_conversation_is_opened_again_and_deleted(browser: Browser, house: ReplayHouse) -> None:
+    page = (await opened(browser, house.url)).page
+    await ask(page)
+    await expect(page.locator(".trace.over")).to_be_visible(timeout=20_000)
+    await ask(page, "And over ten years?")
+    await expect(page.locator(".trace.over")).to_have_count(2, timeout=20_000)
+    assert len({request.conversation_id for request in house.planner.asked[1:]} - {""}) == 1
+    await page.locator("#new").click()
+    await expect(page.locator(".turn")).to_have_count(0)
+    await page.locator(".entry .open").click()
+    await expect(page.locator(".turn .answer h2")).to_have_count(2)
+    page.on("dialog", lambda dialog: dialog.accept())
+    await page.locator(".entry").hover()
+    await page.locator(".entry .remove").click()
+    await expect(page.locator(".entry")).to_have_count(0)
+    await expect(page.locator("#welcome")).to_be_visible()

@@ -208,10 +208,11 @@ async def hosting_http(service: Any, deps: Deps, runtime: Runtime) -> AsyncItera
     try:
         yield HostedHttp(service.name, f"http://{runtime.host}:{port}", serving)
     finally:
+        # The service first: it ends its open event streams, which the server would wait for.
+        await service.close()
         server.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
         listener.close()
-        await service.close()
 
 
 def run_or_exit(name: str, program: Callable[[], Coroutine[Any, Any, None]]) -> None:

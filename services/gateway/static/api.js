@@ -1,25 +1,30 @@
 // Calls to the gateway; failures are problem details (RFC 9457).
+
 export class Problem extends Error {
-  constructor(detail) { super(detail.detail || String(detail.status)); this.detail = detail; }
+  constructor(members) {
+    super(members.detail || members.title || `HTTP ${members.status}`);
+    this.status = members.status;
+    this.field = members.field ?? "";
+    this.culprit = members.culprit ?? "";
+  }
 }
 
 export async function call(path, options = {}) {
-  const response = await fetch(path, options);
-  if (!response.ok) throw new Problem(await response.json().catch(() => ({ status: response.status })));
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Problem({ status: 0, detail: "the gateway cannot be reached", culprit: "gateway" });
+  }
+  if (!response.ok) {
+    const members = await response.json().catch(() => ({}));
+    throw new Problem({ ...members, status: response.status });
+  }
   return response.status === 204 ? null : response.json();
 }
 
 export const post = (path, body = {}) =>
   call(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 
-// Follows a run. The browser reconnects by itself and says which event it saw last.
-export function follow(runId, onEvent, onFailure) {
-  const source = new EventSource(`/v1/runs/${encodeURIComponent(runId)}/events`);
-  source.addEventListener("run", (message) => {
-    const event = JSON.parse(message.data);
-    onEvent(event);
-    if (event.finished) source.close();
-  });
-  source.addEventListener("failure", (message) => { source.close(); onFailure(JSON.parse(message.data).error); });
-  return source;
-}
+// A path whose parts are data.
+export const path = (...parts) => `/v1/${parts.map(encodeURIComponent).join("/")}`;

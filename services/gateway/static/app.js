@@ -1,135 +1,235 @@
-// The page: composer, thread, conversations, panel.
-import { call, post } from "/static/api.js";
-import { escape, render } from "/static/markdown.js";
-import { cards, element } from "/static/parts.js";
+// The page: wires composer, thread, conversations and panel. Where the reader is stands in the address:
+// #c=<conversation>&run=<run>, so that a reload in mid-run goes on.
+import { call, path, post } from "/static/api.js";
+import { hideCard } from "/static/cite.js";
+import { announce, byId, el } from "/static/dom.js";
+import { count } from "/static/format.js";
+import { Panel } from "/static/panel.js";
+import { Sidebar } from "/static/sidebar.js";
 import { Turn } from "/static/turn.js";
-import { current, toggle, word } from "/static/words.js";
+import { EXAMPLES, language, remember, remembered, switchLanguage, translate, word } from "/static/words.js";
 
-const $ = (id) => document.getElementById(id);
-const TABS = ["sources", "data", "code", "trace"];
-const state = { conversation: "", turn: null, tab: "sources" };
+const MAX_QUESTION = 8000;
+const MODELS_PAUSE_MS = 3000;
 
-function words() {
-  document.documentElement.lang = current();
-  $("question").placeholder = word("placeholder");
-  $("send").textContent = word("ask");
-  $("compliance").textContent = word("compliance");
-  $("language").textContent = current() === "zh" ? "EN" : "中文";
-  $("tabs").innerHTML = TABS.map((tab) => `<button type="button" role="tab" data-tab="${tab}" aria-selected="${tab === state.tab}">${word(tab)}</button>`).join("");
-}
+class App {
+  constructor() {
+    this.conversation = "";
+    this.turns = [];
+    this.models = { default: "", models: [] };
+    this.panel = new Panel();
+    this.sidebar = new Sidebar({ onOpen: (id) => this.open(id), onRemoved: (id) => id === this.conversation && this.fresh() });
+    this.handlers = {
+      onChange: (turn) => this.changed(turn),
+      onOpen: (turn, item) => this.panel.open(turn, item),
+    };
+  }
 
-function panel() {
-  const parts = state.turn ? state.turn.panel(state.tab) : [];
-  $("panel-body").replaceChildren(...(parts.length ? parts : [element("p", "dim", word("nothing"))]));
-}
+  get running() { return this.turns.findLast((turn) => !turn.run.over); }
 
-function changed(turn) {
-  if (turn.conversation) state.conversation = turn.conversation;
-  state.turn = turn;
-  panel();
-  if (turn.finished) conversations();
-}
+  changed(turn) {
+    if (turn.run.conversation && turn === this.turns.at(-1)) this.locate(turn.run.conversation, turn.run.id);
+    if (turn === this.turns.at(-1)) this.panel.show(turn);
+    if (turn.run.over && turn.stream) {
+      turn.stream = null;
+      this.sidebar.load();
+    }
+  }
 
-function add(question, runId) {
-  const turn = new Turn(question, runId, changed);
-  $("thread").append(turn.root);
-  turn.root.scrollIntoView({ block: "start" });
-  turn.root.turn = turn;
-  turn.start();
-  return turn;
-}
+  locate(conversation, run) {
+    this.conversation = this.sidebar.current = conversation;
+    const query = new URLSearchParams({ ...(conversation && { c: conversation }), ...(run && { run }) });
+    history.replaceState(null, "", `#${query}`);
+  }
 
-async function ask(question) {
-  try {
-    const { run_id: runId } = await post("/v1/runs", { question, conversation_id: state.conversation });
-    location.hash = `run=${runId}`;
-    add(question, runId);
-  } catch (error) {
-    $("thread").append(element("p", "turn", `<span class="chip error">${escape(error.message)}</span>`));
+  add(question, runId) {
+    const turn = new Turn(question, runId, this.handlers);
+    this.turns.push(turn);
+    byId("welcome").hidden = true;
+    byId("thread").append(turn.root);
+    turn.draw();
+    return turn;
+  }
+
+  fresh() {
+    for (const turn of this.turns.splice(0)) {
+      turn.leave();
+      turn.root.remove();
+    }
+    hideCard();
+    this.locate("", "");
+    byId("welcome").hidden = false;
+    document.body.classList.remove("sidebar-open");
+    this.panel.show(null);
+    this.sidebar.draw();
+    byId("question").focus();
+  }
+
+  async ask(question) {
+    this.complain("");
+    byId("send").disabled = true;
+    try {
+      const body = { question, conversation_id: this.conversation, model: byId("model").value };
+      const accepted = await post("/v1/runs", body);
+      byId("question").value = "";
+      this.composed();
+      this.locate(accepted.conversation_id || this.conversation, accepted.run_id);
+      const turn = this.add(question, accepted.run_id).follow();
+      turn.root.scrollIntoView({ block: "start" });
+    } catch (problem) {
+      this.complain(problem.culprit ? `${problem.culprit}: ${problem.message}` : problem.message);
+    } finally {
+      byId("send").disabled = false;
+    }
+  }
+
+  complain(text) {
+    byId("problem").textContent = text;
+    byId("problem").hidden = !text;
+  }
+
+  // Shows a conversation; each turn's run brings what its answer refers to.
+  async open(id) {
+    this.fresh();
+    this.locate(id, "");
+    this.sidebar.draw();
+    try {
+      const { turns } = await call(path("conversations", id));
+      const shown = turns.map((turn) => [turn, this.add(turn.question, turn.run_id)]);
+      for (const [turn, view] of shown) await this.recall(view, turn.answer);
+      shown.at(-1)?.[1].root.scrollIntoView({ block: "start" });
+    } catch (problem) {
+      this.complain(problem.message);
+    }
+  }
+
+  // A turn from its run's record; without the record, the answer as memory has it.
+  async recall(view, answer) {
+    try {
+      const record = await call(path("runs", view.run.id));
+      if (record.running) view.follow();
+      else view.load(record);
+    } catch {
+      Object.assign(view.run, { text: answer, state: "finished" });
+      view.draw();
+    }
+  }
+
+  // After a reload: the conversation's turns, then the run that may still be going on.
+  async resume() {
+    const place = new URLSearchParams(location.hash.slice(1));
+    const [conversation, runId] = [place.get("c"), place.get("run")];
+    if (conversation) {
+      const known = await call(path("conversations", conversation)).catch(() => null);
+      if (known) await this.open(conversation);
+      this.complain("");
+    }
+    if (!runId || this.turns.some((turn) => turn.run.id === runId)) return;
+    try {
+      const record = await call(path("runs", runId));
+      this.locate(conversation ?? "", runId);
+      const turn = this.add(record.trajectory.question, runId);
+      if (record.running) turn.follow();
+      else turn.load(record);
+    } catch (problem) {
+      this.complain(problem.message);
+    }
+  }
+
+  async loadModels() {
+    try {
+      this.models = await call("/v1/models");
+      this.showModels();
+    } catch (problem) {
+      byId("model-label").textContent = problem.message;
+    }
+    const waiting = !this.models.models.length || this.models.models.some((model) => model.state === "MODEL_STATE_WARMING");
+    if (waiting) setTimeout(() => this.loadModels(), MODELS_PAUSE_MS);
+  }
+
+  showModels() {
+    const stateOf = (model) => (model.state === "MODEL_STATE_READY" ? "" : ` (${word(model.state.replace("MODEL_STATE_", "").toLowerCase())})`);
+    const select = byId("model");
+    const kept = select.value || this.models.default;
+    select.replaceChildren(...this.models.models.map((model) => el("option", { value: model.name, selected: model.name === kept, title: model.detail }, `${model.name}${stateOf(model)}`)));
+    const chosen = this.models.models.find((model) => model.name === select.value);
+    const label = byId("model-label");
+    label.textContent = chosen?.engine === "rules" ? word("rules") : select.value;
+    label.classList.toggle("rules", chosen?.engine === "rules");
+    byId("model-note").textContent = chosen?.engine === "rules" ? `${word("rules")} ·` : "";
+    const warming = this.models.models.filter((model) => model.state === "MODEL_STATE_WARMING").map((model) => model.name);
+    byId("model-warming").hidden = !warming.length;
+    byId("model-warming").textContent = `${warming.join(", ")}: ${word("warming")}`;
+  }
+
+  words() {
+    translate(document);
+    byId("language").textContent = language() === "zh" ? "EN" : "中";
+    byId("examples").replaceChildren(...EXAMPLES[language()].map((text) => el("button", { type: "button", class: "example", onclick: () => this.ask(text) }, text)));
+    this.showModels();
+    this.panel.key = "";
+    this.panel.draw();
+    this.sidebar.draw();
+  }
+
+  composed() {
+    const box = byId("question");
+    box.style.height = "auto";
+    box.style.height = `${Math.min(box.scrollHeight, 200)}px`;
+    const over = [...box.value].length - MAX_QUESTION;
+    byId("count").textContent = over > 0 ? `${count(over)} ${word("tooLong")}` : "";
+  }
+
+  theme(name) {
+    document.documentElement.dataset.theme = name;
+    document.dispatchEvent(new Event("fathom:theme"));
+  }
+
+  keys(event) {
+    const box = byId("question");
+    if (event.key === "Escape") {
+      hideCard();
+      this.running?.stop();
+    } else if (event.target !== box) return;
+    else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      byId("composer").requestSubmit();
+    } else if (event.key === "ArrowUp" && !box.value && this.turns.length) {
+      event.preventDefault();
+      box.value = this.turns.at(-1).run.question;
+      this.composed();
+    }
+  }
+
+  start() {
+    document.body.classList.toggle("embed", new URLSearchParams(location.search).get("embed") === "1");
+    this.panel.toggle(innerWidth >= 1280 && !document.body.classList.contains("embed"));
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const follow = () => this.theme(remembered("theme") ?? (dark.matches ? "dark" : "light"));
+    dark.addEventListener("change", follow);
+    follow();
+    byId("theme").addEventListener("click", () => {
+      remember("theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+      follow();
+    });
+    byId("language").addEventListener("click", () => { switchLanguage(); this.words(); announce(language()); });
+    byId("panel-toggle").addEventListener("click", () => this.panel.toggle(!document.body.classList.contains("panel-open")));
+    byId("sidebar-toggle").addEventListener("click", () => document.body.classList.toggle("sidebar-open"));
+    byId("new").addEventListener("click", () => this.fresh());
+    byId("model").addEventListener("change", () => this.showModels());
+    byId("question").addEventListener("input", () => this.composed());
+    byId("composer").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const question = byId("question").value.trim();
+      if (question && !byId("send").disabled) this.ask(question);
+    });
+    document.addEventListener("keydown", (event) => this.keys(event));
+    byId("thread").addEventListener("scroll", hideCard, { passive: true });
+    this.words();
+    this.loadModels();
+    this.sidebar.load();
+    this.resume();
   }
 }
 
-async function conversations() {
-  const { conversations: items = [] } = await call("/v1/conversations").catch(() => ({}));
-  const fresh = element("button", "new", escape(word("fresh")));
-  fresh.addEventListener("click", () => { state.conversation = ""; location.hash = ""; $("thread").replaceChildren(); conversations(); $("question").focus(); });
-  const buttons = items.map((item) => {
-    const button = element("button", item.id === state.conversation ? "current" : "", escape(item.title));
-    button.addEventListener("click", () => open(item.id));
-    return button;
-  });
-  $("conversations").replaceChildren(fresh, ...buttons);
-}
-
-// Earlier turns come back through their runs, with all that they refer to.
-async function open(id) {
-  state.conversation = id;
-  $("thread").replaceChildren();
-  const { turns = [] } = await call(`/v1/conversations/${encodeURIComponent(id)}`);
-  for (const turn of turns) {
-    if (turn.run_id) add(turn.question, turn.run_id);
-    else $("thread").append(element("section", "turn", `<div class="asked">${escape(turn.question)}</div><div class="answer">${render(turn.answer)}</div>`));
-  }
-  conversations();
-}
-
-async function models() {
-  const { models: items = [] } = await call("/v1/models").catch(() => ({}));
-  const first = items[0];
-  const warming = items.filter((model) => model.state === "MODEL_STATE_WARMING").map((model) => model.name);
-  $("model").textContent = !first ? `policy ${word("unreachable")}` : first.engine === "rules" ? word("rules") : first.name;
-  $("model").classList.toggle("rules", first?.engine === "rules");
-  $("model").title = items.map((model) => `${model.name}: ${model.state.replace("MODEL_STATE_", "").toLowerCase()}`).join("\n");
-  if (warming.length) { $("model").textContent += ` · ${warming.join(", ")} warming`; setTimeout(models, 3000); }
-}
-
-function dark(on) {
-  document.documentElement.classList.toggle("dark", on);
-  localStorage.setItem("theme", on ? "dark" : "light");
-}
-
-$("composer").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const question = $("question").value.trim();
-  if (!question) return;
-  $("question").value = "";
-  ask(question);
-});
-$("question").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); $("composer").requestSubmit(); }
-  if (event.key === "Escape" && state.turn && !state.turn.finished) state.turn.stop();
-});
-$("language").addEventListener("click", () => { toggle(); words(); panel(); conversations(); models(); });
-$("theme").addEventListener("click", () => dark(!document.documentElement.classList.contains("dark")));
-$("panel-toggle").addEventListener("click", () => {
-  const hidden = document.body.classList.toggle("no-panel");
-  $("panel-toggle").setAttribute("aria-expanded", String(!hidden));
-});
-$("tabs").addEventListener("click", (event) => {
-  const tab = event.target.dataset?.tab;
-  if (tab) { state.tab = tab; words(); panel(); }
-});
-$("thread").addEventListener("click", (event) => {
-  const chip = event.target.closest("[data-cite]");
-  const turn = chip?.closest(".turn")?.turn;
-  if (!turn) return;
-  const item = turn.material.get(Number(chip.dataset.cite));
-  Object.assign(state, { turn, tab: item?.code ? "code" : "sources" });
-  document.body.classList.remove("no-panel");
-  words();
-  panel();
-  const source = $("panel-body").querySelector(`[data-number="${chip.dataset.cite}"]`);
-  source?.classList.add("flash");
-  source?.scrollIntoView({ block: "center" });
-});
-cards($("thread"), (chip) => chip.closest(".turn")?.turn?.material.get(Number(chip.dataset.cite)));
-
-document.body.classList.toggle("embed", new URLSearchParams(location.search).has("embed"));
-if (innerWidth < 900) document.body.classList.add("no-panel");
-dark((localStorage.getItem("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark");
-words();
-panel();
-models();
-conversations();
-const resumed = /run=([\w-]+)/.exec(location.hash)?.[1];
-if (resumed) call(`/v1/runs/${resumed}`).then((run) => add(run.trajectory.question, resumed)).catch(() => { location.hash = ""; });
+new App().start();

@@ -1,117 +1,109 @@
-// One turn of the thread: the question, the trace while it runs, the answer with its live parts.
-import { follow, post } from "/static/api.js";
-import { escape, render } from "/static/markdown.js";
-import { describe, element, figureOf, kindOf, tableOf } from "/static/parts.js";
+// One turn of the thread: the question, the trace, the answer and what can be done with it.
+import { path, post } from "/static/api.js";
+import { AnswerView, missingChips } from "/static/answer.js";
+import { announce, el } from "/static/dom.js";
+import { Run } from "/static/run.js";
+import { follow } from "/static/stream.js";
+import { TraceView } from "/static/trace.js";
 import { word } from "/static/words.js";
 
-const ICONS = { search: "🔍", fetch: "📄", data: "▦", python: "⌨", think: "…", recall: "↺" };
-const STATUS = { TOOL_STATUS_OK: "ok", TOOL_STATUS_EMPTY: "empty", TOOL_STATUS_FAILED: "failed", TOOL_STATUS_INVALID: "invalid" };
-
 export class Turn {
-  constructor(question, runId, onChange) {
-    this.runId = runId;
-    this.material = new Map();
-    this.text = "";
-    this.steps = 0;
-    this.started = performance.now();
+  // `onChange(turn)` after every change, `onOpen(turn, item)` when something that the answer cites is asked for.
+  constructor(question, runId, { onChange, onOpen }) {
+    this.run = new Run(runId, question);
     this.onChange = onChange;
-    this.root = element("section", "turn", `<div class="asked">${escape(question)}</div>
-      <details class="trace"><summary><span class="spin"></span><span class="line">${word("waiting")}</span><span class="dim clock"></span>
-      <button type="button" class="stop">${word("stop")}</button></summary><div class="steps"></div></details><div class="answer"></div>`);
-    this.line = this.root.querySelector(".line");
-    this.list = this.root.querySelector(".steps");
-    this.body = this.root.querySelector(".answer");
-    this.root.querySelector(".stop").addEventListener("click", (event) => { event.preventDefault(); this.stop(); });
-    this.clock = setInterval(() => { this.root.querySelector(".clock").textContent = `${this.seconds()} s`; }, 500);
+    this.trace = new TraceView(this.run, () => this.stop());
+    this.answer = new AnswerView(this.run, (item) => onOpen(this, item));
+    this.after = el("div", { class: "after" });
+    this.root = el("article", { class: "turn", data: { run: runId } },
+      el("h2", { class: "asked" }, question), this.trace.root, this.answer.root, this.after);
+    this.frame = 0;
   }
 
-  seconds() { return ((performance.now() - this.started) / 1000).toFixed(1); }
+  // Follows the run from its first event; safe for runs of any age that the planner still streams.
+  follow() {
+    this.clock = setInterval(() => this.trace.tick(), 1000);
+    this.stream = follow(this.run.id, this.run.last, {
+      onEvent: (event) => { if (this.run.apply(event)) this.#changed(); },
+      onFailure: (failure) => { this.run.lose(failure); this.#changed(); },
+      onWaiting: (waiting) => { this.trace.note = waiting ? word("reconnecting") : ""; this.trace.tick(); },
+    });
+    this.trace.tick();
+    return this;
+  }
 
-  start() { this.source = follow(this.runId, (event) => this.on(event), (error) => this.fail(error.message, error.culprit)); }
+  // Shows a run that is over from its record.
+  load(record) {
+    this.run.load(record);
+    this.#changed();
+    return this;
+  }
 
-  stop() { post(`/v1/runs/${this.runId}/stop`).catch((error) => this.fail(error.message)); }
+  stop() {
+    if (this.run.over) return;
+    this.trace.stop.disabled = true;
+    post(path("runs", this.run.id, "stop")).catch((problem) => {
+      this.trace.stop.disabled = false;
+      this.trace.note = problem.message;
+      this.trace.tick();
+    });
+  }
 
-  on(event) {
-    if (event.started) { this.conversation = event.started.conversation_id; this.model = event.started.model; }
-    if (event.thought) this.list.append(element("div", "step thought", escape(event.thought.text ?? "")));
-    if (event.tool_started) this.begin(event.tool_started);
-    if (event.tool_finished) this.end(event.tool_finished);
-    if (event.answer_delta) { this.text += event.answer_delta.text ?? ""; this.body.innerHTML = render(this.text); }
-    if (event.finished) this.finish(event.finished);
+  leave() {
+    clearInterval(this.clock);
+    cancelAnimationFrame(this.frame);
+    this.stream?.close();
+  }
+
+  #changed() {
+    this.frame ||= requestAnimationFrame(() => { this.frame = 0; this.draw(); });
+  }
+
+  draw() {
+    const { run } = this;
+    this.trace.update();
+    this.answer.update();
+    if (!run.over && run.intent) announce(run.intent);
+    if (run.over) {
+      clearInterval(this.clock);
+      this.after.replaceChildren(...[missingChips(run), this.#failure(), this.#toolbar()].filter(Boolean));
+      announce(word(run.state));
+    }
     this.onChange(this);
   }
 
-  begin({ call, intent }) {
-    this.steps += 1;
-    this.line.textContent = intent;
-    const row = element("details", "step", `<summary><span>${ICONS[call.name] ?? "•"}</span><span class="tool">${escape(call.name)}</span>
-      <span class="line">${escape(intent ?? "")}</span><span class="dim state">…</span></summary><pre>${escape(call.arguments_json ?? "")}</pre>`);
-    row.dataset.call = call.id ?? "";
-    this.list.append(row);
+  #failure() {
+    const { run } = this;
+    if (!run.error && run.text) return null;
+    const reason = [run.culprit, run.error || `${word("noAnswer")} (${word(run.state)})`].filter(Boolean);
+    const said = run.error.startsWith(`${run.culprit}:`) ? run.error : reason.join(": ");
+    return el("p", {}, el("span", { class: "chip bad", role: "alert" }, said));
   }
 
-  end({ result, material = [] }) {
-    for (const item of material) this.material.set(item.number, item);
-    const rows = [...this.list.querySelectorAll("details.step")].filter((row) => row.dataset.call === (result.tool_call_id ?? ""));
-    const row = rows.at(-1);
-    if (!row) return;
-    const status = STATUS[result.status] ?? "";
-    row.querySelector(".state").outerHTML = `<span class="state ${status}">${status} ${result.duration_ms ?? 0} ms</span>`;
-    row.append(element("pre", "", escape(result.content ?? "")));
+  #toolbar() {
+    const { run } = this;
+    if (!run.text) return null;
+    const label = run.model === "rules" ? word("rules") : run.model;
+    const copy = el("button", { type: "button", class: "quiet", onclick: () => this.#copy(copy) }, word("copy"));
+    const judge = (helpful) => el("button", {
+      type: "button", class: "quiet", onclick: (event) => this.#judge(helpful, event.currentTarget),
+    }, word(helpful ? "helpful" : "unhelpful"));
+    return el("div", { class: "tools" }, copy, judge(true), judge(false), el("span", { class: "spacer" }), el("span", { class: "badge" }, label));
   }
 
-  finish(finished) {
-    for (const item of finished.material ?? []) this.material.set(item.number, item);
-    this.done(`${this.steps} ${word("steps")} · ${this.seconds()} s`);
-    if (!finished.answer) return this.fail(finished.error || word("failed"), finished.culprit);
-    this.text = finished.answer.markdown;
-    this.model = finished.answer.model;
-    this.body.innerHTML = render(this.text);
-    this.fill();
-    const missing = [...this.material.values()].filter((item) => item.missing);
-    if (missing.length) this.body.append(element("p", "", missing.map((item) => `<span class="chip" title="${escape(item.missing.detail ?? "")}">${word("missing")}: ${escape(item.missing.subject)}</span>`).join("")));
+  async #copy(button) {
+    await navigator.clipboard.writeText(this.run.text).catch(() => {});
+    button.textContent = word("copied");
   }
 
-  // Puts tables and figures where the answer refers to them; what does not exist is said, not hidden.
-  fill() {
-    const items = [...this.material.values()];
-    for (const place of this.body.querySelectorAll("[data-table]")) {
-      const item = items.find((candidate) => candidate.variable === place.dataset.table && candidate.sheet);
-      place.replaceWith(item ? tableOf(item.sheet, item.variable) : element("span", "chip error", `${place.dataset.table} ${word("gone")}`));
+  async #judge(helpful, button) {
+    try {
+      await post(path("runs", this.run.id, "feedback"), { helpful });
+      button.parentElement.querySelectorAll("[aria-pressed]").forEach((other) => other.removeAttribute("aria-pressed"));
+      button.setAttribute("aria-pressed", "true");
+      announce(word("thanks"));
+    } catch (problem) {
+      announce(problem.message);
     }
-    const figures = new Set(items.flatMap((item) => (item.code?.figures ?? []).map((figure) => figure.id)));
-    for (const place of this.body.querySelectorAll("[data-figure]")) {
-      const known = figures.has(place.dataset.figure);
-      place.replaceWith(known ? figureOf(this.runId, place.dataset.figure) : element("span", "chip error", `${place.dataset.figure} ${word("gone")}`));
-    }
-    for (const chip of this.body.querySelectorAll("[data-cite]")) {
-      const item = this.material.get(Number(chip.dataset.cite));
-      if (item) chip.classList.add(kindOf(item));
-    }
-  }
-
-  fail(message, culprit = "") {
-    this.done(word("failed"));
-    this.body.append(element("p", "", `<span class="chip error">${culprit ? `${escape(culprit)}: ` : ""}${escape(message)}</span>`));
-  }
-
-  done(line) {
-    clearInterval(this.clock);
-    this.source?.close();
-    this.finished = true;
-    this.line.textContent = line;
-    for (const gone of this.root.querySelectorAll(".spin, .stop, .clock")) gone.remove();
-  }
-
-  // The right panel's content for a tab.
-  panel(tab) {
-    const items = [...this.material.values()].sort((a, b) => a.number - b.number);
-    const wanted = { sources: (item) => !item.code, data: (item) => item.sheet, code: (item) => item.code }[tab];
-    if (!wanted) return [element("div", "", this.list.innerHTML)];
-    return items.filter(wanted).map((item) => {
-      const box = element("div", "source", `<span class="dim">[${item.number}]</span> ${describe(item)}`);
-      box.dataset.number = item.number;
-      return box;
-    });
   }
 }

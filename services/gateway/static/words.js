@@ -1,28 +1,100 @@
-// The page's words in both languages.
-const WORDS = {
+// The page's words in both languages, and which one is spoken.
+
+export const WORDS = {
   en: {
     ask: "Ask", placeholder: "Ask about companies, prices, rates, the economy…", fresh: "New question",
-    compliance: "For information, not investment advice. Answers rest on bundled data; see each source's date.",
-    sources: "Sources", data: "Data", code: "Code", trace: "Trace", waiting: "waiting for the planner", stop: "Stop",
-    steps: "steps", missing: "missing", rows: "rows", previous: "Previous", next: "Next", nothing: "Nothing here yet.",
-    rules: "rules: reference policy, not a language model", failed: "The run ended without an answer", gone: "does not exist",
-    asof: "data as of", drawing: "drawing…", unreachable: "cannot be reached",
+    filter: "Filter conversations", conversations: "Conversations", language: "Switch to Chinese", theme: "Light or dark",
+    panel: "Details", close: "Close", model: "Model", hint: "Enter sends · Shift+Enter new line · Esc stops",
+    welcome: "What would you like to know?",
+    promise: "Every number comes from a table, a document or a calculation that you can open.",
+    compliance: "For information only, not investment advice. Data end at the date each source states.",
+    sources: "Sources", data: "Data", code: "Code", trace: "Trace", waiting: "Waiting for the planner…",
+    thinking: "Thinking…", writing: "Writing the answer…", reconnecting: "Connection lost, reconnecting…", stop: "Stop",
+    steps: "steps", one_step: "step", sheets: "sheets", one_sheet: "sheet", rows: "rows", columns: "columns",
+    one_source: "source", n_sources: "sources", missing: "No data", nearest: "nearest",
+    previous: "Previous page", next: "Next page", nothing: "Nothing here yet.", of: "of",
+    rules: "rules: reference policy, not a language model", warming: "warming", paused: "paused", defaultModel: "default",
+    finished: "Done", stopped: "Stopped", budget: "Budget spent", failed: "Failed", running: "Running",
+    noAnswer: "The run ended without an answer", gone: "does not exist", asOf: "data as of", source: "source",
+    drawing: "Drawing…", noDrawing: "The figure cannot be drawn", showCode: "Code", copy: "Copy", copied: "Copied",
+    helpful: "Helpful", unhelpful: "Not helpful", thanks: "Thank you", remove: "Delete",
+    confirmRemove: "Delete this conversation?", today: "Today", yesterday: "Yesterday", earlier: "Earlier",
+    typed: "Typed by the model, not a live table: check the figures against the sources.",
+    cited: "cited", uncited: "not cited", used: "in Python as", input: "Input", result: "Result", output: "Output",
+    traceback: "Traceback", record: "Full record (JSON)", tokens: "tokens", ok: "ok", empty: "empty", invalid: "invalid",
+    tooLong: "characters over the limit", sort: "Sort by", more: "Show more", expand: "Steps", passage: "Document",
+    sheet: "Table", unknown: "Not loaded yet",
   },
   zh: {
     ask: "提问", placeholder: "可以问公司、股价、利率、宏观经济……", fresh: "新问题",
-    compliance: "仅供参考，不构成投资建议。回答基于内置数据，请留意各来源的日期。",
-    sources: "来源", data: "数据", code: "代码", trace: "过程", waiting: "等待规划器", stop: "停止",
-    steps: "步", missing: "缺失", rows: "行", previous: "上一页", next: "下一页", nothing: "暂无内容。",
-    rules: "rules：参考策略，不是语言模型", failed: "本次运行没有得到答案", gone: "不存在",
-    asof: "数据截至", drawing: "绘制中……", unreachable: "无法连接",
+    filter: "筛选对话", conversations: "对话", language: "切换为英文", theme: "浅色或深色",
+    panel: "详情", close: "关闭", model: "模型", hint: "回车发送 · Shift+回车换行 · Esc 停止",
+    welcome: "想了解什么？",
+    promise: "每个数字都来自可以打开查看的表格、文档或计算。",
+    compliance: "仅供参考，不构成投资建议。数据截止日期以各来源所示为准。",
+    sources: "来源", data: "数据", code: "代码", trace: "过程", waiting: "等待规划器……",
+    thinking: "思考中……", writing: "正在撰写答案……", reconnecting: "连接中断，正在重连……", stop: "停止",
+    steps: "步", one_step: "步", sheets: "张表", one_sheet: "张表", rows: "行", columns: "列",
+    one_source: "个来源", n_sources: "个来源", missing: "无数据", nearest: "相近",
+    previous: "上一页", next: "下一页", nothing: "暂无内容。", of: "/",
+    rules: "rules：参考策略，不是语言模型", warming: "加载中", paused: "已暂停", defaultModel: "默认",
+    finished: "完成", stopped: "已停止", budget: "额度用尽", failed: "失败", running: "运行中",
+    noAnswer: "本次运行没有得到答案", gone: "不存在", asOf: "数据截至", source: "来源",
+    drawing: "绘制中……", noDrawing: "图表无法绘制", showCode: "代码", copy: "复制", copied: "已复制",
+    helpful: "有帮助", unhelpful: "没帮助", thanks: "谢谢", remove: "删除",
+    confirmRemove: "删除这段对话？", today: "今天", yesterday: "昨天", earlier: "更早",
+    typed: "此表由模型直接写出，不是实时表格，请与来源核对。",
+    cited: "已引用", uncited: "未引用", used: "Python 变量", input: "输入", result: "结果", output: "输出",
+    traceback: "错误信息", record: "完整记录（JSON）", tokens: "词元", ok: "成功", empty: "无结果", invalid: "无效",
+    tooLong: "个字符超出上限", sort: "排序：", more: "显示更多", expand: "步骤", passage: "文档",
+    sheet: "表格", unknown: "尚未载入",
   },
 };
 
-let language = localStorage.getItem("language") || (navigator.language.startsWith("zh") ? "zh" : "en");
+export const EXAMPLES = {
+  en: [
+    "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020",
+    "Is there a pattern in the three days with the highest share price of Apple?",
+    "How did US unemployment and inflation move from 2007 to 2009?",
+  ],
+  zh: ["比较苹果和微软2015年至2020年的股价表现和最大回撤", "苹果股价最高的三天有什么规律？", "2007年至2009年美国失业率和通胀如何变化？"],
+};
 
-export const word = (key) => WORDS[language][key] ?? key;
-export const current = () => language;
-export function toggle() {
-  language = language === "zh" ? "en" : "zh";
-  localStorage.setItem("language", language);
+const chosen = { language: remembered("language") ?? (navigator.language.startsWith("zh") ? "zh" : "en") };
+
+export const language = () => chosen.language;
+export const word = (key) => WORDS[chosen.language][key] ?? key;
+export const counted = (number, one, many) => `${number} ${word(number === 1 ? one : many)}`;
+
+export function switchLanguage() {
+  chosen.language = chosen.language === "zh" ? "en" : "zh";
+  remember("language", chosen.language);
+}
+
+// Storage may be closed to an embedded page; a setting then lasts as long as the page.
+export function remembered(key) {
+  try {
+    return localStorage.getItem(`fathom.${key}`);
+  } catch {
+    return null;
+  }
+}
+
+export function remember(key, value) {
+  try {
+    localStorage.setItem(`fathom.${key}`, value);
+  } catch {
+    // see above
+  }
+}
+
+// Puts the words into the static parts of the page.
+export function translate(root) {
+  document.documentElement.lang = chosen.language;
+  for (const place of root.querySelectorAll("[data-word]")) place.textContent = word(place.dataset.word);
+  for (const place of root.querySelectorAll("[data-placeholder]")) place.placeholder = word(place.dataset.placeholder);
+  for (const place of root.querySelectorAll("[data-label]")) {
+    place.setAttribute("aria-label", word(place.dataset.label));
+    if (place.tagName === "BUTTON") place.title = word(place.dataset.label);
+  }
 }

@@ -67,7 +67,8 @@ def collect(reading: Reading, question: Question) -> Findings:
             (str(figure), step.material) for step in reading.of("python") for figure in step.head.get("figures", ())
         ),
         quotes=tuple(quotes_of(reading, question)),
-        missing=tuple(missing.values()),
+        # Beside what is missing for a reason, "nothing matches" says nothing more.
+        missing=tuple([m for m in missing.values() if m.get("reason") != "NO_MATCH"] or missing.values()),
         errors=tuple(
             f"{step.tool}: {first_line(str(step.head.get('error', '')))}"
             for step in reading.steps

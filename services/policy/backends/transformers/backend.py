@@ -69,15 +69,20 @@ class Sampler:
                     self._outboxes[row].put_nowait(piece)
                 if row.finish is not None:
                     self._outboxes.pop(row, None)
+        self._clear()
 
     def _fail(self, error: Exception) -> None:
         """The engine crashed: every row is told, and the next one starts with an empty batch."""
-        from services.policy.backends.transformers.batch import Batch
-
         failure = Internal(f"sampling failed: {type(error).__name__}: {error}")
         failure.__cause__ = error
         for outbox in self._outboxes.values():
             outbox.put_nowait(failure)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Lets go of the rows that are left and of their cache."""
+        from services.policy.backends.transformers.batch import Batch
+
         self._outboxes.clear()
         self._waiting.clear()
         self._batch = Batch(self.loaded.network)

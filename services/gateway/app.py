@@ -1,0 +1,275 @@
+"""The gateway's routes: HTTP ⇄ engine, no logic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Path, Query, Response
+from fastapi.middleware.gzip import GZipMiddleware
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
+from google.protobuf.message import Message
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from fathom import distribution_version
+from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.planner.v1 import planner_pb2 as planner
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.obs import Telemetry
+from services.gateway import problems
+from services.gateway.config import Config
+from services.gateway.engine import Engine
+from services.gateway.guard import Guard
+from services.gateway.page import add_page
+from services.gateway.schemas import add_message, reference
+
+PROTOCOLS = {
+    "": trajectory.PROTOCOL_UNSPECIFIED,
+    "research": trajectory.PROTOCOL_RESEARCH,
+    "workflow": trajectory.PROTOCOL_WORKFLOW,
+    "search_r1": trajectory.PROTOCOL_SEARCH_R1,
+}
+SHOWN = (
+    planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
+    memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
+    policy.ListModelsResponse,
+)  # fmt: skip
+
+RunId = Annotated[str, Path(description="Run id.")]
+PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
+PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
+
+
+class Ask(BaseModel):
+    """A question."""
+
+    model_config = ConfigDict(extra="forbid")
+    question: str = Field(description="The question, 1 to 8,000 characters.")
+    conversation_id: str = Field("", description="Conversation to go on with; empty starts one.")
+    protocol: str = Field("", pattern="^(|research|workflow|search_r1)$", description="How the episode talks.")
+    model: str = Field("", description="Model; empty means the default of /v1/models.")
+    request_id: str = Field("", description="Idempotency key; it becomes the run's id.")
+
+
+class Accepted(BaseModel):
+    """A run that was started."""
+
+    run_id: str
+    conversation_id: str = Field(description="Conversation that it belongs to; empty while the run waits in a queue.")
+
+
+class TableColumn(BaseModel):
+    """A column of a page of rows."""
+
+    name: str
+    type: str = Field(description='Arrow type, e.g. "double".')
+
+
+class TablePage(BaseModel):
+    """Rows of the full table behind a sheet."""
+
+    columns: list[TableColumn]
+    rows: list[list[Any]] = Field(description="Values in the order of the columns; dates ISO 8601.")
+    total: int = Field(description="Rows of the whole table.")
+    offset: int
+
+
+class Feedback(BaseModel):
+    """A judgement of an answer."""
+
+    model_config = ConfigDict(extra="forbid")
+    helpful: bool
+    tags: list[str] = Field(default_factory=list, max_length=20)
+    comment: str = Field("", max_length=10_000)
+    request_id: str = Field("", description="Idempotency key.")
+
+
+def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
+    """The application with all routes."""
+    app = FastAPI(
+        title="Fathom",
+        version=distribution_version(),
+        description="Asks questions, follows runs, reads their tables and figures. Errors are problem details.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
+    app.add_middleware(Guard, config=config, telemetry=telemetry)
+    problems.install_problems(app)
+    add_runs(app, engine, config)
+    add_data(app, engine)
+    add_conversations(app, engine)
+    add_operations(app, engine, telemetry)
+    add_page(app)
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    return app
+
+
+def shown(message: type[Message], media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI response of a route that answers with a protobuf message's JSON form."""
+    return {200: {"description": "OK", "content": {media_type: {"schema": reference(message)}}}}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document: the contract's messages as components, problems as every route's other answer."""
+    if app.openapi_schema is None:
+        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        components = found.setdefault("components", {}).setdefault("schemas", {})
+        for name in ("HTTPValidationError", "ValidationError"):
+            components.pop(name, None)
+        components["Problem"] = problems.SCHEMA
+        for message in SHOWN:
+            add_message(message, components)
+        failed = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        for path in found["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)
+                operation["responses"]["default"] = {"description": "A problem", "content": failed}
+        app.openapi_schema = found
+    return app.openapi_schema
+
+
+def add_runs(app: FastAPI, engine: Engine, config: Config) -> None:
+    """Runs: start, follow, read, stop, judge."""
+
+    @app.post("/v1/runs", status_code=202)
+    async def start_run(ask: Ask, response: Response) -> Accepted:
+        """Starts a run; follow it under /v1/runs/{run_id}/events."""
+        request = planner.RunRequest(
+            request_id=ask.request_id,
+            question=ask.question,
+            conversation_id=ask.conversation_id,
+            protocol=PROTOCOLS[ask.protocol],
+            model=ask.model,
+        )
+        accepted = Accepted(**await engine.start_run(request))
+        response.headers["Location"] = f"/v1/runs/{accepted.run_id}"
+        return accepted
+
+    @app.get("/v1/runs", response_model=None, responses=shown(planner.ListRunsResponse))
+    async def list_runs(page_size: PageSize = 50, page_token: PageToken = "") -> JSONResponse:
+        """Runs, newest first."""
+        return JSONResponse(await engine.runs(page_size, page_token))
+
+    @app.get("/v1/runs/{run_id}", response_model=None, responses=shown(planner.GetRunResponse))
+    async def get_run(run_id: RunId) -> JSONResponse:
+        """A run with its steps, material and answer so far."""
+        return JSONResponse(await engine.run(run_id))
+
+    @app.get("/v1/runs/{run_id}/events", response_model=None, responses=shown(planner.RunEvent, "text/event-stream"))
+    async def follow_run(
+        run_id: RunId,
+        after: Annotated[int, Query(ge=0, description="Only events after this number.")] = 0,
+        last_event_id: Annotated[str, Header(description="Sent by browsers that reconnect; overrides `after`.")] = "",
+    ) -> EventSourceResponse:
+        """The run's events as server-sent events of type `run`, whose ids are the event numbers.
+
+        A reconnect with Last-Event-ID loses and repeats nothing. When the run cannot be followed any
+        longer, the last event has type `failure` and names the culprit (the type `error` is not used:
+        browsers raise it for the connection itself).
+        """
+        await engine.require_run(run_id)
+        start = int(last_event_id) if last_event_id.isdecimal() else after
+        return EventSourceResponse(server_sent(engine, run_id, start), ping=config.heartbeat_s)
+
+    @app.post("/v1/runs/{run_id}/stop", response_model=None, responses=shown(planner.StopRunResponse))
+    async def stop_run(run_id: RunId) -> JSONResponse:
+        """Ends a run; what was collected stays."""
+        return JSONResponse(await engine.stop(run_id))
+
+    @app.post("/v1/runs/{run_id}/feedback", status_code=204)
+    async def judge_run(run_id: RunId, feedback: Feedback) -> None:
+        """Keeps a judgement of the run's answer."""
+        await engine.feedback(memory.RecordFeedbackRequest(run_id=run_id, **feedback.model_dump()))
+
+    @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None)
+    async def get_figure(run_id: RunId, figure_id: str) -> Response:
+        """Plotly JSON of one of the run's figures."""
+        return Response(await engine.figure(run_id, figure_id), media_type="application/json")
+
+
+async def server_sent(engine: Engine, run_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
+    """The engine's events in the form of a stream."""
+    async with aclosing(engine.events(run_id, after)) as events:
+        async for event in events:
+            failure = event.get("failure")
+            if failure is not None:
+                yield ServerSentEvent(json.dumps(failure, ensure_ascii=False), event="failure")
+            else:
+                yield ServerSentEvent(json.dumps(event, ensure_ascii=False), event="run", id=event["sequence"])
+
+
+def add_data(app: FastAPI, engine: Engine) -> None:
+    """Tables behind references."""
+
+    @app.get("/v1/tables/{sheet_id}")
+    async def get_table(
+        sheet_id: str,
+        offset: Annotated[int, Query(description="First row, from 0.")] = 0,
+        limit: Annotated[int, Query(description="1 to 1,000 rows.")] = 50,
+        sort: Annotated[str, Query(description="Column to sort the whole table by; empty keeps its order.")] = "",
+        desc: Annotated[bool, Query(description="Largest first; nulls come last either way.")] = False,
+    ) -> TablePage:
+        """A page of rows of the full table behind a reference."""
+        return TablePage(**await engine.table(sheet_id, offset, limit, sort, desc))
+
+    @app.get("/v1/tables/{sheet_id}/export", response_model=None)
+    async def export_table(sheet_id: str, format: Annotated[str, Query(description="csv or xlsx")] = "csv") -> Response:
+        """The full table as a file."""
+        file = await engine.export(sheet_id, format)
+        disposition = {"Content-Disposition": f'attachment; filename="{file.name}"'}
+        return Response(file.content, media_type=file.media_type, headers=disposition)
+
+
+def add_conversations(app: FastAPI, engine: Engine) -> None:
+    """Conversations: list, read, delete."""
+
+    @app.get("/v1/conversations", response_model=None, responses=shown(memory.ListConversationsResponse))
+    async def list_conversations(page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
+        """Conversations, most recently used first."""
+        return JSONResponse(await engine.conversations(page_size, page_token))
+
+    @app.get("/v1/conversations/{conversation_id}", response_model=None, responses=shown(memory.ListTurnsResponse))
+    async def list_turns(conversation_id: str, page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
+        """The turns of a conversation, oldest first."""
+        return JSONResponse(await engine.turns(conversation_id, page_size, page_token))
+
+    @app.delete(
+        "/v1/conversations/{conversation_id}", response_model=None, responses=shown(memory.DeleteConversationResponse)
+    )
+    async def delete_conversation(conversation_id: str) -> JSONResponse:
+        """Deletes a conversation and all that was derived from it."""
+        return JSONResponse(await engine.forget(conversation_id))
+
+
+def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
+    """Models, health, metrics."""
+
+    @app.get("/v1/models", response_model=None, responses=shown(policy.ListModelsResponse))
+    async def list_models() -> JSONResponse:
+        """Models with their states, and under `default` the one that answers when a run names none.
+
+        `rules` is the deterministic reference policy, not a language model.
+        """
+        return JSONResponse(await engine.models())
+
+    @app.get("/healthz/live")
+    async def live() -> dict[str, str]:
+        """This process answers."""
+        return {"status": "live"}
+
+    @app.get("/healthz/ready")
+    async def ready() -> dict[str, str]:
+        """The planner answers as well."""
+        await engine.probe()
+        return {"status": "ready"}
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(generate_latest(telemetry.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,185 @@
+"""One request's way in and out: who may come, how much, under which trace, with which headers.
+
+A plain ASGI middleware: it neither buffers nor touches event streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import time
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from opentelemetry.trace import SpanKind
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fathom.call import Call, calling
+from fathom.errors import PayloadTooLarge
+from fathom.obs import SECONDS_BUCKETS, Telemetry
+from services.gateway.config import Config
+from services.gateway.problems import problem, problem_of
+
+OPEN = frozenset({"/healthz/live", "/healthz/ready"})
+COOKIE = "fathom_token"
+ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+OWN_SITE = frozenset({"", "same-origin", "none"})
+PORT = re.compile(r":\d+$")
+
+
+class Guard:
+    """Access, limits, trace, metrics and headers; a defect becomes a problem, and its cause goes to the log only."""
+
+    def __init__(self, app: ASGIApp, config: Config, telemetry: Telemetry) -> None:
+        self._app, self._config, self._telemetry = app, config, telemetry
+        self._handled, self._seconds = http_metrics(telemetry.registry)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers, begun = Headers(scope=scope), time.perf_counter()
+        status = 0
+
+        async def dressed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._dress(scope, MutableHeaders(raw=message["headers"]))
+            await send(message)
+
+        call = Call.new()
+        span, traceparent = self._telemetry.span(
+            f"HTTP {scope['method']}", headers.get("traceparent", ""), SpanKind.SERVER
+        )
+        try:
+            with calling(Call(call.request_id, call.lane, call.tenant, None, traceparent)):
+                refused = self._refusal(scope, headers)
+                if refused is not None:
+                    await refused(scope, receive, dressed)
+                else:
+                    await self._proceed(scope, receive, dressed)
+        except Exception as error:
+            self._telemetry.log.error("defect", path=scope["path"], request_id=call.request_id, exc_info=error)
+            if status:
+                raise  # half an answer cannot be mended
+            detail = "something failed inside; the log has the cause under the request id"
+            await problem(500, "INTERNAL", detail, request_id=call.request_id)(scope, receive, dressed)
+        finally:
+            span.end()
+            route = getattr(scope.get("route"), "path", "") or "other"
+            self._handled.labels(route, scope["method"], str(status)).inc()
+            self._seconds.labels(route).observe(time.perf_counter() - begun)
+
+    async def _proceed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] in ACTS:
+            try:
+                async with asyncio.timeout(self._config.body_timeout_s):
+                    body = await read_body(receive, self._config.max_body_bytes)
+            except PayloadTooLarge as error:
+                await problem_of(error)(scope, receive, send)
+                return
+            except TimeoutError:
+                limit = self._config.body_timeout_s
+                await problem(408, "DEADLINE", f"the body did not arrive within {limit:g} s")(scope, receive, send)
+                return
+            receive = replaying(body, receive)
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        """Why a request goes no further, if it does not."""
+        path = scope["path"]
+        if path in OPEN:
+            return None
+        host = PORT.sub("", headers.get("host", ""))
+        if "*" not in self._config.allowed_hosts and host not in self._config.allowed_hosts:
+            detail = f"host {host!r} is not in allowed_hosts (FATHOM_GATEWAY_ALLOWED_HOSTS)"
+            return problem(421, "INVALID_FIELD", detail, field="host")
+        if scope["method"] in ACTS and headers.get("sec-fetch-site", "") not in OWN_SITE:
+            return problem(403, "INVALID_FIELD", "another site's page may not act here", field="sec-fetch-site")
+        if self._config.token and not same(given_token(headers), self._config.token):
+            entry = self._entry(scope) if path == "/" else None
+            if entry is not None:
+                return entry
+            refused = problem(401, "UNAUTHENTICATED", "a bearer token is needed", field="authorization")
+            refused.headers["WWW-Authenticate"] = "Bearer"
+            return refused
+        return None
+
+    def _entry(self, scope: Scope) -> Response | None:
+        """``/?access_token=…`` swaps the token for a cookie, since a browser cannot send a header with a page."""
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        if not same(query.pop("access_token", ""), self._config.token):
+            return None
+        answer = RedirectResponse(f"/?{urlencode(query)}" if query else "/", 303)
+        answer.set_cookie(
+            COOKIE, self._config.token, httponly=True, samesite="strict", secure=scope["scheme"] == "https"
+        )
+        return answer
+
+    def _dress(self, scope: Scope, headers: MutableHeaders) -> None:
+        embedded = scope["path"] == "/" and dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("embed") == "1"
+        headers["Content-Security-Policy"] = content_policy(self._config.frame_ancestors if embedded else "'none'")
+        headers["X-Content-Type-Options"] = "nosniff"
+        headers["Referrer-Policy"] = "no-referrer"
+        headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        headers.setdefault("Cache-Control", "no-store")
+
+
+def http_metrics(registry: CollectorRegistry) -> tuple[Counter, Histogram]:
+    """Requests by route template, method and status, and their seconds by route."""
+    return (
+        Counter("fathom_http_requests", "Requests that ended", ("route", "method", "status"), registry=registry),
+        Histogram("fathom_http_seconds", "Time to end", ("route",), buckets=SECONDS_BUCKETS, registry=registry),
+    )
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """The whole body; raises ``PayloadTooLarge`` as soon as it is over ``limit`` bytes, announced or not."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise PayloadTooLarge(len(body), limit)
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            return bytes(body)
+
+
+def replaying(body: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that gives ``body`` once and then what ``receive`` gives."""
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return next_message
+
+
+def same(given: str, token: str) -> bool:
+    """Compares in constant time."""
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def given_token(headers: Headers) -> str:
+    """From the ``Authorization`` header, or from the page's cookie."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return morsel.value if morsel else ""
+
+
+def content_policy(frame_ancestors: str) -> str:
+    """Nothing from outside; plotly writes its own styles and draws images into data and blob URLs."""
+    return (
+        "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; object-src 'none';"
+        f" base-uri 'none'; form-action 'self'; frame-ancestors {frame_ancestors}"
+    )

@@ -1,0 +1,74 @@
+"""JSON schemas of protobuf messages in their JSON form, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+Schema = dict[str, Any]
+
+SCALARS: dict[int, Schema] = {
+    FieldDescriptor.CPPTYPE_STRING: {"type": "string"},
+    FieldDescriptor.CPPTYPE_BOOL: {"type": "boolean"},
+    FieldDescriptor.CPPTYPE_INT32: {"type": "integer"},
+    FieldDescriptor.CPPTYPE_UINT32: {"type": "integer"},
+    FieldDescriptor.CPPTYPE_INT64: {"type": "string", "format": "int64"},
+    FieldDescriptor.CPPTYPE_UINT64: {"type": "string", "format": "uint64"},
+    FieldDescriptor.CPPTYPE_FLOAT: {"type": "number"},
+    FieldDescriptor.CPPTYPE_DOUBLE: {"type": "number"},
+}
+WELL_KNOWN: dict[str, Schema] = {
+    "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
+    "google.protobuf.Duration": {"type": "string"},
+    "google.rpc.Status": {"type": "object"},
+}
+
+
+def reference(message: type[Message]) -> Schema:
+    """Points at the message's schema among the components."""
+    return reference_to(message.DESCRIPTOR.full_name)
+
+
+def reference_to(full_name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{full_name}"}
+
+
+def add_message(message: type[Message], components: dict[str, Schema]) -> None:
+    """Adds the message's schema and those of all that it holds."""
+    add_descriptor(message.DESCRIPTOR, components)
+
+
+def add_descriptor(descriptor: Any, components: dict[str, Schema]) -> None:
+    if descriptor.full_name in components or descriptor.full_name in WELL_KNOWN:
+        return
+    properties: dict[str, Schema] = {}
+    components[descriptor.full_name] = {"type": "object", "properties": properties}
+    for field in descriptor.fields:
+        properties[field.name] = field_schema(field, components)
+
+
+def field_schema(field: FieldDescriptor, components: dict[str, Schema]) -> Schema:
+    """The schema of one field; maps are objects, repeated fields arrays."""
+    message = field.message_type
+    if message is not None and message.GetOptions().map_entry:
+        return {
+            "type": "object",
+            "additionalProperties": field_schema(message.fields_by_name["value"], components),
+        }
+    single = value_schema(field, components)
+    return {"type": "array", "items": single} if field.is_repeated else single
+
+
+def value_schema(field: FieldDescriptor, components: dict[str, Schema]) -> Schema:
+    """The schema of one value of a field."""
+    if field.message_type is not None:
+        add_descriptor(field.message_type, components)
+        known = WELL_KNOWN.get(field.message_type.full_name)
+        return known if known is not None else reference_to(field.message_type.full_name)
+    if field.enum_type is not None:
+        return {"type": "string", "enum": [value.name for value in field.enum_type.values]}
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return {"type": "string", "format": "byte"}
+    return SCALARS[field.cpp_type]

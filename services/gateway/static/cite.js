@@ -1,0 +1,74 @@
+// Citation chips, and the card that shows what stands behind one.
+import { byId, el } from "/static/dom.js";
+import { count, day, provenance } from "/static/format.js";
+import { kindOf } from "/static/run.js";
+import { word } from "/static/words.js";
+
+const SNIPPET = 320;
+const cut = (text, length = SNIPPET) => (text.length > length ? `${text.slice(0, length).trimEnd()}…` : text);
+
+export function titleOf(item) {
+  const kind = kindOf(item);
+  if (kind === "passage") return item.passage.title || item.passage.id;
+  if (kind === "sheet") return item.sheet.title;
+  if (kind === "code") return firstLine(item.code.code);
+  return `${word("missing")}: ${item.missing.subject}`;
+}
+
+const firstLine = (code) => code.split("\n").find((line) => line.trim() && !/^\s*(#|import |from )/.test(line)) ?? code;
+
+// Where an item is from, in one line.
+export function originOf(item) {
+  const kind = kindOf(item);
+  if (kind === "passage") return [item.passage.source, day(item.passage.publish_time)].filter(Boolean).join(" · ");
+  if (kind === "sheet") {
+    const { sources, asOf } = provenance(item.sheet);
+    const size = `${count(item.sheet.rows)} ${word("rows")} × ${item.sheet.columns.length} ${word("columns")}`;
+    return [item.variable, size, sources, asOf && `${word("asOf")} ${asOf}`].filter(Boolean).join(" · ");
+  }
+  if (kind === "code") return `${word("code")} · ${item.code.ok ? word("ok") : word("failed")}`;
+  return item.missing.detail;
+}
+
+function excerptOf(item) {
+  const kind = kindOf(item);
+  if (kind === "passage") return el("blockquote", {}, cut(item.passage.text));
+  if (kind === "sheet") {
+    const columns = item.sheet.columns.map((column) => `${column.name}${column.unit ? ` (${column.unit})` : ""}`);
+    return el("p", { class: "mono" }, cut(columns.join(", ")));
+  }
+  if (kind === "code") return el("pre", {}, cut([item.code.code, item.code.stdout, item.code.result].filter(Boolean).join("\n\n")));
+  return null;
+}
+
+export function chip(number, item, onOpen) {
+  const kind = item ? kindOf(item) : "unknown";
+  const label = item ? `${word(kind)} ${number}: ${titleOf(item)}` : `${number}: ${word("unknown")}`;
+  const made = el("button", { type: "button", class: `cite ${kind}`, "aria-label": label, data: { cite: number } }, String(number));
+  if (!item) return made;
+  const show = () => showCard(made, number, item);
+  for (const name of ["mouseenter", "focus"]) made.addEventListener(name, show);
+  for (const name of ["mouseleave", "blur"]) made.addEventListener(name, hideCard);
+  made.addEventListener("click", () => { hideCard(); onOpen(item); });
+  return made;
+}
+
+function showCard(anchor, number, item) {
+  const card = byId("card");
+  card.replaceChildren(
+    el("div", { class: `kind ${kindOf(item)}` }, `[${number}] ${word(kindOf(item))}`),
+    el("strong", {}, titleOf(item)), el("div", { class: "dim" }, originOf(item)), excerptOf(item) ?? "",
+  );
+  card.hidden = false;
+  anchor.setAttribute("aria-describedby", "card");
+  const at = anchor.getBoundingClientRect();
+  const size = card.getBoundingClientRect();
+  const left = Math.max(8, Math.min(at.left, innerWidth - size.width - 8));
+  const below = at.bottom + 6 + size.height < innerHeight;
+  card.style.left = `${left}px`;
+  card.style.top = `${below ? at.bottom + 6 : Math.max(8, at.top - size.height - 6)}px`;
+}
+
+export function hideCard() {
+  byId("card").hidden = true;
+}

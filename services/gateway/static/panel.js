@@ -1,0 +1,130 @@
+// The right-hand panel: what an answer rests on, in four tabs.
+import { path } from "/static/api.js";
+import { originOf, titleOf } from "/static/cite.js";
+import { byId, el } from "/static/dom.js";
+import { count, duration } from "/static/format.js";
+import { kindOf } from "/static/run.js";
+import { LiveTable } from "/static/table.js";
+import { rowOf } from "/static/trace.js";
+import { word } from "/static/words.js";
+
+const TABS = ["sources", "data", "code", "trace"];
+const SNIPPET = 600;
+
+export class Panel {
+  constructor() {
+    this.tab = "sources";
+    this.turn = null;
+    this.key = "";
+    byId("panel-close").addEventListener("click", () => this.toggle(false));
+    byId("tabs").addEventListener("keydown", (event) => this.#arrows(event));
+    this.words();
+  }
+
+  words() {
+    byId("tabs").replaceChildren(...TABS.map((tab) => el("button", {
+      type: "button", role: "tab", id: `tab-${tab}`, "aria-selected": String(tab === this.tab),
+      tabindex: tab === this.tab ? "0" : "-1", onclick: () => this.select(tab),
+    }, word(tab), el("span", { class: "n" }, this.#number(tab)))));
+    byId("panel-body").setAttribute("aria-labelledby", `tab-${this.tab}`);
+  }
+
+  #number(tab) {
+    const run = this.turn?.run;
+    const number = { sources: run?.material.size, data: run?.of("sheet").length, code: run?.of("code").length, trace: run?.calls.length }[tab];
+    return number ? String(number) : "";
+  }
+
+  #arrows(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    this.select(TABS[(TABS.indexOf(this.tab) + step + TABS.length) % TABS.length]);
+    byId(`tab-${this.tab}`).focus();
+  }
+
+  toggle(open) {
+    document.body.classList.toggle("panel-open", open);
+    byId("panel-toggle").setAttribute("aria-expanded", String(document.body.classList.contains("panel-open")));
+  }
+
+  select(tab) {
+    this.tab = tab;
+    this.key = "";
+    this.draw();
+  }
+
+  show(turn) {
+    this.turn = turn;
+    this.draw();
+  }
+
+  // Opens the panel at one item.
+  open(turn, item) {
+    this.turn = turn;
+    this.tab = "sources";
+    this.key = "";
+    this.toggle(true);
+    this.draw();
+    const found = byId("panel-body").querySelector(`[data-number="${Number(item.number)}"]`);
+    found?.scrollIntoView({ block: "start" });
+    found?.classList.add("flash");
+  }
+
+  // Draws when something that the open tab shows has changed; a table in it stays where the reader left it.
+  draw() {
+    const run = this.turn?.run;
+    const key = [this.tab, run?.id, run?.material.size, run?.over, this.tab === "trace" && run?.last].join();
+    this.words();
+    if (key === this.key) return;
+    this.key = key;
+    const parts = run ? { sources, data, code, trace }[this.tab](run) : [];
+    byId("panel-body").replaceChildren(...(parts.length ? parts : [el("p", { class: "dim" }, word("nothing"))]));
+  }
+}
+
+function sources(run) {
+  const ordered = [...run.items].sort((a, b) => run.cited.has(b.number) - run.cited.has(a.number) || a.number - b.number);
+  return ordered.map((item) => {
+    const kind = kindOf(item);
+    return el("section", { class: `source ${kind}`, data: { number: item.number } },
+      el("div", { class: "kind" }, `[${item.number}] ${word(kind)}`, el("span", { class: "spacer" }),
+        run.over && kind !== "missing" ? el("span", { class: "dim" }, word(run.cited.has(item.number) ? "cited" : "uncited")) : null),
+      el("strong", {}, titleOf(item)), el("div", { class: "dim" }, originOf(item)), detail(item, kind));
+  });
+}
+
+function detail(item, kind) {
+  if (kind === "passage") return quote(item.passage.text);
+  if (kind === "code") return cell(item);
+  if (kind !== "sheet") return null;
+  const columns = item.sheet.columns.map((column) => el("tr", {},
+    el("td", { class: "mono" }, column.name), el("td", {}, column.unit || "–"), el("td", {}, column.source || "–"), el("td", {}, column.as_of || "–")));
+  return el("div", { class: "scroll" }, el("table", { class: "columns" }, el("tbody", {}, columns)));
+}
+
+function quote(text) {
+  if (text.length <= SNIPPET) return el("blockquote", {}, text);
+  const place = el("blockquote", {}, `${text.slice(0, SNIPPET)}… `);
+  place.append(el("button", { type: "button", class: "quiet", onclick: () => place.replaceChildren(text) }, word("more")));
+  return place;
+}
+
+const data = (run) => run.of("sheet").map((item) => el("section", { data: { number: item.number } },
+  el("div", { class: "dim" }, `[${item.number}] ${count(item.sheet.rows)} ${word("rows")} × ${item.sheet.columns.length} ${word("columns")} · ${word("used")} ${item.variable}`),
+  new LiveTable(item.sheet, item.variable, 15).root));
+
+const code = (run) => run.of("code").map((item) => el("section", { class: "source code", data: { number: item.number } },
+  el("div", { class: "kind" }, `[${item.number}]`, el("span", { class: "spacer" }), el("span", { class: item.code.ok ? "ok" : "failed" }, word(item.code.ok ? "ok" : "failed")), el("span", { class: "dim" }, ` ${duration(Number(item.code.duration_ms))}`)),
+  cell(item)));
+
+function cell(item) {
+  const parts = [["", item.code.code], [word("output"), item.code.stdout], [word("result"), item.code.result], [word("traceback"), item.code.traceback]];
+  return el("div", { class: "cell" }, parts.filter(([, text]) => text).map(([title, text]) =>
+    el("div", { class: "io" }, title ? el("span", { class: "dim" }, title) : null, el("pre", {}, text))));
+}
+
+function trace(run) {
+  const used = run.usage ? `${count(run.usage.prompt_tokens)} + ${count(run.usage.completion_tokens)} ${word("tokens")}` : "";
+  return [...run.rows.map((row) => rowOf(row)), el("p", { class: "dim" },
+    [run.id, run.model, used].filter(Boolean).join(" · "), " ", el("a", { href: path("runs", run.id), target: "_blank" }, word("record")))];
+}

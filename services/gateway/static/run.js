@@ -1,0 +1,150 @@
+// What is known of one run, from its events or from its record. No DOM in here: tested under node.
+
+const STATUS = {
+  TOOL_STATUS_OK: "ok", TOOL_STATUS_EMPTY: "empty", TOOL_STATUS_FAILED: "failed", TOOL_STATUS_INVALID: "invalid",
+};
+const STOP = {
+  STOP_REASON_FINISHED: "finished", STOP_REASON_BUDGET: "budget", STOP_REASON_STOPPED: "stopped",
+  STOP_REASON_FAILED: "failed",
+};
+
+export const kindOf = (item) => ["passage", "sheet", "code", "missing"].find((kind) => item[kind]) ?? "missing";
+
+function argumentsOf(call) {
+  try {
+    const { intent, ...rest } = JSON.parse(call?.arguments_json || "{}");
+    return { intent: String(intent ?? ""), rest };
+  } catch {
+    return { intent: "", rest: { arguments: call.arguments_json } };
+  }
+}
+
+export class Run {
+  constructor(id, question) {
+    this.id = id;
+    this.question = question;
+    this.conversation = "";
+    this.model = "";
+    this.last = 0;
+    this.rows = [];
+    this.material = new Map();
+    this.text = "";
+    this.cited = new Set();
+    this.state = "running";
+    this.error = "";
+    this.culprit = "";
+    this.usage = null;
+    this.began = null;
+    this.ended = null;
+    this.lag = Infinity;
+  }
+
+  get over() { return this.state !== "running"; }
+  get calls() { return this.rows.filter((row) => row.tool); }
+  get items() { return [...this.material.values()].sort((a, b) => a.number - b.number); }
+
+  of(kind) { return this.items.filter((item) => item[kind]); }
+
+  // What the run is doing now, in the model's own words.
+  get intent() { return this.rows.findLast((row) => row.tool && !row.status)?.intent ?? this.rows.at(-1)?.intent ?? ""; }
+
+  sheet(variable) { return this.items.find((item) => item.sheet && item.variable === variable); }
+
+  figure(id) {
+    for (const item of this.of("code")) {
+      const found = item.code.figures?.find((figure) => figure.id === id);
+      if (found) return { figure: found, item };
+    }
+    return null;
+  }
+
+  // Milliseconds from the first event to the end, or to now; null when unknown. The smallest lag of an
+  // event is taken for the difference between this clock and the planner's.
+  elapsed(now) {
+    if (this.began === null || (this.over && this.ended === null)) return null;
+    return Math.max(0, (this.ended ?? now - this.lag) - this.began);
+  }
+
+  // Takes one event; false when it was seen before.
+  apply(event) {
+    const sequence = Number(event.sequence);
+    if (sequence <= this.last) return false;
+    this.last = sequence;
+    const time = Date.parse(event.time);
+    this.began ??= time;
+    this.lag = Math.min(this.lag, Date.now() - time);
+    if (event.started) {
+      this.conversation = event.started.conversation_id;
+      this.model = event.started.model;
+    } else if (event.thought) this.rows.push({ thought: event.thought.text, kind: event.thought.kind, intent: "" });
+    else if (event.tool_started) this.#begin(event.tool_started);
+    else if (event.tool_finished) this.#result(event.tool_finished.result, event.tool_finished.material);
+    else if (event.answer_delta) this.text += event.answer_delta.text;
+    else if (event.finished) this.#finish(event.finished, time);
+    return true;
+  }
+
+  #begin({ call, intent }) {
+    const { rest } = argumentsOf(call);
+    this.rows.push({ id: call.id, tool: call.name, intent, input: rest, status: "", ms: 0, content: "", material: [] });
+  }
+
+  #result(result, material = []) {
+    this.#collect(material);
+    let row = this.rows.findLast((candidate) => candidate.id === result.tool_call_id && !candidate.status);
+    if (!row) {
+      row = { id: result.tool_call_id, tool: result.tool, intent: result.intent, input: {} };
+      this.rows.push(row);
+    }
+    const status = STATUS[result.status] ?? "failed";
+    Object.assign(row, { status, ms: Number(result.duration_ms), content: result.content, material: result.material });
+  }
+
+  #collect(material = []) {
+    for (const item of material) this.material.set(item.number, item);
+  }
+
+  #finish(finished, time) {
+    this.#collect(finished.material);
+    this.#answer(finished.answer);
+    this.state = STOP[finished.stop_reason] ?? "failed";
+    this.error = finished.error;
+    this.culprit = finished.culprit;
+    this.usage = finished.usage;
+    this.ended = time;
+  }
+
+  #answer(answer) {
+    if (!answer) return;
+    this.text = answer.markdown;
+    this.cited = new Set(answer.cited);
+    this.model = answer.model || this.model;
+  }
+
+  // The stream ended before the run did.
+  lose(failure) {
+    this.state = "failed";
+    this.error = failure.message;
+    this.culprit = failure.culprit;
+  }
+
+  // Takes the record of a run that is over (`GET /v1/runs/{id}`).
+  load({ trajectory }) {
+    for (const step of trajectory.steps) {
+      this.model = step.completion?.model || this.model;
+      this.#collect(step.material);
+      for (const result of step.tool_results) {
+        const call = step.completion?.tool_calls.find((candidate) => candidate.id === result.tool_call_id);
+        const { rest } = argumentsOf(call);
+        if (result.tool === "think") this.rows.push({ thought: String(rest.content ?? ""), kind: rest.kind, intent: "" });
+        else this.#begin({ call: call ?? { id: result.tool_call_id, name: result.tool }, intent: result.intent });
+        if (result.tool !== "think") this.#result(result);
+      }
+    }
+    this.#answer(trajectory.answer);
+    this.state = STOP[trajectory.stop_reason] ?? "running";
+    this.error = trajectory.error;
+    this.usage = trajectory.usage ?? null;
+    return this;
+  }
+}

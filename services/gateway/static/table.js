@@ -1,0 +1,81 @@
+// The live table behind a reference: the server sorts the whole sheet and gives one page of it.
+import { call, path } from "/static/api.js";
+import { el } from "/static/dom.js";
+import { columnFormat, count, provenance } from "/static/format.js";
+import { word } from "/static/words.js";
+
+export class LiveTable {
+  constructor(sheet, variable, pageSize = 12) {
+    this.sheet = sheet;
+    this.variable = variable;
+    this.pageSize = pageSize;
+    this.offset = 0;
+    this.sort = "";
+    this.desc = false;
+    this.facts = new Map(sheet.columns.map((column) => [column.name, column]));
+    this.range = el("span", { class: "dim", "aria-live": "polite" });
+    this.back = this.#mover(-1, "‹", "previous");
+    this.forth = this.#mover(1, "›", "next");
+    this.body = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": sheet.title });
+    this.root = el("figure", { class: "table", data: { table: variable } }, this.#title(), this.body, this.#foot());
+    this.load();
+  }
+
+  #mover(by, sign, label) {
+    const move = () => { this.offset += by * this.pageSize; this.load(); };
+    return el("button", { type: "button", class: "quiet", "aria-label": word(label), title: word(label), onclick: move }, sign);
+  }
+
+  #title() {
+    const file = (kind) => el("a", { href: `${path("tables", this.sheet.id, "export")}?format=${kind}`, download: true }, kind.toUpperCase());
+    return el("figcaption", {},
+      el("span", { class: "tag" }, this.variable), el("strong", {}, this.sheet.title), el("span", { class: "spacer" }),
+      file("csv"), file("xlsx"));
+  }
+
+  #foot() {
+    const { sources, asOf } = provenance(this.sheet);
+    const origin = [sources && `${word("source")}: ${sources}`, asOf && `${word("asOf")} ${asOf}`].filter(Boolean).join(" · ");
+    return el("div", { class: "foot" }, el("span", { class: "dim origin" }, origin), el("span", { class: "spacer" }), this.range, this.back, this.forth);
+  }
+
+  async load() {
+    const query = new URLSearchParams({ offset: this.offset, limit: this.pageSize, sort: this.sort, desc: this.desc });
+    const asked = (this.asked = query.toString());
+    this.root.setAttribute("aria-busy", "true");
+    try {
+      const page = await call(`${path("tables", this.sheet.id)}?${query}`);
+      if (this.asked === asked) this.#show(page);
+    } catch (problem) {
+      this.body.replaceChildren(el("span", { class: "chip bad" }, `${this.variable}: ${problem.message}`));
+    }
+    this.root.removeAttribute("aria-busy");
+  }
+
+  #show(page) {
+    const last = Math.min(this.offset + this.pageSize, page.total);
+    this.range.textContent = `${count(page.total ? this.offset + 1 : 0)}–${count(last)} ${word("of")} ${count(page.total)}`;
+    this.back.disabled = this.offset === 0;
+    this.forth.disabled = last >= page.total;
+    const formats = page.columns.map(({ name }, i) => columnFormat(name, page.rows.map((row) => row[i])));
+    const numeric = page.columns.map(({ type }) => /int|float|double|decimal/.test(type));
+    const cell = (value, i) => el("td", { class: numeric[i] ? "number" : "", title: numeric[i] && value !== null ? String(value) : null }, formats[i](value));
+    this.body.replaceChildren(el("table", {},
+      el("thead", {}, el("tr", {}, page.columns.map((column, i) => this.#head(column, numeric[i])))),
+      el("tbody", {}, page.rows.map((row) => el("tr", {}, row.map(cell))))));
+  }
+
+  #head({ name }, numeric) {
+    const active = this.sort === name;
+    const order = () => {
+      if (active && this.desc) this.sort = "";
+      else [this.sort, this.desc] = [name, active];
+      this.offset = 0;
+      this.load();
+    };
+    const unit = this.facts.get(name)?.unit ?? "";
+    return el("th", { scope: "col", class: numeric ? "number" : "", "aria-sort": active ? (this.desc ? "descending" : "ascending") : "none" },
+      el("button", { type: "button", title: `${word("sort")} ${name}`, onclick: order }, name, el("i", {}, active ? (this.desc ? "▾" : "▴") : "")),
+      el("small", {}, unit || "\u00a0"));
+  }
+}

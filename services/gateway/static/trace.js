@@ -1,0 +1,90 @@
+// What the run does: one line while it works, all steps when opened.
+import { el } from "/static/dom.js";
+import { duration } from "/static/format.js";
+import { counted, word } from "/static/words.js";
+
+const ICONS = { search: "⌕", fetch: "▤", data: "▦", python: "λ", finish: "✓", think: "…" };
+const MARKS = { "": "", ok: "✓", empty: "∅", failed: "✗", invalid: "!" };
+
+// One row; its result is shown when it is opened.
+export function rowOf(row, open = false) {
+  if (row.thought !== undefined) {
+    return el("div", { class: "row thought" }, el("span", { class: "icon" }, ICONS.think), el("span", { class: "intent" }, row.thought), el("span", { class: "dim" }, row.kind ?? ""));
+  }
+  const running = !row.status;
+  const state = running ? el("span", { class: "spin", role: "img", "aria-label": word("running") }) : el("span", { class: `state ${row.status}` }, `${MARKS[row.status]} ${word(row.status).toLowerCase()}`);
+  return el("details", { class: "row", open, data: { tool: row.tool } },
+    el("summary", {},
+      el("span", { class: "icon" }, ICONS[row.tool] ?? "•"), el("span", { class: "tool" }, row.tool),
+      el("span", { class: "intent" }, row.intent), state, el("span", { class: "ms" }, running ? "" : duration(row.ms))),
+    section(word("input"), inputOf(row)), row.content ? section(word("result"), readable(row.content)) : null);
+}
+
+const section = (title, text) => el("div", { class: "io" }, el("span", { class: "dim" }, title), el("pre", {}, text));
+
+const inputOf = (row) => row.input.code ?? Object.entries(row.input).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join("\n");
+
+// A result is one JSON line for programs, then text for reading: hits are spelled out, the rest is given as it is.
+function readable(content) {
+  const [head, ...rest] = content.split("\n");
+  const text = rest.join("\n").trim();
+  try {
+    const { hits, error } = JSON.parse(head);
+    if (hits?.length) return hits.map((hit) => `${hit.time || "–"}  ${hit.title}\n    ${hit.summary}`).join("\n");
+    return [error, text].filter(Boolean).join("\n\n") || head;
+  } catch {
+    return content;
+  }
+}
+
+export class TraceView {
+  constructor(run, onStop) {
+    this.run = run;
+    this.shown = [];
+    this.note = "";
+    this.spin = el("span", { class: "spin" });
+    this.line = el("span", { class: "intent" });
+    this.clock = el("span", { class: "ms" });
+    this.stop = el("button", { type: "button", class: "stop", onclick: (event) => { event.preventDefault(); onStop(); } }, word("stop"));
+    this.rows = el("div", { class: "rows" });
+    this.root = el("details", { class: "trace" }, el("summary", {}, this.spin, this.line, this.clock, this.stop), this.rows);
+  }
+
+  update() {
+    this.run.rows.forEach((row, i) => {
+      const key = `${row.status}|${row.intent}`;
+      if (this.shown[i]?.key === key) return;
+      const element = rowOf(row, this.shown[i]?.element.open);
+      if (this.shown[i]) this.shown[i].element.replaceWith(element);
+      else this.rows.append(element);
+      this.shown[i] = { key, element };
+    });
+    this.tick();
+  }
+
+  // Runs once a second while the run does, and at every event.
+  tick() {
+    const { run } = this;
+    this.root.classList.toggle("over", run.over);
+    this.spin.hidden = this.stop.hidden = run.over;
+    this.line.textContent = run.over ? summary(run) : this.note || now(run);
+    const took = run.elapsed(Date.now());
+    this.clock.textContent = took === null ? "" : run.over ? duration(took) : `${Math.round(took / 1000)} s`;
+  }
+}
+
+function now(run) {
+  if (run.text) return word("writing");
+  if (!run.last) return word("waiting");
+  return run.intent || word("thinking");
+}
+
+function summary(run) {
+  const calls = run.calls.length;
+  const parts = [word(run.state), counted(calls, "one_step", "steps")];
+  const sheets = run.of("sheet").length;
+  const passages = run.of("passage").length;
+  if (passages) parts.push(counted(passages, "one_source", "n_sources"));
+  if (sheets) parts.push(counted(sheets, "one_sheet", "sheets"));
+  return parts.join(" · ");
+}

@@ -1,0 +1,71 @@
+"""A sheet's Arrow stream as a page of JSON rows: sorted on the whole sheet, then cut."""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any
+
+from fathom import frames
+from fathom.errors import InvalidField
+
+MAX_ROWS = 1_000
+
+
+def page_of(arrow: bytes, sheet_id: str, offset: int, limit: int, sort: str, descending: bool) -> dict[str, Any]:
+    """``limit`` rows from ``offset`` on as lists of JSON values in the order of ``columns``.
+
+    ``total`` is the number of rows of the whole sheet. Nulls sort last in both directions. Raises
+    ``InvalidField`` for a column that is unknown or has no order, and ``CorruptData``.
+    """
+    table = frames.read_table(arrow, sheet_id)
+    if sort:
+        table = ordered(table, sort, descending)
+    part = table.slice(offset, limit)
+    return {
+        "columns": [{"name": field.name, "type": str(field.type)} for field in table.schema],
+        "rows": [[plain(value) for value in row] for row in zip(*(c.to_pylist() for c in part.columns), strict=True)],
+        "total": table.num_rows,
+        "offset": offset,
+    }
+
+
+def checked_window(offset: int, limit: int) -> None:
+    """Raises ``InvalidField`` for a window that no page can have."""
+    if offset < 0:
+        raise InvalidField("offset", "must not be negative")
+    if not 1 <= limit <= MAX_ROWS:
+        raise InvalidField("limit", f"must be 1 to {MAX_ROWS:,}")
+
+
+def ordered(table: Any, column: str, descending: bool) -> Any:
+    """The table sorted by one column; equal rows keep their order."""
+    if column not in table.column_names:
+        raise InvalidField("sort", f"no column {column!r}; known: {', '.join(table.column_names)}")
+    pa = frames.arrow()
+    try:
+        # The row's position breaks ties: pages of one sorting must never overlap.
+        position = pa.array(range(table.num_rows))
+        keys = [("value", "descending" if descending else "ascending"), ("position", "ascending")]
+        order = pa.table({"value": table.column(column), "position": position}).sort_by(keys)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InvalidField("sort", f"column {column!r} has no order ({table.schema.field(column).type})") from error
+    return table.take(order.column("position"))
+
+
+def plain(value: Any) -> Any:
+    """A JSON value: dates and times ISO 8601, bytes base64, NaN null, infinities as text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return text.removesuffix("T00:00:00")

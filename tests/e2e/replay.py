@@ -1,0 +1,286 @@
+"""A gateway over doubles of its own boundary: small servicers that replay one realistic run, event by event.
+
+They stand behind the real clients (``inproc://``), so typed errors, retries and streams are the real ones.
+``ReplayPlanner.hold`` stops the replay before an event until ``release`` is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from fathom import frames
+from fathom.api.datafetch.v1 import datafetch_pb2 as data
+from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.planner.v1 import planner_pb2 as planner
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.bus import open_bus
+from fathom.call import Call
+from fathom.clients import Clients, RetryPolicy
+from fathom.errors import DependencyFailed, NotFound
+from fathom.obs import Telemetry
+from fathom.rpc.dispatch import Dispatcher
+from fathom.rpc.host import HostedHttp, Runtime, hosting_http
+from fathom.rpc.service import Deps, Service
+from fathom.store.memory import MemoryStore
+from fathom.store.refs import to_ref
+from services.gateway.config import Config
+from services.gateway.server import HttpService, build
+from tests.e2e.script import Script
+
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+@dataclass
+class Replayed:
+    """A run so far."""
+
+    request: planner.RunRequest
+    events: list[planner.RunEvent] = field(default_factory=list)
+    grown: asyncio.Condition = field(default_factory=asyncio.Condition)
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.events) and self.events[-1].HasField("finished")
+
+
+class ReplayPlanner:
+    """Replays ``script`` for every question; ``break_after`` cuts a stream once after that many events."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.runs: dict[str, Replayed] = {}
+        self.asked: list[planner.RunRequest] = []
+        self.watched: list[int] = []
+        self.break_after = 0
+        self.gone = ""
+        self._holding: int | None = None
+        self._free = asyncio.Event()
+        self._free.set()
+        self._playing: set[asyncio.Task[None]] = set()
+
+    def hold(self, before: int) -> None:
+        """Stops before event number ``before`` until ``release``."""
+        self._holding = before
+        self._free.clear()
+
+    def release(self) -> None:
+        self._holding = None
+        self._free.set()
+
+    async def close(self) -> None:
+        for task in self._playing:
+            task.cancel()
+        await asyncio.gather(*self._playing, return_exceptions=True)
+
+    async def Run(self, request: planner.RunRequest, call: Call) -> AsyncIterator[planner.RunResponse]:
+        self.asked.append(request)
+        if request.request_id not in self.runs:
+            self.runs[request.request_id] = run = Replayed(request)
+            task = asyncio.create_task(self._play(run))
+            self._playing.add(task)
+        async for event in self._follow(request.request_id, 0):
+            yield planner.RunResponse(event=event)
+
+    async def _play(self, run: Replayed) -> None:
+        for event in self.script.events(run.request):
+            if self._holding is not None and event.sequence >= self._holding:
+                waits = {asyncio.create_task(self._free.wait()), asyncio.create_task(run.stopped.wait())}
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                for wait in waits:
+                    wait.cancel()
+            if run.stopped.is_set():
+                event = self.script.stopped(run.request, event.sequence)
+            async with run.grown:
+                run.events.append(event)
+                run.grown.notify_all()
+            if event.HasField("finished"):
+                return
+
+    async def _follow(self, run_id: str, after: int) -> AsyncIterator[planner.RunEvent]:
+        run, position = self._run(run_id), after
+        while True:
+            async with run.grown:
+                while len(run.events) <= position:
+                    await run.grown.wait()
+            event = run.events[position]
+            position += 1
+            if self.break_after and position > self.break_after:
+                self.break_after = 0
+                raise DependencyFailed("planner", "the connection broke")
+            yield event
+            if event.HasField("finished"):
+                return
+
+    def _run(self, run_id: str) -> Replayed:
+        if self.gone:
+            raise DependencyFailed("planner", self.gone)
+        if run_id not in self.runs:
+            raise NotFound("run", run_id)
+        return self.runs[run_id]
+
+    async def WatchRun(self, request: planner.WatchRunRequest, call: Call) -> AsyncIterator[planner.WatchRunResponse]:
+        self.watched.append(request.after_sequence)
+        async for event in self._follow(request.run_id, request.after_sequence):
+            yield planner.WatchRunResponse(event=event)
+
+    async def StopRun(self, request: planner.StopRunRequest, call: Call) -> planner.StopRunResponse:
+        run = self._run(request.run_id)
+        run.stopped.set()
+        return planner.StopRunResponse(was_running=not run.finished)
+
+    async def GetRun(self, request: planner.GetRunRequest, call: Call) -> planner.GetRunResponse:
+        run = self._run(request.run_id)
+        record = self.script.trajectory(run.request, run.events)
+        return planner.GetRunResponse(trajectory=record, running=not run.finished)
+
+    async def ListRuns(self, request: planner.ListRunsRequest, call: Call) -> planner.ListRunsResponse:
+        runs = [planner.RunSummary(run_id=run_id, question=run.request.question) for run_id, run in self.runs.items()]
+        return planner.ListRunsResponse(runs=reversed(runs))
+
+    async def ListTools(self, request: planner.ListToolsRequest, call: Call) -> planner.ListToolsResponse:
+        if self.gone:
+            raise DependencyFailed("planner", self.gone)
+        return planner.ListToolsResponse()
+
+
+class ReplayDatafetch:
+    """The script's sheet, in small chunks, and its exports."""
+
+    def __init__(self, script: Script, store: MemoryStore) -> None:
+        self._script, self._store = script, store
+
+    def _arrow(self, sheet_id: str) -> bytes:
+        if sheet_id != self._script.sheet.id:
+            raise NotFound("sheet", sheet_id)
+        return self._script.arrow
+
+    async def GetTable(self, request: data.GetTableRequest, call: Call) -> AsyncIterator[data.GetTableResponse]:
+        arrow = self._arrow(request.sheet_id)
+        for start in range(0, len(arrow), 8192):
+            yield data.GetTableResponse(chunk=arrow[start : start + 8192])
+
+    async def ExportTable(self, request: data.ExportTableRequest, call: Call) -> data.ExportTableResponse:
+        frame = frames.from_arrow(self._arrow(request.sheet_id))
+        if request.format == data.EXPORT_FORMAT_XLSX:
+            buffer = io.BytesIO()
+            frame.to_excel(buffer, index=False)
+            stored = await self._store.put(f"exports/{request.sheet_id}.xlsx", buffer.getvalue(), XLSX)
+        else:
+            content = frame.to_csv(index=False).encode("utf-8-sig")
+            stored = await self._store.put(f"exports/{request.sheet_id}.csv", content, "text/csv; charset=utf-8")
+        return data.ExportTableResponse(file=to_ref(stored))
+
+
+class ReplayMemory:
+    """Conversations made of the finished runs."""
+
+    def __init__(self, runs: ReplayPlanner) -> None:
+        self._planner = runs
+        self.feedback: list[memory.RecordFeedbackRequest] = []
+        self.deleted: set[str] = set()
+
+    def _turns(self, conversation_id: str) -> list[memory.Turn]:
+        turns: list[memory.Turn] = []
+        for run_id, run in self._planner.runs.items():
+            if self._planner.script.conversation(run.request) == conversation_id and run.finished:
+                answer = run.events[-1].finished.answer.markdown
+                turns.append(
+                    memory.Turn(number=len(turns) + 1, question=run.request.question, answer=answer, run_id=run_id)
+                )
+        return turns
+
+    async def ListTurns(self, request: memory.ListTurnsRequest, call: Call) -> memory.ListTurnsResponse:
+        turns = self._turns(request.conversation_id)
+        if not turns or request.conversation_id in self.deleted:
+            raise NotFound("conversation", request.conversation_id)
+        return memory.ListTurnsResponse(turns=turns)
+
+    async def ListConversations(
+        self, request: memory.ListConversationsRequest, call: Call
+    ) -> memory.ListConversationsResponse:
+        response = memory.ListConversationsResponse()
+        for ident in dict.fromkeys(self._planner.script.conversation(r.request) for r in self._planner.runs.values()):
+            turns = self._turns(ident)
+            if turns and ident not in self.deleted:
+                item = response.conversations.add(id=ident, title=turns[0].question, turns=len(turns))
+                item.update_time.GetCurrentTime()
+        return response
+
+    async def DeleteConversation(
+        self, request: memory.DeleteConversationRequest, call: Call
+    ) -> memory.DeleteConversationResponse:
+        self.deleted.add(request.conversation_id)
+        return memory.DeleteConversationResponse(turns=len(self._turns(request.conversation_id)))
+
+    async def RecordFeedback(self, request: memory.RecordFeedbackRequest, call: Call) -> memory.RecordFeedbackResponse:
+        self.feedback.append(request)
+        return memory.RecordFeedbackResponse()
+
+
+class ReplayPolicy:
+    """Two models, the second of them warming."""
+
+    async def ListModels(self, request: policy.ListModelsRequest, call: Call) -> policy.ListModelsResponse:
+        rules = policy.Model(name="rules", engine="rules", state=policy.MODEL_STATE_READY)
+        small = policy.Model(name="smollm2-135m", engine="transformers", state=policy.MODEL_STATE_WARMING, exact=True)
+        return policy.ListModelsResponse(models=[rules, small])
+
+
+@dataclass(frozen=True)
+class ReplayHouse:
+    """Everything behind and including a gateway; ``url`` is empty unless it is served."""
+
+    planner: ReplayPlanner
+    memory: ReplayMemory
+    store: MemoryStore
+    service: HttpService
+    url: str = ""
+
+
+@asynccontextmanager
+async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[ReplayHouse, Deps]]:
+    """A gateway with its doubles in this process."""
+    store, telemetry = MemoryStore(), Telemetry("replay", stream=io.StringIO())
+    bus = await open_bus("memory://", store)
+    run_planner = ReplayPlanner(script)
+    remembered = ReplayMemory(run_planner)
+    servicers = {
+        "planner": run_planner,
+        "datafetch": ReplayDatafetch(script, store),
+        "memory": remembered,
+        "policy": ReplayPolicy(),
+    }
+    dispatchers = {name: Dispatcher(Service(name, servicer), telemetry) for name, servicer in servicers.items()}
+    for dispatcher in dispatchers.values():
+        dispatcher.ready = True
+    endpoints = {name: f"inproc://{name}" for name in servicers}
+    clients = Clients(endpoints, telemetry, dispatchers=dispatchers, policy=RetryPolicy(attempts=1))
+    deps = Deps(clients, store, bus, telemetry)
+    if script.figure:
+        stored = await store.put(script.figure_key, json.dumps(script.figure).encode(), "application/json")
+        script.figure_ref.CopyFrom(to_ref(stored))
+    service = build(Config(**settings), deps)
+    try:
+        yield ReplayHouse(run_planner, remembered, store, service), deps
+    finally:
+        await service.close()
+        await run_planner.close()
+        await clients.close()
+        await bus.close()
+
+
+@asynccontextmanager
+async def served(script: Script, **settings: Any) -> AsyncIterator[ReplayHouse]:
+    """The same behind a real HTTP server on a free port."""
+    async with replay_house(script, **settings) as (house, deps):
+        hosted: HostedHttp
+        async with hosting_http(house.service, deps, Runtime(grace_s=1.0)) as hosted:
+            yield ReplayHouse(house.planner, house.memory, house.store, house.service, hosted.url)
+            await house.service.close()

@@ -1,0 +1,98 @@
+"""Who may come in, and what every answer carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import httpx
+import pytest
+
+from tests.e2e.replay import ReplayHouse
+
+Door = tuple[httpx.AsyncClient, ReplayHouse]
+Opened = Callable[..., AbstractAsyncContextManager[Door]]
+
+
+@pytest.mark.parametrize("path", ["/", "/static/app.js", "/v1/runs", "/v1/models", "/metrics", "/openapi.json"])
+async def test_a_token_closes_every_route(opened: Opened, path: str) -> None:
+    async with opened(token="secret") as (client, _):
+        refused = await client.get(path)
+        assert (refused.status_code, refused.json()["field"]) == (401, "authorization")
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert (await client.get(path, headers={"authorization": "Bearer wrong"})).status_code == 401
+        assert (await client.get(path, headers={"authorization": "bearer secret"})).status_code == 200
+
+
+async def test_health_needs_no_token(opened: Opened) -> None:
+    async with opened(token="secret") as (client, _):
+        assert (await client.get("/healthz/live")).status_code == 200
+        assert (await client.get("/healthz/ready", headers={"host": "10.0.0.7:8080"})).status_code == 200
+
+
+async def test_a_browser_swaps_the_token_for_a_cookie(opened: Opened) -> None:
+    async with opened(token="secret") as (client, _):
+        assert (await client.get("/?access_token=wrong")).status_code == 401
+        entry = await client.get("/?access_token=secret&embed=1")
+        assert (entry.status_code, entry.headers["location"]) == (303, "/?embed=1")
+        cookie = entry.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert (await client.get("/v1/models")).status_code == 200
+        client.cookies.clear()
+        assert (await client.get("/v1/models?access_token=secret")).status_code == 401
+
+
+async def test_only_known_host_names_are_answered(door: Door, opened: Opened) -> None:
+    refused = await door[0].get("/v1/models", headers={"host": "evil.example"})
+    assert (refused.status_code, refused.json()["field"]) == (421, "host")
+    for host in ("localhost:8080", "[::1]:8080", "127.0.0.1"):
+        assert (await door[0].get("/v1/models", headers={"host": host})).status_code == 200
+    async with opened(allowed_hosts=["*"]) as (client, _):
+        assert (await client.get("/v1/models", headers={"host": "gateway.example"})).status_code == 200
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 202)])
+async def test_other_sites_may_not_act(door: Door, site: str, status: int) -> None:
+    answer = await door[0].post("/v1/runs", json={"question": "why?"}, headers={"sec-fetch-site": site})
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/models", "/v1/nothing", "/static/app.js"])
+async def test_every_answer_keeps_the_page_to_itself(door: Door, path: str) -> None:
+    headers = (await door[0].get(path)).headers
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'self';")
+    assert "script-src" not in policy
+    assert "unsafe-eval" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+async def test_only_the_embedded_page_may_be_framed(opened: Opened) -> None:
+    async with opened(frame_ancestors="https://terminal.example") as (client, _):
+        embedded = (await client.get("/?embed=1")).headers["content-security-policy"]
+        whole = (await client.get("/")).headers["content-security-policy"]
+    assert "frame-ancestors https://terminal.example" in embedded
+    assert "frame-ancestors 'none'" in whole
+
+
+async def test_a_defect_is_a_problem_without_its_cause(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, house = door
+
+    async def broken(request: object, call: object) -> None:
+        raise RuntimeError("a secret that must not leave the server")
+
+    monkeypatch.setattr("services.gateway.engine.as_json", broken)
+    answer = await client.get("/v1/models")
+    assert (answer.status_code, answer.json()["reason"]) == (500, "INTERNAL")
+    assert "secret" not in answer.text
+    assert answer.json()["request_id"].startswith("req_")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert house.planner.asked == []
+
+
+async def test_a_method_that_no_route_has_is_a_problem(door: Door) -> None:
+    answer = await door[0].put("/v1/runs", json={})
+    assert (answer.status_code, answer.json()["reason"]) == (405, "METHOD_NOT_ALLOWED")
+    assert answer.headers["allow"]

@@ -1,0 +1,40 @@
+"""The OpenAPI document against its golden file; ``FATHOM_UPDATE_GOLDEN=1`` rewrites it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.e2e.replay import ReplayHouse
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "openapi.json"
+Door = tuple[httpx.AsyncClient, ReplayHouse]
+
+
+async def document(client: httpx.AsyncClient) -> dict[str, Any]:
+    found: dict[str, Any] = (await client.get("/openapi.json")).json()
+    found["info"]["version"] = "0"  # changes with every release, and says nothing about the routes
+    return found
+
+
+async def test_the_document_is_the_golden_one(door: Door) -> None:
+    text = json.dumps(await document(door[0]), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    if os.environ.get("FATHOM_UPDATE_GOLDEN") == "1":
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8"), "routes changed: check, then FATHOM_UPDATE_GOLDEN=1"
+
+
+async def test_every_reference_resolves_and_every_route_says_how_it_fails(door: Door) -> None:
+    found = await document(door[0])
+    names = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(found)))
+    assert names <= set(found["components"]["schemas"])
+    assert "fathom.api.planner.v1.RunEvent" in names
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            assert "application/problem+json" in operation["responses"]["default"]["content"], f"{method} {path}"
+            assert operation.get("description"), f"{method} {path}"

@@ -1,0 +1,229 @@
+"""The page's files: what they weigh, what they may not do, and its pure modules run under node."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import httpx
+import pytest
+
+from fathom.errors import MissingExtra
+from services.gateway.page import STATIC, read_bundle
+from tests.e2e.replay import ReplayHouse
+from tests.e2e.script import ANSWER, HOSTILE, Script
+
+Door = tuple[httpx.AsyncClient, ReplayHouse]
+NODE = shutil.which("node")
+FILES = sorted(path for path in STATIC.iterdir() if path.is_file())
+needs_node = pytest.mark.skipif(NODE is None, reason="no node on PATH: the page's modules are not run")
+TAGS = {
+    "p", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "hr",
+    "br", "table", "thead", "tbody", "tr", "th", "td", "span", "a", "x-cite", "x-ref", "x-table",
+}  # fmt: skip
+KEYS = {"tag", "children", "href", "start", "align", "number", "numbers", "kind", "name"}
+
+
+def run_module(program: str, value: Any) -> Any:
+    """Runs an ES module that sees ``value`` as ``input`` and calls ``print`` once with a JSON value."""
+    imports = f"const STATIC = {json.dumps(STATIC.as_uri())};"
+    frame = "const print = (value) => process.stdout.write(JSON.stringify(value));"
+    source = f"{imports}{frame}const input = {json.dumps(value)};{program}"
+    done = subprocess.run(
+        [str(NODE), "--input-type=module", "-e", source], capture_output=True, text=True, timeout=30, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def trees(*texts: str) -> list[list[dict[str, Any]]]:
+    """The nodes of each text, all in one run of node."""
+    program = (
+        "const { parse } = await import(STATIC + '/markdown.js');"
+        "print(input.map((text) => parse(text).flatMap((block) => block.nodes)));"
+    )
+    found: list[list[dict[str, Any]]] = run_module(program, texts)
+    return found
+
+
+def walk(node: Any) -> list[dict[str, Any]]:
+    """All elements below and including ``node``."""
+    if isinstance(node, str):
+        return []
+    return [node, *(found for child in node["children"] for found in walk(child))]
+
+
+def text_of(node: Any) -> str:
+    return node if isinstance(node, str) else "".join(text_of(child) for child in node["children"])
+
+
+@needs_node
+def test_markdown_becomes_the_expected_tree() -> None:
+    [nodes] = trees(
+        "# Title\n\nSome **bold**, *it*, `co<de>` and snake_case_name [2, 3].\n\n1. one\n2. two\n   - deep\n"
+    )
+    assert [node["tag"] for node in nodes] == ["h1", "p", "ol"]
+    assert [child["tag"] for child in nodes[1]["children"] if not isinstance(child, str)] == [
+        "strong", "em", "code", "x-cite", "x-cite",
+    ]  # fmt: skip
+    assert "snake_case_name" in text_of(nodes[1])
+    assert nodes[2]["children"][1]["children"][-1]["tag"] == "ul"
+
+
+@needs_node
+def test_references_stand_on_their_own_wherever_they_are_written() -> None:
+    [nodes, code] = trees("See {{table:sheet_1}} and {{figure:fig_1}}.", "```\n{{table:sheet_1}}\n```\n`{{figure:x}}`")
+    assert [(node["tag"], node.get("kind"), node.get("name")) for node in nodes] == [
+        ("p", None, None), ("x-ref", "table", "sheet_1"), ("p", None, None), ("x-ref", "figure", "fig_1"),
+    ]  # fmt: skip
+    assert code[0]["tag"] == "pre"
+    assert text_of(code[0]) == "{{table:sheet_1}}"
+
+
+@needs_node
+def test_tables_with_figures_typed_by_the_model_are_flagged() -> None:
+    [answer, words] = trees(ANSWER, "| a | b |\n|---|---|\n| x | y |")
+    assert [node["numbers"] for node in answer if node["tag"] == "x-table"] == [True]
+    assert words[0]["numbers"] is False
+
+
+HOSTILE_TEXTS = [
+    HOSTILE,
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "[a](javascript:alert(1)) [b](JaVaScRiPt:alert(1)) [c](data:text/html,x) [d](vbscript:x)",
+    "[a](//evil.example) [b](/\\evil.example) [c](\\\\evil.example) [d](http:evil) [e](&#106;avascript:alert(1))",
+    "[a](java\nscript:alert(1)) ![x](javascript:alert(1)) <javascript:alert(1)>",
+    "[a](https://ok.example\" onmouseover=\"alert(1)) [b](https://ok.example/'onx='1)",
+    '{{table:"><script>alert(1)</script>}} {{figure:__proto__}} {{table:constructor}}',
+    "[<b onclick=alert(1)>x</b>](https://ok.example) `<b>` **<i>**",
+    "| <script> | b |\n|---|---|\n| <img onerror=1> | [x](javascript:1) |",
+    "> <svg onload=alert(1)>\n> - <iframe>\n>   ```html\n>   <script>",
+    "```<script>\n</code></pre><script>alert(1)</script>",
+]
+
+
+@needs_node
+def test_no_markup_of_a_model_becomes_an_element() -> None:
+    for text, nodes in zip(HOSTILE_TEXTS, trees(*HOSTILE_TEXTS), strict=True):
+        elements = [element for node in nodes for element in walk(node)]
+        assert {element["tag"] for element in elements} <= TAGS, text
+        assert {key for element in elements for key in element} <= KEYS, text
+        for element in elements:
+            if "href" in element:
+                assert re.fullmatch(r"https?://[^\s\\]+|/(?![/\\])[^\s\\]*|#[^\s\\]*", element["href"]), text
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "text",
+    ["*" * 50_000, "[" * 50_000, "`" * 50_001, "_a" * 25_000, "> " * 3_000, "- " * 3_000, "|-" * 20_000, "{{" * 9_000],
+)
+def test_no_text_takes_long(text: str) -> None:
+    assert trees(text)[0] is not None
+
+
+@needs_node
+def test_every_prefix_of_an_answer_can_be_shown() -> None:
+    program = (
+        "const { parse, settled } = await import(STATIC + '/markdown.js');"
+        "const half = [];"
+        "for (let i = 0; i <= input.length; i += 1) {"
+        "  const text = settled(input.slice(0, i));"
+        "  parse(text);"
+        "  if (/\\{\\{[^}]*$|\\[\\d*$/.test(text)) half.push(i);"
+        "}"
+        "print(half);"
+    )
+    assert run_module(program, ANSWER) == []
+
+
+@needs_node
+def test_a_run_is_the_same_from_its_events_and_from_its_record() -> None:
+    from google.protobuf.json_format import MessageToDict
+
+    from fathom.api.planner.v1 import planner_pb2 as planner
+
+    script = Script(days=3)
+    request = planner.RunRequest(request_id="run_1", question="why?", model="rules")
+    events = list(script.events(request))
+    options: Any = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
+    record = planner.GetRunResponse(trajectory=script.trajectory(request, events))
+    given = {
+        "events": [MessageToDict(event, **options) for event in events],
+        "record": MessageToDict(record, **options),
+    }
+    program = (
+        "const { Run } = await import(STATIC + '/run.js');"
+        "const live = new Run('run_1', 'why?');"
+        "const twice = [...input.events, ...input.events].map((event) => live.apply(event));"
+        "const old = new Run('run_1', 'why?').load(input.record);"
+        "const facts = (run) => [run.state, run.text, run.model, [...run.cited], run.items.map((item) => item.number),"
+        "  run.calls.map((row) => [row.tool, row.intent, row.status, row.ms]), Boolean(run.sheet('sheet_1'))];"
+        "print({ live: facts(live), old: facts(old), taken: twice.filter(Boolean).length, conversation: live.conversation });"
+    )
+    found = run_module(program, given)
+    assert found["live"] == found["old"]
+    assert found["taken"] == len(events)
+    assert found["conversation"] == "conv_run_1"
+    assert [row[2] for row in found["live"][5]] == ["ok", "ok", "ok", "failed", "ok"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_files_write_no_html_and_name_nothing_outside(path: Any) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
+    outside = set(re.findall(r"https?://[a-z][\w.-]+", text)) - {"http://www.w3.org"}
+    assert outside == set()
+    assert len(text.splitlines()) < 300
+
+
+def test_the_page_is_light() -> None:
+    packed = sum(len(gzip.compress(path.read_bytes())) for path in FILES)
+    assert packed < 350_000, f"{packed:,} bytes"
+
+
+@needs_node
+def test_both_languages_have_every_word() -> None:
+    program = (
+        "globalThis.navigator ??= { language: 'en' };"
+        "globalThis.localStorage = { getItem: () => null };"
+        "const { WORDS, EXAMPLES } = await import(STATIC + '/words.js');"
+        "print([Object.keys(WORDS.en), Object.keys(WORDS.zh), EXAMPLES.en.length, EXAMPLES.zh.length]);"
+    )
+    english, chinese, examples, chinese_examples = run_module(program, None)
+    assert set(english) == set(chinese)
+    assert examples == chinese_examples
+    pattern = re.compile(r'(?:word\(|data-(?:word|label|placeholder)=)"(\w+)"')
+    used = {key for path in FILES for key in pattern.findall(path.read_text(encoding="utf-8"))}
+    assert used <= set(english)
+
+
+async def test_plotly_comes_packed_from_the_package_and_is_cached(door: Door) -> None:
+    client, _ = door
+    answer = await client.get("/static/plotly.min.js")
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert answer.headers["content-encoding"] == "gzip"
+    assert "plotly.js" in answer.text[:200]
+    again = await client.get("/static/plotly.min.js", headers={"if-none-match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_missing_bundle_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(package: str) -> Any:
+        raise ModuleNotFoundError(package)
+
+    monkeypatch.setattr("services.gateway.page.resources.files", absent)
+    with pytest.raises(MissingExtra, match="plotly"):
+        read_bundle()
+
+
+async def test_page_files_are_served_and_nothing_else(door: Door) -> None:
+    client, _ = door
+    assert "<title>Fathom</title>" in (await client.get("/")).text
+    assert (await client.get("/static/markdown.js")).headers["content-type"].startswith("text/javascript")
+    for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/nothing.js"):
+        assert (await client.get(path)).status_code == 404

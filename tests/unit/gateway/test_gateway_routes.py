@@ -1,0 +1,265 @@
+"""The gateway's routes over doubles of its own boundary, without a socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import httpx
+import pytest
+
+from fathom.api.common.v1 import common_pb2 as common
+from fathom.errors import FathomError
+from services.gateway.problems import STATUS, problem_of
+from tests.e2e.replay import ReplayHouse
+from tests.e2e.script import SHEET_ID
+
+Door = tuple[httpx.AsyncClient, ReplayHouse]
+Opened = Callable[..., AbstractAsyncContextManager[Door]]
+
+
+async def ask(client: httpx.AsyncClient, **more: str) -> str:
+    answer = await client.post("/v1/runs", json={"question": "why?", **more})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["run_id"])
+
+
+async def read_events(client: httpx.AsyncClient, path: str, **headers: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """(event, id, data) of a whole stream."""
+    answer = await client.get(path, headers=headers)
+    assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
+    found = []
+    for block in answer.text.replace("\r\n", "\n").split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line and not line.startswith(":"))
+        if fields:
+            found.append((fields["event"], fields.get("id", ""), json.loads(fields["data"])))
+    return found
+
+
+async def test_a_run_is_accepted_followed_and_read(door: Door) -> None:
+    client, house = door
+    answer = await client.post("/v1/runs", json={"question": "why?", "request_id": "run_1"})
+    assert answer.status_code == 202
+    assert answer.json() == {"run_id": "run_1", "conversation_id": "conv_run_1"}
+    assert answer.headers["location"] == "/v1/runs/run_1"
+    assert house.planner.asked[0].model == "rules"
+    events = await read_events(client, "/v1/runs/run_1/events")
+    assert [ident for _, ident, _ in events] == [str(number) for number in range(1, len(events) + 1)]
+    assert events[0][2]["started"]["model"] == "rules"
+    assert events[-1][2]["finished"]["stop_reason"] == "STOP_REASON_FINISHED"
+    run = (await client.get("/v1/runs/run_1")).json()
+    assert run["running"] is False
+    assert run["trajectory"]["answer"]["cited"] == [1, 2, 3]
+    assert run["trajectory"]["token_ids"] == []
+    assert run["trajectory"]["steps"][0]["completion"]["sampled_token_ids"] == []
+    assert [item["run_id"] for item in (await client.get("/v1/runs")).json()["runs"]] == ["run_1"]
+
+
+async def test_the_same_request_id_joins_the_run(door: Door) -> None:
+    client, house = door
+    assert await ask(client, request_id="run_2") == await ask(client, request_id="run_2")
+    assert list(house.planner.runs) == ["run_2"]
+
+
+@pytest.mark.parametrize("by_header", [True, False])
+async def test_a_stream_resumes_after_the_last_event(door: Door, by_header: bool) -> None:
+    client, _ = door
+    run_id = await ask(client)
+    path = f"/v1/runs/{run_id}/events"
+    whole = await read_events(client, path)
+    rest = (
+        await read_events(client, path, **{"Last-Event-ID": "5"})
+        if by_header
+        else await read_events(client, f"{path}?after=5")
+    )
+    assert rest == whole[5:]
+
+
+async def test_a_broken_planner_stream_is_taken_up_without_loss_or_repetition(
+    door: Door,
+) -> None:
+    client, house = door
+    run_id = await ask(client)
+    house.planner.break_after = 3
+    events = await read_events(client, f"/v1/runs/{run_id}/events")
+    assert [int(ident) for _, ident, _ in events] == list(range(1, len(events) + 1))
+    assert house.planner.watched == [0, 3]
+
+
+async def test_a_planner_that_stays_away_ends_the_stream_with_its_name(opened: Opened) -> None:
+    async with opened(patience_s=0.01) as (client, house):
+        run_id = await ask(client)
+        house.planner.gone = "is restarting"
+        [(kind, ident, failure)] = await read_events(client, f"/v1/runs/{run_id}/events")
+    assert (kind, ident, failure["culprit"], failure["reason"]) == ("failure", "", "planner", "DEPENDENCY_FAILED")
+
+
+async def test_a_run_is_stopped_and_judged(door: Door) -> None:
+    client, house = door
+    house.planner.hold(before=4)
+    run_id = await ask(client)
+    assert (await client.post(f"/v1/runs/{run_id}/stop")).json() == {"was_running": True}
+    events = await read_events(client, f"/v1/runs/{run_id}/events")
+    assert events[-1][2]["finished"]["stop_reason"] == "STOP_REASON_STOPPED"
+    judged = await client.post(f"/v1/runs/{run_id}/feedback", json={"helpful": True, "tags": ["clear"]})
+    assert judged.status_code == 204
+    assert house.memory.feedback[0].tags == ["clear"]
+
+
+async def test_a_run_that_waits_in_its_queue_is_accepted(opened: Opened) -> None:
+    async with opened(start_timeout_s=0.05) as (client, house):
+        house.planner.hold(before=1)
+        answer = await client.post("/v1/runs", json={"question": "why?", "request_id": "run_3"})
+    assert answer.status_code == 202
+    assert answer.json() == {"run_id": "run_3", "conversation_id": ""}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason", "field"),
+    [
+        ({"question": ""}, 400, "INVALID_FIELD", "question"),
+        ({"question": " \n"}, 400, "INVALID_FIELD", "question"),
+        ({"question": "x" * 8_001}, 400, "INVALID_FIELD", "question"),
+        ({"question": "x" * 100_000}, 400, "INVALID_FIELD", "question"),
+        ({}, 400, "INVALID_FIELD", "question"),
+        ({"question": 5}, 400, "INVALID_FIELD", "question"),
+        ({"question": "why?", "colour": "red"}, 400, "INVALID_FIELD", "colour"),
+        ({"question": "why?", "protocol": "magic"}, 400, "INVALID_FIELD", "protocol"),
+        ({"question": "why?", "request_id": "a/b"}, 400, "INVALID_FIELD", "request_id"),
+        (b'{"question": "why?"', 400, "INVALID_FIELD", "body"),
+        (b"[1]", 400, "INVALID_FIELD", "body"),
+        (b"", 400, "INVALID_FIELD", "body"),
+        ({"question": "x" * 1_100_000}, 413, "PAYLOAD_TOO_LARGE", None),
+    ],
+)
+async def test_bad_questions_are_problems_that_name_the_field(
+    door: Door, body: Any, status: int, reason: str, field: str | None
+) -> None:
+    client, house = door
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = await client.post("/v1/runs", content=content, headers={"content-type": "application/json"})
+    problem = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.status_code, problem["status"], problem["reason"], problem.get("field")) == (
+        status, status, reason, field,
+    )  # fmt: skip
+    assert problem["title"]
+    assert house.planner.asked == []
+
+
+async def test_a_body_of_unknown_length_is_bounded_too(door: Door) -> None:
+    client, _ = door
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 65_536
+
+    answer = await client.post("/v1/runs", content=endless())
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/runs/none", "/v1/runs/none/events", "/v1/runs/none/figures/fig_1", f"/v1/tables/{SHEET_ID}x", "/v1/nothing"],
+)
+async def test_what_does_not_exist_is_a_404_problem(door: Door, path: str) -> None:
+    answer = await door[0].get(path)
+    assert (answer.status_code, answer.json()["reason"]) == (404, "NOT_FOUND")
+
+
+def test_every_reason_of_the_contract_has_a_status() -> None:
+    names = {name.removeprefix("ERROR_REASON_") for name in common.ErrorReason.DESCRIPTOR.values_by_name}
+    assert set(STATUS) == names
+
+
+@pytest.mark.parametrize("kind", FathomError.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_every_typed_error_is_a_problem(kind: type[FathomError]) -> None:
+    error = kind.__new__(kind)
+    FathomError.__init__(error, "told", metadata={"field": "f", "culprit": "c"}, retry_after_s=2.4)
+    answer = problem_of(error)
+    content = json.loads(bytes(answer.body))
+    assert content["reason"] == kind.reason
+    assert (content["field"], content["culprit"], content["detail"]) == ("f", "c", "told")
+    assert answer.headers["retry-after"] == "2"
+
+
+async def test_a_figure_is_read_through_its_own_run_only(door: Door) -> None:
+    client, house = door
+    run_id = await ask(client)
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    answer = await client.get(f"/v1/runs/{run_id}/figures/fig_1")
+    assert answer.json()["data"][0]["type"] == "scatter"
+    await house.store.put("secrets/key.json", b"{}")
+    for name in ("fig_2", "secrets%2Fkey.json", "..%2F..%2Fsecrets%2Fkey.json", "figures%2Freplayed%2Ffig_1.json"):
+        assert (await client.get(f"/v1/runs/{run_id}/figures/{name}")).status_code == 404
+
+
+async def test_a_table_is_sorted_as_a_whole_and_paged(door: Door) -> None:
+    client, _ = door
+    path = f"/v1/tables/{SHEET_ID}"
+    page = (await client.get(path, params={"limit": 3})).json()
+    assert page["total"] == 30
+    assert [column["name"] for column in page["columns"]] == ["date", "AAA.close_adj", "BBB.close_adj"]
+    assert page["rows"][0] == ["2015-01-02", 100.0, None]
+    sorting: dict[str, Any] = {"sort": "BBB.close_adj", "desc": True, "limit": 7}
+    pages = [(await client.get(path, params={**sorting, "offset": start})).json() for start in range(0, 30, 7)]
+    values = [row[2] for part in pages for row in part["rows"]]
+    assert len(values) == 30
+    assert values[-1] is None
+    assert values[:-1] == sorted(values[:-1], reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [({"limit": 0}, "limit"), ({"limit": 1001}, "limit"), ({"offset": -1}, "offset"), ({"sort": "x"}, "sort"),
+     ({"limit": "many"}, "limit"), ({"desc": "perhaps"}, "desc")],
+)  # fmt: skip
+async def test_bad_pages_are_problems(door: Door, params: dict[str, Any], field: str) -> None:
+    answer = await door[0].get(f"/v1/tables/{SHEET_ID}", params=params)
+    assert (answer.status_code, answer.json()["field"]) == (400, field)
+
+
+async def test_a_table_over_the_limit_is_refused(opened: Opened) -> None:
+    async with opened(max_table_bytes=1_000) as (client, _):
+        assert (await client.get(f"/v1/tables/{SHEET_ID}")).status_code == 413
+
+
+@pytest.mark.parametrize(("kind", "starts"), [("csv", b"\xef\xbb\xbfdate,"), ("xlsx", b"PK")])
+async def test_a_table_is_exported_whole(door: Door, kind: str, starts: bytes) -> None:
+    answer = await door[0].get(f"/v1/tables/{SHEET_ID}/export", params={"format": kind})
+    assert answer.content.startswith(starts)
+    assert answer.headers["content-disposition"] == f'attachment; filename="{SHEET_ID}.{kind}"'
+    if kind == "csv":
+        assert len(answer.text.splitlines()) == 31
+    assert (await door[0].get(f"/v1/tables/{SHEET_ID}/export?format=pdf")).json()["field"] == "format"
+
+
+async def test_conversations_are_listed_read_and_deleted(door: Door) -> None:
+    client, _ = door
+    run_id = await ask(client)
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    [item] = (await client.get("/v1/conversations")).json()["conversations"]
+    turns = (await client.get(f"/v1/conversations/{item['id']}")).json()["turns"]
+    assert turns[0]["run_id"] == run_id
+    assert (await client.delete(f"/v1/conversations/{item['id']}")).json() == {"turns": 1}
+    assert (await client.get(f"/v1/conversations/{item['id']}")).status_code == 404
+
+
+async def test_models_say_which_answers_and_which_is_warming(door: Door) -> None:
+    models = (await door[0].get("/v1/models")).json()
+    assert models["default"] == "rules"
+    assert [model["state"] for model in models["models"]] == ["MODEL_STATE_READY", "MODEL_STATE_WARMING"]
+
+
+async def test_health_and_metrics(door: Door) -> None:
+    client, house = door
+    assert (await client.get("/healthz/live")).status_code == 200
+    assert (await client.get("/healthz/ready")).status_code == 200
+    house.planner.gone = "is away"
+    ready = await client.get("/healthz/ready")
+    assert (ready.status_code, ready.json()["culprit"]) == (503, "planner")
+    assert (await client.get("/healthz/live")).status_code == 200
+    text = (await client.get("/metrics")).text
+    assert 'fathom_http_requests_total{method="GET",route="/healthz/ready",status="503"} 1.0' in text

@@ -1,0 +1,199 @@
+"""The engine around its backends: admission, pause, deadlines, versions, states."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import structlog
+
+from fathom.errors import (
+    CorruptData,
+    DeadlineExceeded,
+    InvalidField,
+    MissingExtra,
+    NotFound,
+    NotReady,
+    Overloaded,
+    VersionMismatch,
+)
+from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolSpec
+from fathom.store import open_store
+from fathom.store.base import StoredObject
+from services.policy import engine as engine_module
+from services.policy.config import Config, RulesModel, TransformersModel
+from services.policy.engine import Engine
+from services.policy.model import Request, State, checked
+
+ASK = Request("r1", "", (Message(Role.USER, "hello"),), tools=(ToolSpec("finish", "ends", "{}"),))
+
+
+async def collect(source: AsyncGenerator[Any, None]) -> list[Any]:
+    return [item async for item in source]
+
+
+@pytest_asyncio.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
+    config = Config(models={"rules": RulesModel(running=1, waiting=2)}, cache_dir=tmp_path)
+    made = Engine(config, open_store("memory://"), structlog.get_logger())
+    await made.start()
+    yield made
+    await made.close()
+
+
+async def ask(engine: Engine, request: Request, remaining_s: float | None = None) -> Completion:
+    items = await collect(engine.generate(request, lambda: remaining_s))
+    assert isinstance(items[-1], Completion)
+    return items[-1]
+
+
+async def test_a_generation_without_id_or_model(engine: Engine) -> None:
+    completion = await ask(engine, replace(ASK, request_id=""))
+    assert completion.model == "rules"
+    assert completion.tool_calls[0].name == "finish"
+
+
+async def test_unknown_models_are_not_found_with_the_nearest(engine: Engine) -> None:
+    with pytest.raises(NotFound, match="rules"):
+        await ask(engine, replace(ASK, model="rule"))
+    with pytest.raises(NotFound):
+        engine.model("none")
+
+
+async def test_a_version_that_is_not_served_is_refused(engine: Engine) -> None:
+    with pytest.raises(VersionMismatch):
+        await ask(engine, replace(ASK, policy_version=3))
+
+
+async def test_a_paused_model_waits_until_it_is_resumed(engine: Engine) -> None:
+    assert engine.pause("").state is State.PAUSED
+    waiting = asyncio.create_task(ask(engine, ASK))
+    with pytest.raises(DeadlineExceeded):
+        await ask(engine, replace(ASK, request_id="r2"), 0.01)
+    assert not waiting.done()
+    assert engine.resume("").state is State.READY
+    assert (await waiting).text
+
+
+async def test_too_much_waiting_is_shed(engine: Engine) -> None:
+    engine.pause("")
+    first = [asyncio.create_task(ask(engine, replace(ASK, request_id=f"w{index}"))) for index in range(2)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded) as raised:
+        await ask(engine, ASK)
+    assert raised.value.retry_after_s
+    engine.resume("")
+    await asyncio.gather(*first)
+
+
+async def test_rules_take_no_weights_and_give_no_scores(engine: Engine) -> None:
+    with pytest.raises(VersionMismatch):
+        await engine.load_weights("rules", StoredObject("k", 1, "0" * 64, ""), 1)
+    with pytest.raises(InvalidField, match="model"):
+        await engine.score("", [(1, 2)], 0.0)
+
+
+async def test_weights_that_are_not_there(engine: Engine) -> None:
+    with pytest.raises(NotFound):
+        await engine.load_weights("tiny", StoredObject("weights/none.json", 1, "", ""), 1)
+    with pytest.raises(InvalidField, match="policy_version"):
+        await engine.load_weights("tiny", StoredObject("k", 1, "", ""), 0)
+    with pytest.raises(InvalidField, match="model"):
+        await engine.load_weights("../x", StoredObject("k", 1, "", ""), 1)
+
+
+async def test_tokenize_and_back(engine: Engine) -> None:
+    ids = await engine.tokenize("", ASK.messages, (), True, "")
+    assert await engine.detokenize("", ids) == "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
+    assert await engine.detokenize("", await engine.tokenize("", (), (), False, "文")) == "文"
+    with pytest.raises(InvalidField, match="text"):
+        await engine.tokenize("", (), (), False, "")
+    with pytest.raises(InvalidField, match="token_ids"):
+        await engine.detokenize("", [10**6])
+
+
+@pytest.mark.parametrize(
+    ("sequences", "temperature", "field"),
+    [([], 0.0, "sequences"), ([(1,)] * 257, 0.0, "sequences"), ([()], 0.0, "sequences"), ([(1,)], -1.0, "temperature")],
+)
+async def test_scoring_is_bounded(engine: Engine, sequences: Any, temperature: float, field: str) -> None:
+    with pytest.raises(InvalidField) as raised:
+        await engine.score("", sequences, temperature)
+    assert raised.value.field.startswith(field)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"messages": ()}, "messages"),
+        ({"messages": (Message(Role.ASSISTANT, "x"),)}, "messages"),
+        ({"sampling": Sampling(temperature=-1)}, "sampling.temperature"),
+        ({"sampling": Sampling(temperature=float("nan"))}, "sampling.temperature"),
+        ({"sampling": Sampling(top_p=1.5)}, "sampling.top_p"),
+        ({"sampling": Sampling(top_p=-0.1)}, "sampling.top_p"),
+        ({"sampling": Sampling(top_k=-1)}, "sampling.top_k"),
+        ({"sampling": Sampling(max_tokens=-1)}, "sampling.max_tokens"),
+        ({"sampling": Sampling(stop=("",))}, "sampling.stop"),
+        ({"sampling": Sampling(stop=("x",) * 17)}, "sampling.stop"),
+        ({"context_messages": 1, "context_token_ids": (1,)}, "context_messages"),
+        ({"context_token_ids": (1,)}, "context_token_ids"),
+    ],
+)
+def test_bad_requests_name_their_field(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidField) as raised:
+        checked(replace(ASK, **change))
+    assert raised.value.field == field
+
+
+async def test_a_context_over_the_window_is_refused(tmp_path: Path) -> None:
+    config = Config(models={"rules": RulesModel(window_tokens=64)}, cache_dir=tmp_path)
+    small = Engine(config, open_store("memory://"), structlog.get_logger())
+    await small.start()
+    with pytest.raises(InvalidField, match="window"):
+        await ask(small, replace(ASK, messages=(Message(Role.USER, "x1" * 200),)))
+    await small.close()
+
+
+@pytest.mark.parametrize("error", [MissingExtra("torch", "policy"), CorruptData("folder", "no config")])
+async def test_a_model_that_cannot_load_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    original = engine_module.open_backend
+
+    def broken(name: str, config: Any, cache_dir: Path) -> Any:
+        if name == "big":
+            raise error
+        return original(name, config, cache_dir)
+
+    monkeypatch.setattr(engine_module, "open_backend", broken)
+    config = Config(models={"rules": RulesModel(), "big": TransformersModel(threads=1)}, cache_dir=tmp_path)
+    made = Engine(config, open_store("memory://"), structlog.get_logger())
+    with pytest.raises(NotReady):
+        await ask(made, replace(ASK, model="big"))
+    assert made.model("big").state is State.WARMING
+    await made.start()
+    await ask(made, ASK)
+    assert made.model("big").state is State.FAILED
+    assert made.model("big").detail == str(error)
+    with pytest.raises(type(error)):
+        await ask(made, replace(ASK, model="big", request_id="r3"))
+    await made.close()
+
+
+async def test_a_default_model_that_cannot_load_fails_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(name: str, config: Any, cache_dir: Path) -> Any:
+        raise CorruptData("folder", "no config")
+
+    monkeypatch.setattr(engine_module, "open_backend", broken)
+    made = Engine(Config(cache_dir=tmp_path), open_store("memory://"), structlog.get_logger())
+    with pytest.raises(CorruptData):
+        await made.start()
+    await made.close()
