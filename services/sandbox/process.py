@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
+import json
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.errors import DependencyFailed
+from fathom.rpc.lifetime import ending_with_parent
 from services.sandbox.config import Config
 from services.sandbox.output import Budget, Decoder
 from services.sandbox.wire import HEADER, BadFrame, length, pack, unpack
@@ -24,33 +24,22 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKER = Path(__file__).with_name("worker.py")
 ADDRESS_SPACE = 4 * 1024**3
 OPEN_FILES = 256
-PR_SET_PDEATHSIG = 1
 PAGE = os.sysconf("SC_PAGE_SIZE")
 READ_SIZE = 65_536
 Sink = Callable[[str, str], None]
 
 
-def limits(config: Config) -> Callable[[], None]:
-    """What the child does between fork and exec: rlimits, never above the hard ones, and its end with ours."""
-    wanted = {
-        resource.RLIMIT_AS: ADDRESS_SPACE,
-        resource.RLIMIT_CPU: max(1, config.cpu_ms // 1000),
-        resource.RLIMIT_FSIZE: config.scratch_bytes,
-        resource.RLIMIT_NOFILE: OPEN_FILES,
-        resource.RLIMIT_CORE: 0,
-    }
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def apply() -> None:
-        for kind, limit in wanted.items():
-            _, hard = resource.getrlimit(kind)
-            value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-            # A second of CPU between the catchable signal and the end.
-            top = value + 1 if kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else value
-            resource.setrlimit(kind, (value, top))
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-    return apply
+def limits(config: Config) -> str:
+    """Rlimits that the worker sets before it runs any code, as JSON of resource names and values."""
+    return json.dumps(
+        {
+            "RLIMIT_AS": ADDRESS_SPACE,
+            "RLIMIT_CPU": max(1, config.cpu_ms // 1000),
+            "RLIMIT_FSIZE": config.scratch_bytes,
+            "RLIMIT_NOFILE": OPEN_FILES,
+            "RLIMIT_CORE": 0,
+        }
+    )
 
 
 class Pipe:
@@ -106,10 +95,12 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", str(WORKER), str(theirs.fileno()), str(ROOT),
+                *ending_with_parent(
+                    [sys.executable, "-I", str(WORKER), str(theirs.fileno()), str(ROOT), limits(self._config)],
+                    signal.SIGKILL,
+                ),
                 stdin=asyncio.subprocess.DEVNULL, stdout=self.stdout.write_end, stderr=self.stderr.write_end,
                 env=self._environ(), cwd=self.scratch, pass_fds=[theirs.fileno()], start_new_session=True,
-                preexec_fn=limits(self._config),
             )  # fmt: skip
         for pipe in (self.stdout, self.stderr):
             os.close(pipe.write_end)

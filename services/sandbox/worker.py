@@ -1,7 +1,7 @@
 """The worker: IPython's ``InteractiveShell`` behind one socket. It runs untrusted code in this very process,
 so nothing here is trusted by the supervisor: its frames are claims, its end is a fact.
 
-Started as ``python -I worker.py FD``. Functions of the protocol are bound early, so that a cell that
+Started as ``python -I worker.py FD ROOT LIMITS``. Functions of the protocol are bound early, so that a cell that
 patches ``json`` or ``print`` hurts its own results only.
 """
 
@@ -11,6 +11,7 @@ import base64
 import io
 import json
 import os
+import resource
 import sys
 import traceback
 from typing import Any
@@ -235,8 +236,20 @@ class Worker:
         return buffer.getvalue()
 
 
+def restrict(wanted: dict[str, int]) -> None:
+    """Sets rlimits, never above the present hard ones, for this process and all that it starts."""
+    for name, limit in wanted.items():
+        kind = getattr(resource, name)
+        _, hard = resource.getrlimit(kind)
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        # A second of CPU between the catchable signal and the end.
+        spare = 1 if name == "RLIMIT_CPU" and hard == resource.RLIM_INFINITY else 0
+        resource.setrlimit(kind, (value, value + spare))
+
+
 def main() -> None:
     fd, root = int(sys.argv[1]), sys.argv[2]
+    restrict(json.loads(sys.argv[3]))
     for stream in (sys.stdout, sys.stderr):
         # Line by line, so that output keeps its order with that of child processes.
         stream.reconfigure(line_buffering=True, errors="replace")  # type: ignore[union-attr]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import os
 import shutil
@@ -11,19 +10,19 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 from fathom.config import ConfigError
-from fathom.errors import DependencyFailed, MissingExtra
+from fathom.errors import DependencyFailed, FathomError, MissingExtra
+from fathom.rpc.lifetime import ending_with_parent
 from fathom.rpc.server import PortInUse
 
 BINARY = "nats-server"
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 POLL_S = 0.01
-PR_SET_PDEATHSIG = 1
+RESTARTS = 5
 
 
 class NatsServer:
@@ -63,10 +62,11 @@ class NatsServer:
         with tempfile.TemporaryDirectory(prefix="fathom-nats-") as scratch:
             log = Path(scratch) / "log"
             self._process = await asyncio.create_subprocess_exec(
-                binary, "-a", self.host, "-p", str(self.port), "-js", "-sd", str(self._store_dir),
-                "--ports_file_dir", scratch, "-l", str(log),
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL, preexec_fn=die_with_parent(),
+                *ending_with_parent(
+                    [binary, "-a", self.host, "-p", str(self.port), "-js", "-sd", str(self._store_dir),
+                     "--ports_file_dir", scratch, "-l", str(log)]
+                ),
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
             try:
                 async with asyncio.timeout(START_TIMEOUT_S):
@@ -106,11 +106,22 @@ class NatsServer:
         return self._process.pid
 
     async def keep_up(self) -> None:
-        """Starts the server again, on the same port and folder, whenever it ends by itself; runs until cancelled."""
+        """Starts the server again, on the same port and folder, whenever it ends by itself; runs until cancelled.
+
+        Raises what the last of five attempts in a row raised.
+        """
         while self._process is not None:
             await self._process.wait()
-            if self._process is not None:
-                await self.start()
+            for attempt in range(1, RESTARTS + 1):
+                if self._process is None:  # it was stopped, not lost
+                    return
+                try:
+                    await self.start()
+                    break
+                except FathomError:
+                    if attempt == RESTARTS:
+                        raise
+                    await asyncio.sleep(0.2 * attempt)
 
     async def stop(self) -> None:
         """Ends the server in good order, by force after 5 seconds; no error when it does not run."""
@@ -156,18 +167,3 @@ def check_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise PortInUse(BINARY, host, port) from error
-
-
-def die_with_parent() -> Callable[[], None] | None:
-    """What the child runs before it becomes the server: asks Linux for SIGTERM when its parent dies."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up here: a forked child must not load anything
-    parent = os.getpid()
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before it could be asked for
-            os._exit(1)
-
-    return ask

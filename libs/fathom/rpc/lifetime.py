@@ -5,8 +5,19 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
+from collections.abc import Sequence
 
 PR_SET_PDEATHSIG = 1
+# Run by a fresh interpreter that then becomes the program: Python code between fork and exec could
+# wait for a lock that a thread of the parent holds, for ever.
+BECOME = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, int(sys.argv[2]))
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def end_with_parent() -> None:
@@ -16,3 +27,8 @@ def end_with_parent() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def ending_with_parent(command: Sequence[str], number: signal.Signals = signal.SIGTERM) -> list[str]:
+    """``command`` such that its process, of the same pid, gets ``number`` when this process dies."""
+    return [sys.executable, "-I", "-S", "-c", BECOME, str(os.getpid()), str(int(number)), *command]

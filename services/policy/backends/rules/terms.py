@@ -9,10 +9,11 @@ TOKEN = re.compile(r"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[\u4e00-\u9fff]+")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“(])|(?<=[。！？])|\n+")
 HAN = re.compile(r"[\u4e00-\u9fff]")
 ENGLISH_STOPS = frozenset(
-    """a about an and any are as at be been between by can compare compared could did do does during explain find for from give
-    had has have how i in into is it its latest let like many may me mean means meaning much my news no not of on or our
-    over please recent say shall should show since so some tell than that the their them then there these they this
-    those to up us was we were what what's when where which while who whom whose why will with would you your""".split()  # noqa: SIM905
+    """a about an and any are as at be been between by can compare compared could did do does during explain
+    find for from give had has have how i in into is it its latest let like many may me mean means meaning much my
+    news no not of on or our over please recent say shall should show since so some tell than that the their
+    them then there these they this those to up us was we were what what's when where which
+    while who whom whose why will with would you your""".split()  # noqa: SIM905
 )
 # Longest first: what is cut out of Chinese text before it is compared in pairs of characters.
 CHINESE_STOPS = re.compile(
