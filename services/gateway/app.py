@@ -102,7 +102,9 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(Guard, config=config, telemetry=telemetry)
     problems.install_problems(app)
-    add_runs(app, engine, config)
+    add_runs(app, engine)
+    add_events(app, engine, config)
+    add_run_actions(app, engine)
     add_data(app, engine)
     add_conversations(app, engine)
     add_operations(app, engine, telemetry)
@@ -135,8 +137,8 @@ def document(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def add_runs(app: FastAPI, engine: Engine, config: Config) -> None:
-    """Runs: start, follow, read, stop, judge."""
+def add_runs(app: FastAPI, engine: Engine) -> None:
+    """Runs: start, list, read."""
 
     @app.post("/v1/runs", status_code=202)
     async def start_run(ask: Ask, response: Response) -> Accepted:
@@ -162,6 +164,10 @@ def add_runs(app: FastAPI, engine: Engine, config: Config) -> None:
         """A run with its steps, material and answer so far."""
         return JSONResponse(await engine.run(run_id))
 
+
+def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
+    """The events of a run while it happens."""
+
     @app.get("/v1/runs/{run_id}/events", response_model=None, responses=shown(planner.RunEvent, "text/event-stream"))
     async def follow_run(
         run_id: RunId,
@@ -177,6 +183,10 @@ def add_runs(app: FastAPI, engine: Engine, config: Config) -> None:
         await engine.require_run(run_id)
         start = int(last_event_id) if last_event_id.isdecimal() else after
         return EventSourceResponse(server_sent(engine, run_id, start), ping=config.heartbeat_s)
+
+
+def add_run_actions(app: FastAPI, engine: Engine) -> None:
+    """What is done with a run: stop, judge, show a figure."""
 
     @app.post("/v1/runs/{run_id}/stop", response_model=None, responses=shown(planner.StopRunResponse))
     async def stop_run(run_id: RunId) -> JSONResponse:
@@ -251,7 +261,11 @@ def add_conversations(app: FastAPI, engine: Engine) -> None:
 def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
     """Models, health, metrics."""
 
-    @app.get("/v1/models", response_model=None, responses=shown(policy.ListModelsResponse))
+    default = {"type": "object", "properties": {"default": {"type": "string"}}}
+    models = {"allOf": [reference(policy.ListModelsResponse), default]}
+    listed: dict[int | str, Any] = {200: {"description": "OK", "content": {"application/json": {"schema": models}}}}
+
+    @app.get("/v1/models", response_model=None, responses=listed)
     async def list_models() -> JSONResponse:
         """Models with their states, and under `default` the one that answers when a run names none.
 

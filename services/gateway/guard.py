@@ -9,6 +9,7 @@ import asyncio
 import hmac
 import re
 import time
+from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
@@ -27,6 +28,7 @@ from services.gateway.problems import problem, problem_of
 OPEN = frozenset({"/healthz/live", "/healthz/ready"})
 COOKIE = "fathom_token"
 ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+METHODS = ACTS | {"GET", "HEAD", "OPTIONS"}
 OWN_SITE = frozenset({"", "same-origin", "none"})
 PORT = re.compile(r":\d+$")
 
@@ -42,38 +44,33 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers, begun = Headers(scope=scope), time.perf_counter()
-        status = 0
-
-        async def dressed(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                self._dress(scope, MutableHeaders(raw=message["headers"]))
-            await send(message)
-
-        call = Call.new()
-        span, traceparent = self._telemetry.span(
-            f"HTTP {scope['method']}", headers.get("traceparent", ""), SpanKind.SERVER
-        )
+        begun, sent = time.perf_counter(), Sent(send, policy=self._policy(scope))
+        traceparent = Headers(scope=scope).get("traceparent", "")
+        span, traceparent = self._telemetry.span(f"HTTP {scope['method']}", traceparent, SpanKind.SERVER)
+        call = replace(Call.new(), traceparent=traceparent)
         try:
-            with calling(Call(call.request_id, call.lane, call.tenant, None, traceparent)):
-                refused = self._refusal(scope, headers)
-                if refused is not None:
-                    await refused(scope, receive, dressed)
-                else:
-                    await self._proceed(scope, receive, dressed)
+            with calling(call):
+                await self._answer(scope, receive, sent)
         except Exception as error:
             self._telemetry.log.error("defect", path=scope["path"], request_id=call.request_id, exc_info=error)
-            if status:
+            if sent.status:
                 raise  # half an answer cannot be mended
             detail = "something failed inside; the log has the cause under the request id"
-            await problem(500, "INTERNAL", detail, request_id=call.request_id)(scope, receive, dressed)
+            await problem(500, "INTERNAL", detail, request_id=call.request_id)(scope, receive, sent)
         finally:
             span.end()
+            # Labels come from closed sets only: a client chooses its path and its method freely.
             route = getattr(scope.get("route"), "path", "") or "other"
-            self._handled.labels(route, scope["method"], str(status)).inc()
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self._handled.labels(route, method, str(sent.status)).inc()
             self._seconds.labels(route).observe(time.perf_counter() - begun)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._refusal(scope, Headers(scope=scope))
+        if refused is not None:
+            await refused(scope, receive, send)
+        else:
+            await self._proceed(scope, receive, send)
 
     async def _proceed(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] in ACTS:
@@ -121,13 +118,28 @@ class Guard:
         )
         return answer
 
-    def _dress(self, scope: Scope, headers: MutableHeaders) -> None:
+    def _policy(self, scope: Scope) -> str:
         embedded = scope["path"] == "/" and dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("embed") == "1"
-        headers["Content-Security-Policy"] = content_policy(self._config.frame_ancestors if embedded else "'none'")
-        headers["X-Content-Type-Options"] = "nosniff"
-        headers["Referrer-Policy"] = "no-referrer"
-        headers["Cross-Origin-Resource-Policy"] = "same-origin"
-        headers.setdefault("Cache-Control", "no-store")
+        return content_policy(self._config.frame_ancestors if embedded else "'none'")
+
+
+class Sent:
+    """A ``send`` that adds the headers which keep the page to itself, and remembers the status (0 before it)."""
+
+    def __init__(self, send: Send, policy: str) -> None:
+        self._send, self._policy = send, policy
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(raw=message["headers"])
+            headers["Content-Security-Policy"] = self._policy
+            headers["X-Content-Type-Options"] = "nosniff"
+            headers["Referrer-Policy"] = "no-referrer"
+            headers["Cross-Origin-Resource-Policy"] = "same-origin"
+            headers.setdefault("Cache-Control", "no-store")
+        await self._send(message)
 
 
 def http_metrics(registry: CollectorRegistry) -> tuple[Counter, Histogram]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
 from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.bus.base import Bus
 from fathom.bus.streams import events_subject
+from fathom.errors import NotReady
 from fathom.protocol.messages import ToolCall
 from services.planner.convert import (
     STOPS,
@@ -118,17 +120,19 @@ class RunObserver:
 async def follow(bus: Bus, run_id: str, after: int) -> AsyncIterator[pb.RunEvent]:
     """Events of a run after a number, in order and once each, until it has finished."""
     last = after
-    async for delivery in bus.follow(events_subject(run_id)):
-        event = pb.RunEvent.FromString(delivery.payload)
-        if event.sequence > last:
-            last = event.sequence
-            yield event
-        if event.HasField("finished"):
-            return
+    async with aclosing(bus.follow(events_subject(run_id))) as deliveries:
+        async for delivery in deliveries:
+            event = pb.RunEvent.FromString(delivery.payload)
+            if event.sequence > last:
+                last = event.sequence
+                yield event
+            if event.HasField("finished"):
+                return
 
 
 async def heartbeat(delivery: Any, every_s: float) -> None:
-    """Keeps a delivery in progress until cancelled."""
+    """Keeps a delivery in progress until cancelled; a server out of reach for a while is the bus' business."""
     while True:
         await asyncio.sleep(every_s)
-        await delivery.in_progress()
+        with suppress(NotReady):
+            await delivery.in_progress()

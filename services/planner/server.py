@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.bus.streams import control_subject
+from fathom.bus.streams import DAY_S, control_subject
 from fathom.call import Call, Lane
-from fathom.errors import Conflict, InvalidField, NotReady
+from fathom.errors import Conflict, InvalidField, NotFound, NotReady
 from fathom.ids import checked_id, new_id
 from fathom.protocol.messages import Sampling
 from fathom.protocol.proto import tool_spec_to_proto
@@ -125,7 +125,10 @@ class PlannerServicer:
         return header
 
     async def WatchRun(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.WatchRunResponse]:
-        await self._record.header(checked_id("run_id", request.run_id))
+        header = await self._record.header(checked_id("run_id", request.run_id))
+        if header.start_time < time.time() - DAY_S and await self._record.trajectory(request.run_id) is not None:
+            # The stream has dropped the events: following it would wait for ever.
+            raise NotFound("events of run", request.run_id, ["GetRun gives its trajectory"])
         async for event in follow(self._deps.bus, request.run_id, request.after_sequence):
             yield pb.WatchRunResponse(event=event)
 

@@ -283,4 +283,3 @@ async def served(script: Script, **settings: Any) -> AsyncIterator[ReplayHouse]:
         hosted: HostedHttp
         async with hosting_http(house.service, deps, Runtime(grace_s=1.0)) as hosted:
             yield ReplayHouse(house.planner, house.memory, house.store, house.service, hosted.url)
-            await house.service.close()

@@ -1,6 +1,6 @@
 """The page in headless Chromium: one question from asking to hovering the chart, and what must never happen.
 
-The replayed page runs everywhere Chromium is found; the same journey over the real stack is the last test.
+The page is replayed from a script; ``test_stack_page.py`` takes the same journey through every real service.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
 
 

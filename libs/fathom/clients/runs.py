@@ -45,24 +45,31 @@ async def watch(
 
     Raises ``DependencyFailed("planner")`` when nothing could be read for ``patience_s`` seconds.
     """
-    last, silent_since = after, time.monotonic()
+    last = after
+    broken_since: float | None = None
     while True:
         try:
             request = pb.WatchRunRequest(run_id=run_id, after_sequence=last)
             async with aclosing(clients.planner.watch_run(request, timeout_s=RUN_TIMEOUT_S)) as responses:
                 async for response in responses:
-                    last, silent_since = response.event.sequence, time.monotonic()
+                    last, broken_since = response.event.sequence, None
                     yield response.event
                     if response.event.HasField("finished"):
                         return
         except FathomError as error:
             if not broken(error):
                 raise
-            if time.monotonic() - silent_since > patience_s:
+            broken_since = broken_since or time.monotonic()
+            if time.monotonic() - broken_since > patience_s:
                 raise DependencyFailed("planner", f"run {run_id} cannot be followed: {error.message}") from error
         await asyncio.sleep(0.2)
 
 
 def broken(error: FathomError) -> bool:
     """True when the stream failed rather than the request."""
-    return not isinstance(error, NotFound) and error.code in ("UNAVAILABLE", "CANCELLED", "INTERNAL")
+    return not isinstance(error, NotFound) and error.code in (
+        "UNAVAILABLE",
+        "CANCELLED",
+        "INTERNAL",
+        "DEADLINE_EXCEEDED",
+    )

@@ -36,8 +36,10 @@ export class AnswerView {
   // Whether what the block cites is there yet: a chip without its material is drawn again when it comes.
   #known(block) {
     const numbers = [...block.source.matchAll(/\[(\d{1,3})/g)].map((found) => this.run.material.has(Number(found[1])));
-    const names = [...block.source.matchAll(/\{\{\w+:([^{}\n]+)\}\}/g)].map(([, name]) => Boolean(this.run.sheet(name) ?? this.run.figure(name)));
-    return [...numbers, ...names, this.run.over].join();
+    const names = [...block.source.matchAll(/\{\{\w+:([^{}\n]+)\}\}/g)].map(
+      ([, name]) => Boolean(this.run.sheet(name) ?? this.run.figure(name)),
+    );
+    return [...numbers, ...names].join();
   }
 
   #element(node) {
@@ -79,6 +81,7 @@ export function missingChips(run) {
     const what = [missing.subject, missing.aspect, missing.period].filter(Boolean).join(" · ");
     const nearest = missing.nearest?.length ? ` (${word("nearest")}: ${missing.nearest.join(", ")})` : "";
     const reason = (missing.reason ?? "").replace("MISSING_REASON_", "").toLowerCase().replaceAll("_", " ");
-    return el("span", { class: "chip warn", role: "listitem", title: missing.detail }, `${word("missing")}: ${what} – ${reason}${nearest}`);
+    const text = `${word("missing")}: ${what} – ${reason}${nearest}`;
+    return el("span", { class: "chip warn", role: "listitem", title: missing.detail }, text);
   }));
 }

@@ -1,7 +1,7 @@
 // The page: wires composer, thread, conversations and panel. Where the reader is stands in the address:
 // #c=<conversation>&run=<run>, so that a reload in mid-run goes on.
 import { call, path, post } from "/static/api.js";
-import { hideCard } from "/static/cite.js";
+import { hideCard, moveCard } from "/static/cite.js";
 import { announce, byId, el } from "/static/dom.js";
 import { count } from "/static/format.js";
 import { Panel } from "/static/panel.js";
@@ -18,11 +18,18 @@ class App {
     this.turns = [];
     this.models = { default: "", models: [] };
     this.panel = new Panel();
-    this.sidebar = new Sidebar({ onOpen: (id) => this.open(id), onRemoved: (id) => id === this.conversation && this.fresh() });
+    this.sidebar = new Sidebar({
+      onOpen: (id) => this.open(id),
+      onRemoved: (id) => id === this.conversation && this.fresh(),
+    });
     this.handlers = {
       onChange: (turn) => this.changed(turn),
       onOpen: (turn, item) => this.panel.open(turn, item),
     };
+  }
+
+  get warming() {
+    return this.models.models.filter((model) => model.state === "MODEL_STATE_WARMING").map((model) => model.name);
   }
 
   get running() { return this.turns.findLast((turn) => !turn.run.over); }
@@ -143,29 +150,32 @@ class App {
     } catch (problem) {
       byId("model-label").textContent = problem.message;
     }
-    const waiting = !this.models.models.length || this.models.models.some((model) => model.state === "MODEL_STATE_WARMING");
-    if (waiting) setTimeout(() => this.loadModels(), MODELS_PAUSE_MS);
+    if (!this.models.models.length || this.warming.length) setTimeout(() => this.loadModels(), MODELS_PAUSE_MS);
   }
 
   showModels() {
-    const stateOf = (model) => (model.state === "MODEL_STATE_READY" ? "" : ` (${word(model.state.replace("MODEL_STATE_", "").toLowerCase())})`);
+    const stateOf = ({ state }) =>
+      (state === "MODEL_STATE_READY" ? "" : ` (${word(state.replace("MODEL_STATE_", "").toLowerCase())})`);
     const select = byId("model");
     const kept = select.value || this.models.default;
-    select.replaceChildren(...this.models.models.map((model) => el("option", { value: model.name, selected: model.name === kept, title: model.detail }, `${model.name}${stateOf(model)}`)));
+    select.replaceChildren(...this.models.models.map((model) => el("option", {
+      value: model.name, selected: model.name === kept, title: model.detail,
+    }, `${model.name}${stateOf(model)}`)));
     const chosen = this.models.models.find((model) => model.name === select.value);
     const label = byId("model-label");
     label.textContent = chosen?.engine === "rules" ? word("rules") : select.value;
     label.classList.toggle("rules", chosen?.engine === "rules");
     byId("model-note").textContent = chosen?.engine === "rules" ? `${word("rules")} ·` : "";
-    const warming = this.models.models.filter((model) => model.state === "MODEL_STATE_WARMING").map((model) => model.name);
-    byId("model-warming").hidden = !warming.length;
-    byId("model-warming").textContent = `${warming.join(", ")}: ${word("warming")}`;
+    byId("model-warming").hidden = !this.warming.length;
+    byId("model-warming").textContent = `${this.warming.join(", ")}: ${word("warming")}`;
   }
 
   words() {
     translate(document);
     byId("language").textContent = language() === "zh" ? "EN" : "中";
-    byId("examples").replaceChildren(...EXAMPLES[language()].map((text) => el("button", { type: "button", class: "example", onclick: () => this.ask(text) }, text)));
+    byId("examples").replaceChildren(...EXAMPLES[language()].map(
+      (text) => el("button", { type: "button", class: "example", onclick: () => this.ask(text) }, text),
+    ));
     this.showModels();
     this.panel.key = "";
     this.panel.draw();
@@ -224,7 +234,7 @@ class App {
       if (question && !byId("send").disabled) this.ask(question);
     });
     document.addEventListener("keydown", (event) => this.keys(event));
-    byId("thread").addEventListener("scroll", hideCard, { passive: true });
+    byId("thread").addEventListener("scroll", moveCard, { passive: true });
     this.words();
     this.loadModels();
     this.sidebar.load();

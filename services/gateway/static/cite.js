@@ -11,7 +11,7 @@ export function titleOf(item) {
   const kind = kindOf(item);
   if (kind === "passage") return item.passage.title || item.passage.id;
   if (kind === "sheet") return item.sheet.title;
-  if (kind === "code") return firstLine(item.code.code);
+  if (kind === "code") return item.purpose || firstLine(item.code.code);
   return `${word("missing")}: ${item.missing.subject}`;
 }
 
@@ -37,14 +37,17 @@ function excerptOf(item) {
     const columns = item.sheet.columns.map((column) => `${column.name}${column.unit ? ` (${column.unit})` : ""}`);
     return el("p", { class: "mono" }, cut(columns.join(", ")));
   }
-  if (kind === "code") return el("pre", {}, cut([item.code.code, item.code.stdout, item.code.result].filter(Boolean).join("\n\n")));
-  return null;
+  if (kind !== "code") return null;
+  const { code, stdout, result } = item.code;
+  return el("pre", {}, cut([code, stdout, result].filter(Boolean).join("\n\n")));
 }
 
 export function chip(number, item, onOpen) {
   const kind = item ? kindOf(item) : "unknown";
   const label = item ? `${word(kind)} ${number}: ${titleOf(item)}` : `${number}: ${word("unknown")}`;
-  const made = el("button", { type: "button", class: `cite ${kind}`, "aria-label": label, data: { cite: number } }, String(number));
+  const made = el("button", {
+    type: "button", class: `cite ${kind}`, "aria-label": label, data: { cite: number },
+  }, String(number));
   if (!item) return made;
   const show = () => showCard(made, number, item);
   for (const name of ["mouseenter", "focus"]) made.addEventListener(name, show);
@@ -61,6 +64,10 @@ function showCard(anchor, number, item) {
   );
   card.hidden = false;
   anchor.setAttribute("aria-describedby", "card");
+  place(card, anchor);
+}
+
+function place(card, anchor) {
   const at = anchor.getBoundingClientRect();
   const size = card.getBoundingClientRect();
   const left = Math.max(8, Math.min(at.left, innerWidth - size.width - 8));
@@ -71,4 +78,11 @@ function showCard(anchor, number, item) {
 
 export function hideCard() {
   byId("card").hidden = true;
+}
+
+// When the text scrolls, the card goes with its chip, or away when the reader has left that.
+export function moveCard() {
+  const anchor = document.querySelector(".cite:hover, .cite:focus-visible");
+  if (anchor) place(byId("card"), anchor);
+  else hideCard();
 }

@@ -7,8 +7,12 @@ const loading = { script: null };
 
 function plotly() {
   loading.script ??= new Promise((resolve, reject) => {
-    const failed = () => { loading.script = null; reject(new Error(word("noDrawing"))); };
-    document.head.append(el("script", { src: "/static/plotly.min.js", onload: () => resolve(globalThis.Plotly), onerror: failed }));
+    const failed = () => {
+      loading.script = null;
+      reject(new Error(word("noDrawing")));
+    };
+    const ready = () => resolve(globalThis.Plotly);
+    document.head.append(el("script", { src: "/static/plotly.min.js", onload: ready, onerror: failed }));
   });
   return loading.script;
 }
@@ -25,7 +29,8 @@ function themed(layout, dated) {
   const axes = Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key));
   const axis = (key) => [key, {
     hoverformat: key.startsWith("y") ? ",.6~g" : dated ? "%Y-%m-%d" : undefined, ...layout[key],
-    gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, title: { ...asTitle(layout[key]?.title), font: { size: 12 }, standoff: 8 },
+    gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true,
+    title: { ...asTitle(layout[key]?.title), font: { size: 12 }, standoff: 8 },
   }];
   return {
     ...layout, ...Object.fromEntries([...new Set(["xaxis", "yaxis", ...axes])].map(axis)),
@@ -33,7 +38,10 @@ function themed(layout, dated) {
     paper_bgcolor: "transparent", plot_bgcolor: "transparent",
     font: { ...layout.font, color: ink, family: css("--font"), size: 12 },
     margin: { l: 48, r: 14, t: 38, b: 36 },
-    legend: { ...layout.legend, orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", title: { text: "" }, bgcolor: "transparent" },
+    legend: {
+      ...layout.legend, orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", title: { text: "" },
+      bgcolor: "transparent",
+    },
     modebar: { bgcolor: "transparent", color: css("--strong-line"), activecolor: css("--accent") },
     hovermode: layout.hovermode ?? "x unified",
     hoverlabel: { bgcolor: css("--raised"), bordercolor: line, font: { color: ink } },
@@ -52,8 +60,9 @@ function recoloured(trace) {
 }
 
 // Plotly express repeats "variable=…<br>date=…" for each line; the common hover card says both once.
-const GENERATED = /^(?:[^=<]+=[^<]*<br>)*[^=<]+=[^<]*<extra><\/extra>$/;
-const brief = (trace) => (trace.type === "scatter" && GENERATED.test(trace.hovertemplate ?? "") ? { ...trace, hovertemplate: undefined } : trace);
+const GENERATED = /^[^%]*%\{x\}[^%]*%\{y\}<extra><\/extra>$/;
+const isGenerated = (trace) => trace.type === "scatter" && GENERATED.test(trace.hovertemplate ?? "");
+const brief = (trace) => (isGenerated(trace) ? { ...trace, hovertemplate: undefined } : trace);
 
 const asTitle = (title) => (typeof title === "string" ? { text: title } : title ?? {});
 
@@ -82,8 +91,10 @@ async function draw(runId, figure, place, title) {
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", [title.textContent, names].filter(Boolean).join(": "));
   place.replaceChildren();
-  const config = { responsive: true, displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "" };
+  const config = { displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "" };
   const paint = () => library.react(place, traces.map(recoloured), themed(layout, dated), config);
   await paint();
-  document.addEventListener("fathom:theme", paint);
+  const repaint = () => (place.isConnected ? paint() : document.removeEventListener("fathom:theme", repaint));
+  document.addEventListener("fathom:theme", repaint);
+  new ResizeObserver(() => place.isConnected && library.Plots.resize(place)).observe(place);
 }

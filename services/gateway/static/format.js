@@ -1,12 +1,13 @@
 // Numbers, times and durations as a terminal user reads them.
 import { language } from "/static/words.js";
 
-// A formatter for one column: as many decimals as its magnitude needs, none for whole numbers.
+const decimals = (value) => /\.(\d+)$/.exec(String(value))?.[1].length ?? 0;
+
+// A formatter for one column: as many decimals as its values have, at most four, or two from 10 on.
 export function columnFormat(name, values) {
   const numbers = values.filter((value) => typeof value === "number");
-  const whole = numbers.every(Number.isInteger);
   const largest = Math.max(0, ...numbers.map(Math.abs));
-  const digits = whole ? 0 : largest >= 10 ? 2 : 4;
+  const digits = Math.min(largest >= 10 ? 2 : 4, Math.max(0, ...numbers.map(decimals)));
   const format = new Intl.NumberFormat(language(), {
     minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: !/year|年/i.test(name),
   });
@@ -20,10 +21,12 @@ export const count = (value) => new Intl.NumberFormat(language()).format(Number(
 
 export function duration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.floor((ms % 60_000) / 1000)} s`;
 }
 
-export const day = (time) => (time ? new Date(time).toLocaleDateString(language(), { dateStyle: "medium", timeZone: "UTC" }) : "");
+const DAY = { dateStyle: "medium", timeZone: "UTC" };
+export const day = (time) => (time ? new Date(time).toLocaleDateString(language(), DAY) : "");
 
 // Sources and last date of a sheet, from its columns.
 export function provenance(sheet) {

@@ -31,7 +31,10 @@ const INLINE = [
   [/^(\*\*|__)(?=\S)([^]{0,1000}?\S)\1/, (m, d) => node("strong", inline(m[2], d + 1))],
   [/^([*_])(?=[^\s*_])([^]{0,1000}?[^\s*_])\1(?![\w*])/, (m, d) => node("em", inline(m[2], d + 1))],
   [/^~~(?=\S)([^]{0,1000}?\S)~~/, (m, d) => node("del", inline(m[1], d + 1))],
-  [/^https?:\/\/[^\s<>()"'`\\]{1,2000}?(?=[.,;:!?，。；：！？]?(?:[\s<>()"'`\\]|$))/, (m) => node("a", [m[0]], { href: m[0] })],
+  [
+    /^https?:\/\/[^\s<>()"'`\\]{1,2000}?(?=[.,;:!?，。；：！？]?(?:[\s<>()"'`\\]|$))/,
+    (m) => node("a", [m[0]], { href: m[0] }),
+  ],
   [/^(?: {2,}|\\)\n/, () => node("br", [])],
 ];
 
@@ -68,11 +71,13 @@ function match(ahead, inWord, depth) {
   return null;
 }
 
-const cellsOf = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+const cellsOf = (line) =>
+  line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 
 function table(lines) {
   const align = cellsOf(lines[1]).map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : ""));
-  const row = (line, tag) => node("tr", cellsOf(line).map((cell, i) => node(tag, inline(cell), { align: align[i] ?? "" })));
+  const row = (line, tag) =>
+    node("tr", cellsOf(line).map((cell, i) => node(tag, inline(cell), { align: align[i] ?? "" })));
   const body = lines.slice(2).map((line) => row(line, "td"));
   const made = node("table", [node("thead", [row(lines[0], "th")]), node("tbody", body)]);
   return node("x-table", [made], { numbers: lines.slice(2).some((line) => /\d/.test(line)) });
@@ -110,7 +115,11 @@ const starts = (line, next) =>
 // How many lines the block that begins at `at` has, and its nodes.
 function block(lines, at, depth) {
   const line = lines[at];
-  const run = (test, from = at) => { let end = from; while (end < lines.length && test(lines[end], end)) end += 1; return end; };
+  const run = (test, from = at) => {
+    let end = from;
+    while (end < lines.length && test(lines[end], end)) end += 1;
+    return end;
+  };
   const heading = /^(#{1,6})\s+(.*?)\s*#*$/.exec(line);
   if (heading) return [at + 1, [node(`h${heading[1].length}`, inline(heading[2]))]];
   const fence = FENCE.exec(line);
@@ -125,7 +134,8 @@ function block(lines, at, depth) {
     return [end, [node("blockquote", inside.map((found) => found.nodes).flat())]];
   }
   if (depth < MAX_DEPTH && BULLET.test(line)) {
-    const end = run((candidate, i) => BULLET.test(candidate) || (candidate.trim() && (/^\s/.test(candidate) || !starts(candidate, lines[i + 1]))));
+    const goesOn = (text, i) => /^\s/.test(text) || !starts(text, lines[i + 1]);
+    const end = run((text, i) => BULLET.test(text) || (text.trim() && goesOn(text, i)));
     return [end, [list(lines.slice(at, end), depth)]];
   }
   if (line.includes("|") && DELIMITER.test(lines[at + 1] ?? "")) {

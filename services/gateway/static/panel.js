@@ -31,7 +31,10 @@ export class Panel {
 
   #number(tab) {
     const run = this.turn?.run;
-    const number = { sources: run?.material.size, data: run?.of("sheet").length, code: run?.of("code").length, trace: run?.calls.length }[tab];
+    if (!run) return "";
+    const number = {
+      sources: run.material.size, data: run.of("sheet").length, code: run.of("code").length, trace: run.calls.length,
+    }[tab];
     return number ? String(number) : "";
   }
 
@@ -83,22 +86,24 @@ export class Panel {
 }
 
 function sources(run) {
-  const ordered = [...run.items].sort((a, b) => run.cited.has(b.number) - run.cited.has(a.number) || a.number - b.number);
+  const cited = (item) => run.cited.has(item.number);
+  const ordered = run.items.sort((a, b) => cited(b) - cited(a) || a.number - b.number);
   return ordered.map((item) => {
     const kind = kindOf(item);
     return el("section", { class: `source ${kind}`, data: { number: item.number } },
       el("div", { class: "kind" }, `[${item.number}] ${word(kind)}`, el("span", { class: "spacer" }),
-        run.over && kind !== "missing" ? el("span", { class: "dim" }, word(run.cited.has(item.number) ? "cited" : "uncited")) : null),
+        run.over && kind !== "missing" && el("span", { class: "dim" }, word(cited(item) ? "cited" : "uncited"))),
       el("strong", {}, titleOf(item)), el("div", { class: "dim" }, originOf(item)), detail(item, kind));
   });
 }
 
 function detail(item, kind) {
   if (kind === "passage") return quote(item.passage.text);
-  if (kind === "code") return cell(item);
+  if (kind === "code") return el("div", { class: "short" }, cell(item));
   if (kind !== "sheet") return null;
   const columns = item.sheet.columns.map((column) => el("tr", {},
-    el("td", { class: "mono" }, column.name), el("td", {}, column.unit || "–"), el("td", {}, column.source || "–"), el("td", {}, column.as_of || "–")));
+    el("td", { class: "mono" }, column.name),
+    [column.unit, column.source, column.as_of].map((text) => el("td", {}, text || "–"))));
   return el("div", { class: "scroll" }, el("table", { class: "columns" }, el("tbody", {}, columns)));
 }
 
@@ -109,22 +114,32 @@ function quote(text) {
   return place;
 }
 
-const data = (run) => run.of("sheet").map((item) => el("section", { data: { number: item.number } },
-  el("div", { class: "dim" }, `[${item.number}] ${count(item.sheet.rows)} ${word("rows")} × ${item.sheet.columns.length} ${word("columns")} · ${word("used")} ${item.variable}`),
-  new LiveTable(item.sheet, item.variable, 15).root));
+const data = (run) => run.of("sheet").map(({ number, sheet, variable }) => {
+  const size = `${count(sheet.rows)} ${word("rows")} × ${sheet.columns.length} ${word("columns")}`;
+  return el("section", { data: { number } },
+    el("div", { class: "dim" }, `[${number}] ${size} · ${word("used")} ${variable}`),
+    new LiveTable(sheet, variable, 15).root);
+});
 
-const code = (run) => run.of("code").map((item) => el("section", { class: "source code", data: { number: item.number } },
-  el("div", { class: "kind" }, `[${item.number}]`, el("span", { class: "spacer" }), el("span", { class: item.code.ok ? "ok" : "failed" }, word(item.code.ok ? "ok" : "failed")), el("span", { class: "dim" }, ` ${duration(Number(item.code.duration_ms))}`)),
-  cell(item)));
+const code = (run) => run.of("code").map((item) => {
+  const state = item.code.ok ? "ok" : "failed";
+  return el("section", { class: "source code", data: { number: item.number } },
+    el("div", { class: "kind" }, `[${item.number}] ${item.purpose}`, el("span", { class: "spacer" }),
+      el("span", { class: state }, word(state)), duration(Number(item.code.duration_ms))),
+    cell(item));
+});
 
 function cell(item) {
-  const parts = [["", item.code.code], [word("output"), item.code.stdout], [word("result"), item.code.result], [word("traceback"), item.code.traceback]];
+  const { code: source, stdout, result, traceback } = item.code;
+  const parts = [["", source], [word("output"), stdout], [word("result"), result], [word("traceback"), traceback]];
   return el("div", { class: "cell" }, parts.filter(([, text]) => text).map(([title, text]) =>
     el("div", { class: "io" }, title ? el("span", { class: "dim" }, title) : null, el("pre", {}, text))));
 }
 
 function trace(run) {
-  const used = run.usage ? `${count(run.usage.prompt_tokens)} + ${count(run.usage.completion_tokens)} ${word("tokens")}` : "";
-  return [...run.rows.map((row) => rowOf(row)), el("p", { class: "dim" },
-    [run.id, run.model, used].filter(Boolean).join(" · "), " ", el("a", { href: path("runs", run.id), target: "_blank" }, word("record")))];
+  const { prompt_tokens: read, completion_tokens: written } = run.usage ?? {};
+  const used = run.usage ? `${count(read)} + ${count(written)} ${word("tokens")}` : "";
+  const record = el("a", { href: path("runs", run.id), target: "_blank" }, word("record"));
+  const facts = [run.id, run.model, used].filter(Boolean).join(" · ");
+  return [...run.rows.map((row) => rowOf(row)), el("p", { class: "dim" }, facts, " ", record)];
 }

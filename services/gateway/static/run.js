@@ -37,6 +37,7 @@ export class Run {
     this.began = null;
     this.ended = null;
     this.lag = Infinity;
+    this.purposes = new Map();
   }
 
   get over() { return this.state !== "running"; }
@@ -90,6 +91,7 @@ export class Run {
   }
 
   #result(result, material = []) {
+    for (const number of result.material) this.purposes.set(number, result.intent);
     this.#collect(material);
     let row = this.rows.findLast((candidate) => candidate.id === result.tool_call_id && !candidate.status);
     if (!row) {
@@ -101,7 +103,7 @@ export class Run {
   }
 
   #collect(material = []) {
-    for (const item of material) this.material.set(item.number, item);
+    for (const item of material) this.material.set(item.number, { ...item, purpose: this.purposes.get(item.number) ?? "" });
   }
 
   #finish(finished, time) {
@@ -132,13 +134,12 @@ export class Run {
   load({ trajectory }) {
     for (const step of trajectory.steps) {
       this.model = step.completion?.model || this.model;
-      this.#collect(step.material);
       for (const result of step.tool_results) {
         const call = step.completion?.tool_calls.find((candidate) => candidate.id === result.tool_call_id);
         const { rest } = argumentsOf(call);
         if (result.tool === "think") this.rows.push({ thought: String(rest.content ?? ""), kind: rest.kind, intent: "" });
         else this.#begin({ call: call ?? { id: result.tool_call_id, name: result.tool }, intent: result.intent });
-        if (result.tool !== "think") this.#result(result);
+        if (result.tool !== "think") this.#result(result, step.material);
       }
     }
     this.#answer(trajectory.answer);

@@ -39,8 +39,14 @@ export class Sidebar {
   }
 
   #entry(item) {
-    const open = el("button", { type: "button", class: "open", title: item.title, "aria-current": item.id === this.current ? "true" : null, onclick: () => this.onOpen(item.id) }, item.title);
-    const remove = el("button", { type: "button", class: "quiet remove", "aria-label": `${word("remove")}: ${item.title}`, onclick: () => this.#remove(item) }, "✕");
+    const open = el("button", {
+      type: "button", class: "open", title: item.title, "aria-current": item.id === this.current ? "true" : null,
+      onclick: () => this.onOpen(item.id),
+    }, item.title);
+    const remove = el("button", {
+      type: "button", class: "quiet remove", "aria-label": `${word("remove")}: ${item.title}`,
+      onclick: () => this.#remove(item),
+    }, "✕");
     return el("div", { class: "entry", data: { conversation: item.id } }, open, remove);
   }
 

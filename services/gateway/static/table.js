@@ -22,12 +22,17 @@ export class LiveTable {
   }
 
   #mover(by, sign, label) {
-    const move = () => { this.offset += by * this.pageSize; this.load(); };
-    return el("button", { type: "button", class: "quiet", "aria-label": word(label), title: word(label), onclick: move }, sign);
+    const move = () => {
+      this.offset += by * this.pageSize;
+      this.load();
+    };
+    const named = { "aria-label": word(label), title: word(label) };
+    return el("button", { type: "button", class: "quiet", ...named, onclick: move }, sign);
   }
 
   #title() {
-    const file = (kind) => el("a", { href: `${path("tables", this.sheet.id, "export")}?format=${kind}`, download: true }, kind.toUpperCase());
+    const exported = path("tables", this.sheet.id, "export");
+    const file = (kind) => el("a", { href: `${exported}?format=${kind}`, download: true }, kind.toUpperCase());
     return el("figcaption", {},
       el("span", { class: "tag" }, this.variable), el("strong", {}, this.sheet.title), el("span", { class: "spacer" }),
       file("csv"), file("xlsx"));
@@ -35,8 +40,10 @@ export class LiveTable {
 
   #foot() {
     const { sources, asOf } = provenance(this.sheet);
-    const origin = [sources && `${word("source")}: ${sources}`, asOf && `${word("asOf")} ${asOf}`].filter(Boolean).join(" · ");
-    return el("div", { class: "foot" }, el("span", { class: "dim origin" }, origin), el("span", { class: "spacer" }), this.range, this.back, this.forth);
+    const origin = [sources && `${word("source")}: ${sources}`, asOf && `${word("asOf")} ${asOf}`].filter(Boolean);
+    return el("div", { class: "foot" },
+      el("span", { class: "dim origin" }, origin.join(" · ")), el("span", { class: "spacer" }),
+      this.range, this.back, this.forth);
   }
 
   async load() {
@@ -54,12 +61,15 @@ export class LiveTable {
 
   #show(page) {
     const last = Math.min(this.offset + this.pageSize, page.total);
-    this.range.textContent = `${count(page.total ? this.offset + 1 : 0)}–${count(last)} ${word("of")} ${count(page.total)}`;
+    const first = page.total ? this.offset + 1 : 0;
+    this.range.textContent = `${count(first)}–${count(last)} ${word("of")} ${count(page.total)}`;
     this.back.disabled = this.offset === 0;
     this.forth.disabled = last >= page.total;
     const formats = page.columns.map(({ name }, i) => columnFormat(name, page.rows.map((row) => row[i])));
     const numeric = page.columns.map(({ type }) => /int|float|double|decimal/.test(type));
-    const cell = (value, i) => el("td", { class: numeric[i] ? "number" : "", title: numeric[i] && value !== null ? String(value) : null }, formats[i](value));
+    const cell = (value, i) => el("td", {
+      class: numeric[i] ? "number" : "", title: numeric[i] && value !== null ? String(value) : null,
+    }, formats[i](value));
     this.body.replaceChildren(el("table", {},
       el("thead", {}, el("tr", {}, page.columns.map((column, i) => this.#head(column, numeric[i])))),
       el("tbody", {}, page.rows.map((row) => el("tr", {}, row.map(cell))))));
@@ -73,9 +83,9 @@ export class LiveTable {
       this.offset = 0;
       this.load();
     };
-    const unit = this.facts.get(name)?.unit ?? "";
-    return el("th", { scope: "col", class: numeric ? "number" : "", "aria-sort": active ? (this.desc ? "descending" : "ascending") : "none" },
-      el("button", { type: "button", title: `${word("sort")} ${name}`, onclick: order }, name, el("i", {}, active ? (this.desc ? "▾" : "▴") : "")),
-      el("small", {}, unit || "\u00a0"));
+    const [sorted, arrow] = !active ? ["none", ""] : this.desc ? ["descending", "▾"] : ["ascending", "▴"];
+    return el("th", { scope: "col", class: numeric ? "number" : "", "aria-sort": sorted },
+      el("button", { type: "button", title: `${word("sort")} ${name}`, onclick: order }, name, el("i", {}, arrow)),
+      el("small", {}, this.facts.get(name)?.unit || "\u00a0"));
   }
 }

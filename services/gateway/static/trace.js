@@ -9,10 +9,13 @@ const MARKS = { "": "", ok: "✓", empty: "∅", failed: "✗", invalid: "!" };
 // One row; its result is shown when it is opened.
 export function rowOf(row, open = false) {
   if (row.thought !== undefined) {
-    return el("div", { class: "row thought" }, el("span", { class: "icon" }, ICONS.think), el("span", { class: "intent" }, row.thought), el("span", { class: "dim" }, row.kind ?? ""));
+    return el("div", { class: "row thought" }, el("span", { class: "icon" }, ICONS.think),
+      el("span", { class: "intent" }, row.thought), el("span", { class: "dim" }, row.kind ?? ""));
   }
   const running = !row.status;
-  const state = running ? el("span", { class: "spin", role: "img", "aria-label": word("running") }) : el("span", { class: `state ${row.status}` }, `${MARKS[row.status]} ${word(row.status).toLowerCase()}`);
+  const state = running
+    ? el("span", { class: "spin", role: "img", "aria-label": word("running") })
+    : el("span", { class: `state ${row.status}` }, `${MARKS[row.status]} ${word(row.status).toLowerCase()}`);
   return el("details", { class: "row", open, data: { tool: row.tool } },
     el("summary", {},
       el("span", { class: "icon" }, ICONS[row.tool] ?? "•"), el("span", { class: "tool" }, row.tool),
@@ -22,7 +25,9 @@ export function rowOf(row, open = false) {
 
 const section = (title, text) => el("div", { class: "io" }, el("span", { class: "dim" }, title), el("pre", {}, text));
 
-const inputOf = (row) => row.input.code ?? Object.entries(row.input).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join("\n");
+const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const inputOf = (row) =>
+  row.input.code ?? Object.entries(row.input).map(([name, value]) => `${name}: ${asText(value)}`).join("\n");
 
 // A result is one JSON line for programs, then text for reading: hits are spelled out, the rest is given as it is.
 function readable(content) {
@@ -45,9 +50,14 @@ export class TraceView {
     this.spin = el("span", { class: "spin" });
     this.line = el("span", { class: "intent" });
     this.clock = el("span", { class: "ms" });
-    this.stop = el("button", { type: "button", class: "stop", onclick: (event) => { event.preventDefault(); onStop(); } }, word("stop"));
+    const stopped = (event) => {
+      event.preventDefault(); // the button stands in the summary, which would fold
+      onStop();
+    };
+    this.stop = el("button", { type: "button", class: "stop", onclick: stopped }, word("stop"));
     this.rows = el("div", { class: "rows" });
-    this.root = el("details", { class: "trace" }, el("summary", {}, this.spin, this.line, this.clock, this.stop), this.rows);
+    const line = el("summary", {}, this.spin, this.line, this.clock, this.stop);
+    this.root = el("details", { class: "trace" }, line, this.rows);
   }
 
   update() {

@@ -88,7 +88,8 @@ export class Turn {
     const judge = (helpful) => el("button", {
       type: "button", class: "quiet", onclick: (event) => this.#judge(helpful, event.currentTarget),
     }, word(helpful ? "helpful" : "unhelpful"));
-    return el("div", { class: "tools" }, copy, judge(true), judge(false), el("span", { class: "spacer" }), el("span", { class: "badge" }, label));
+    const spacer = el("span", { class: "spacer" });
+    return el("div", { class: "tools" }, copy, judge(true), judge(false), spacer, el("span", { class: "badge" }, label));
   }
 
   async #copy(button) {

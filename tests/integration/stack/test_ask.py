@@ -18,7 +18,9 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.clients import Clients
 from fathom.clients.runs import run, watch
-from services.local import Endpoints
+from fathom.rpc.server import PortInUse
+from services.local import Endpoints, LocalSettings, LocalStack
+from tests.integration.stack.conftest import MODELS, prepare
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -181,3 +183,22 @@ async def test_every_tool_asks_for_its_intent(stack: Stack) -> None:
     models = await clients.planner.list_tools(pb.ListToolsRequest())
     assert [tool.name for tool in models.tools] == ["data", "fetch", "finish", "python", "search", "think"]
     assert all('"intent"' in tool.parameters_json for tool in models.tools)
+
+
+async def test_a_port_in_use_is_named(stack: Stack, tmp_path: Path, tables_dir: Path, corpus_dir: Path) -> None:
+    endpoints, _ = stack
+    taken = int(endpoints.gateway.rpartition(":")[2])
+    home = prepare(tmp_path / "home", tables_dir, corpus_dir)
+    with pytest.raises(PortInUse, match=f"gateway cannot listen on 127.0.0.1:{taken}"):
+        async with LocalStack(LocalSettings(home=home, gateway_port=taken, models=MODELS)).running():
+            pass
+
+
+async def test_a_corrupt_data_file_stops_the_stack_with_its_name(
+    tmp_path: Path, tables_dir: Path, corpus_dir: Path
+) -> None:
+    home = prepare(tmp_path / "home", tables_dir, corpus_dir)
+    (home / "data" / "corpus" / "documents.jsonl").write_text("damaged")
+    with pytest.raises(errors.CorruptData, match=r"documents\.jsonl"):
+        async with LocalStack(LocalSettings(home=home, gateway_port=0, models=MODELS)).running():
+            pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -94,6 +95,19 @@ async def test_a_planner_that_stays_away_ends_the_stream_with_its_name(opened: O
         house.planner.gone = "is restarting"
         [(kind, ident, failure)] = await read_events(client, f"/v1/runs/{run_id}/events")
     assert (kind, ident, failure["culprit"], failure["reason"]) == ("failure", "", "planner", "DEPENDENCY_FAILED")
+
+
+async def test_closing_ends_open_streams_so_that_the_server_can_drain(door: Door) -> None:
+    client, house = door
+    house.planner.hold(before=4)
+    run_id = await ask(client)
+    reading = asyncio.create_task(read_events(client, f"/v1/runs/{run_id}/events"))
+    while not house.planner.watched:
+        await asyncio.sleep(0)
+    await house.service.close()
+    events = await asyncio.wait_for(reading, 5)
+    assert [kind for kind, _, _ in events] == ["run"] * len(events)
+    assert not any("finished" in data for _, _, data in events)
 
 
 async def test_a_run_is_stopped_and_judged(door: Door) -> None:
@@ -261,5 +275,8 @@ async def test_health_and_metrics(door: Door) -> None:
     ready = await client.get("/healthz/ready")
     assert (ready.status_code, ready.json()["culprit"]) == (503, "planner")
     assert (await client.get("/healthz/live")).status_code == 200
+    await client.request("BREW", "/v1/models/teapot")
     text = (await client.get("/metrics")).text
+    assert 'method="other",route="other"' in text
+    assert "BREW" not in text
     assert 'fathom_http_requests_total{method="GET",route="/healthz/ready",status="503"} 1.0' in text
