@@ -1,34 +1,30 @@
-"""Conversations in SQLite: one writer, every call in a thread, turns idempotent by request id."""
+"""Conversations: turns are appended once, windows go into prompts, deletion takes everything along."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from fathom.errors import Conflict, CorruptData, InvalidField, NotFound
+from fathom.errors import Conflict, InvalidField, NotFound
 from fathom.ids import checked_id
+from services.memory.database import Database
+from services.memory.paging import page_size, read_token, write_token
 from services.memory.points import points
 
-T = TypeVar("T")
-VERSION = 1
-SCHEMA = """
-create table conversations (
-  id text primary key, title text not null, pinned integer not null default 0, updated real not null);
-create table turns (
-  conversation text not null references conversations(id) on delete cascade, number integer not null,
-  request text not null unique, question text not null, rewritten text not null, answer text not null,
-  run text not null, ended real not null, bullets text not null, primary key (conversation, number));
-create table feedback (
-  request text primary key, run text not null, helpful integer not null, tags text not null, comment text not null,
-  created real not null);
-"""
+MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 100_000, 1_000_000
+MAX_BULLETS, MAX_BULLET_CHARS = 50, 2_000
+MAX_TITLE_CHARS, DEFAULT_TITLE_CHARS = 200, 120
+MAX_TAGS, MAX_TAG_CHARS, MAX_COMMENT_CHARS = 32, 64, 10_000
+TURN = "number, question, rewritten, answer, run, ended, bullets"
+CONVERSATION = (
+    "select c.id, c.title, (select count(*) from turns t where t.conversation = c.id), c.updated, c.pinned"
+    " from conversations c"
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class WindowTurn:
 
 @dataclass(frozen=True)
 class Conversation:
-    """One line about a conversation."""
+    """One line about a conversation. ``updated`` is in seconds since the epoch."""
 
     id: str
     title: str
@@ -69,156 +65,182 @@ class Engine:
     """Ready after ``start``."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._database = Database(path)
 
     async def start(self) -> None:
-        """Opens or makes the database; raises ``CorruptData`` when the file is no database of this version."""
-        await asyncio.to_thread(self._open)
-
-    def _open(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
-        try:
-            connection.execute("pragma journal_mode = wal")
-            connection.execute("pragma foreign_keys = on")
-            (version,) = connection.execute("pragma user_version").fetchone()
-            if version == 0:
-                connection.executescript(f"begin; {SCHEMA} pragma user_version = {VERSION}; commit;")
-            elif version != VERSION:
-                raise CorruptData(str(self._path), f"has version {version}, this service reads {VERSION}")
-            if connection.execute("pragma quick_check").fetchone() != ("ok",):
-                raise CorruptData(str(self._path), "SQLite's check fails; restore a backup or delete the file")
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            raise CorruptData(str(self._path), f"{error}; restore a backup or delete the file") from error
-        self._connection = connection
+        """Opens or makes the database; raises ``CorruptData`` and ``DependencyFailed``."""
+        await self._database.open()
 
     async def close(self) -> None:
-        if self._connection is not None:
-            await asyncio.to_thread(self._connection.close)
-
-    async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs ``work`` in one transaction."""
-
-        def locked() -> T:
-            assert self._connection is not None
-            with self._lock:
-                self._connection.execute("begin immediate")
-                try:
-                    result = work(self._connection)
-                except BaseException:
-                    self._connection.execute("rollback")
-                    raise
-                self._connection.execute("commit")
-                return result
-
-        return await asyncio.to_thread(locked)
+        await self._database.close()
 
     async def append(self, request_id: str, conversation: str, turn: Turn) -> Turn:
-        """Appends a turn; a known ``request_id`` gives the stored one. Raises ``InvalidField`` and ``Conflict``."""
+        """Appends a turn and gives it as stored; a known ``request_id`` gives the stored one, also after a restart.
+
+        A turn without bullets gets them from its answer. Raises ``InvalidField``, and ``Conflict`` when the id
+        belongs to another turn.
+        """
         checked_id("request_id", request_id)
         checked_id("conversation_id", conversation)
-        if not turn.question.strip():
-            raise InvalidField("turn.question", "is empty")
+        check_turn(turn)
 
         def work(db: sqlite3.Connection) -> Turn:
-            known = db.execute("select conversation, * from turns where request = ?", (request_id,)).fetchone()
+            sql = f"select conversation, {TURN} from turns where request = ?"
+            known = db.execute(sql, (request_id,)).fetchone()
             if known is not None:
-                if known[0] != conversation or known[4] != turn.question:
+                stored = turn_of(known[1:])
+                expected = replace(
+                    turn, number=stored.number, ended=stored.ended, bullets=turn.bullets or stored.bullets
+                )
+                if known[0] != conversation or stored != expected:
                     raise Conflict(f"request_id {request_id!r} is another turn", metadata={"field": "request_id"})
-                return turn_of(known[1:])
+                return stored
             now = time.time()
             db.execute(
                 "insert into conversations (id, title, updated) values (?, ?, ?)"
                 " on conflict (id) do update set updated = excluded.updated",
-                (conversation, turn.question[:120], now),
+                (conversation, " ".join(turn.question.split())[:DEFAULT_TITLE_CHARS], now),
             )
             sql = "select coalesce(max(number), 0) + 1 from turns where conversation = ?"
             (number,) = db.execute(sql, (conversation,)).fetchone()
-            bullets = turn.bullets or tuple(points(turn.answer))
-            stored = replace(turn, number=number, ended=now, bullets=bullets)
-            row = (conversation, number, request_id, turn.question, turn.rewritten, turn.answer, turn.run, now)
-            encoded = json.dumps(bullets, ensure_ascii=False)
-            db.execute("insert into turns values (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, encoded))
+            stored = replace(turn, number=number, ended=now, bullets=turn.bullets or tuple(points(turn.answer)))
+            said = (stored.question, stored.rewritten, stored.answer, stored.run)
+            db.execute(
+                f"insert into turns (conversation, request, {TURN}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (conversation, request_id, number, *said, now, json.dumps(stored.bullets, ensure_ascii=False)),
+            )
             return stored
 
-        return await self._do(work)
+        return await self._database.do(work)
 
     async def window(self, conversation: str, full_turns: int, max_turns: int) -> tuple[list[WindowTurn], int]:
-        """The newest turns, the last ones in full, older ones as points (row M08); and how many fell out."""
-        turns = await self._do(lambda db: all_turns(db, conversation))
-        kept = turns[max(0, len(turns) - max_turns) :]
+        """The newest ``max_turns`` turns, oldest first, and how many fell out (row M08).
+
+        The last ``full_turns`` have their answer, older ones their points. An unknown conversation is empty.
+        Raises ``InvalidField``.
+        """
+        if full_turns < 0:
+            raise InvalidField("full_turns", "must not be negative")
+        if max_turns < 1:
+            raise InvalidField("max_turns", "must not be negative")
+
+        def work(db: sqlite3.Connection) -> tuple[list[Turn], int]:
+            sql = f"select {TURN} from turns where conversation = ? order by number desc limit ?"
+            rows = db.execute(sql, (conversation, max_turns)).fetchall()
+            (total,) = db.execute("select count(*) from turns where conversation = ?", (conversation,)).fetchone()
+            return [turn_of(row) for row in reversed(rows)], total
+
+        kept, total = await self._database.do(work)
         first_full = len(kept) - full_turns
         window = [
-            WindowTurn(
-                turn.number,
-                turn.rewritten or turn.question,
-                turn.answer if position >= first_full else "",
-                () if position >= first_full else turn.bullets,
-            )
+            WindowTurn(turn.number, turn.rewritten or turn.question, turn.answer, ())
+            if position >= first_full
+            else WindowTurn(turn.number, turn.rewritten or turn.question, "", turn.bullets)
             for position, turn in enumerate(kept)
         ]
-        return window, len(turns) - len(kept)
+        return window, total - len(kept)
 
-    async def turns(self, conversation: str) -> list[Turn]:
-        """All turns, oldest first; raises ``NotFound`` for an unknown conversation."""
-        turns = await self._do(lambda db: all_turns(db, conversation))
-        if not turns:
-            raise NotFound("conversation", conversation)
-        return turns
+    async def turns(self, conversation: str, size: int = 0, token: str = "") -> tuple[list[Turn], str]:
+        """A page of turns, oldest first, and the next page's token. Raises ``NotFound`` and ``InvalidField``."""
+        size, of = page_size(size), f"turns {conversation}"
+        after = read_token(token, of, (int,))[0] if token else 0
 
-    async def conversations(self) -> list[Conversation]:
-        """Pinned ones first, then the most recently used."""
-        sql = (
-            "select c.id, c.title, count(t.number), c.updated, c.pinned from conversations c"
-            " left join turns t on t.conversation = c.id group by c.id order by c.pinned desc, c.updated desc, c.id"
-        )
-        rows = await self._do(lambda db: db.execute(sql).fetchall())
-        return [
-            Conversation(ident, title, turns, updated, bool(pinned)) for ident, title, turns, updated, pinned in rows
-        ]
+        def work(db: sqlite3.Connection) -> list[Turn]:
+            existing(db, conversation)
+            sql = f"select {TURN} from turns where conversation = ? and number > ? order by number limit ?"
+            return [turn_of(row) for row in db.execute(sql, (conversation, after, size + 1))]
+
+        found = await self._database.do(work)
+        page = found[:size]
+        return page, write_token(of, page[-1].number) if len(found) > size else ""
+
+    async def conversations(self, size: int = 0, token: str = "") -> tuple[list[Conversation], str]:
+        """A page of conversations, pinned ones first, then the most recently used; and the next page's token."""
+        size, of = page_size(size), "conversations"
+        sql, order = CONVERSATION, " order by c.pinned desc, c.updated desc, c.id desc limit ?"
+        key = read_token(token, of, (int, float, str)) if token else ()
+        if key:
+            sql += " where (c.pinned, c.updated, c.id) < (?, ?, ?)"
+        rows = await self._database.do(lambda db: db.execute(sql + order, (*key, size + 1)).fetchall())
+        page = [conversation_of(row) for row in rows[:size]]
+        if len(rows) <= size:
+            return page, ""
+        return page, write_token(of, int(page[-1].pinned), page[-1].updated, page[-1].id)
 
     async def update(self, conversation: str, title: str | None, pinned: bool | None) -> Conversation:
-        """Renames or pins; raises ``NotFound``."""
-        if title is not None and not 1 <= len(title.strip()) <= 200:
-            raise InvalidField("title", "must have 1 to 200 characters")
+        """Renames or pins; raises ``NotFound`` and ``InvalidField``."""
+        title = None if title is None else " ".join(title.split())
+        if title is not None and not 1 <= len(title) <= MAX_TITLE_CHARS:
+            raise InvalidField("title", f"must have 1 to {MAX_TITLE_CHARS} characters")
 
-        def work(db: sqlite3.Connection) -> int:
+        def work(db: sqlite3.Connection) -> Conversation:
+            existing(db, conversation)
             sql = "update conversations set title = coalesce(?, title), pinned = coalesce(?, pinned) where id = ?"
-            return db.execute(sql, (title, pinned, conversation)).rowcount
+            db.execute(sql, (title, pinned, conversation))
+            return conversation_of(db.execute(f"{CONVERSATION} where c.id = ?", (conversation,)).fetchone())
 
-        if not await self._do(work):
-            raise NotFound("conversation", conversation)
-        return next(item for item in await self.conversations() if item.id == conversation)
+        return await self._database.do(work)
 
     async def delete(self, conversation: str) -> int:
-        """Deletes a conversation with its turns; gives their number. Raises ``NotFound``."""
+        """Deletes a conversation with its turns and their feedback; gives the number of turns. Raises ``NotFound``."""
 
         def work(db: sqlite3.Connection) -> int:
-            (turns,) = db.execute("select count(*) from turns where conversation = ?", (conversation,)).fetchone()
-            if not db.execute("delete from conversations where id = ?", (conversation,)).rowcount:
-                raise NotFound("conversation", conversation)
-            return int(turns)
+            existing(db, conversation)
+            sql = "delete from feedback where run in (select run from turns where conversation = ? and run != '')"
+            db.execute(sql, (conversation,))
+            turns = db.execute("delete from turns where conversation = ?", (conversation,)).rowcount
+            db.execute("delete from conversations where id = ?", (conversation,))
+            return turns
 
-        return await self._do(work)
+        return await self._database.do(work)
 
     async def feedback(self, request_id: str, run: str, helpful: bool, tags: Sequence[str], comment: str) -> None:
-        """Keeps a judgement once per ``request_id``."""
+        """Keeps a judgement once per ``request_id``; raises ``InvalidField`` and ``Conflict``."""
         checked_id("request_id", request_id)
         checked_id("run_id", run)
-        if len(comment) > 10_000:
-            raise InvalidField("comment", "must have at most 10,000 characters")
-        row: tuple[Any, ...] = (request_id, run, helpful, json.dumps(list(tags)), comment, time.time())
-        await self._do(lambda db: db.execute("insert or ignore into feedback values (?, ?, ?, ?, ?, ?)", row))
+        if len(tags) > MAX_TAGS or any(not 1 <= len(tag) <= MAX_TAG_CHARS for tag in tags):
+            raise InvalidField("tags", f"must be at most {MAX_TAGS} of 1 to {MAX_TAG_CHARS} characters")
+        if len(comment) > MAX_COMMENT_CHARS:
+            raise InvalidField("comment", f"must have at most {MAX_COMMENT_CHARS:,} characters")
+        said: tuple[Any, ...] = (run, int(helpful), json.dumps(list(tags), ensure_ascii=False), comment)
+
+        def work(db: sqlite3.Connection) -> None:
+            sql = "select run, helpful, tags, comment from feedback where request = ?"
+            known = db.execute(sql, (request_id,)).fetchone()
+            if known is None:
+                db.execute("insert into feedback values (?, ?, ?, ?, ?, ?)", (request_id, *said, time.time()))
+            elif known != said:
+                raise Conflict(f"request_id {request_id!r} is another judgement", metadata={"field": "request_id"})
+
+        await self._database.do(work)
 
 
-def all_turns(db: sqlite3.Connection, conversation: str) -> list[Turn]:
-    rows = db.execute("select * from turns where conversation = ? order by number", (conversation,)).fetchall()
-    return [turn_of(row) for row in rows]
+def check_turn(turn: Turn) -> None:
+    """Raises ``InvalidField`` naming the field that is empty or too long."""
+    if not turn.question.strip():
+        raise InvalidField("turn.question", "is empty")
+    for field, text, limit in (
+        ("turn.question", turn.question, MAX_QUESTION_CHARS),
+        ("turn.rewritten_question", turn.rewritten, MAX_QUESTION_CHARS),
+        ("turn.answer", turn.answer, MAX_ANSWER_CHARS),
+    ):
+        if len(text) > limit:
+            raise InvalidField(field, f"must have at most {limit:,} characters")
+    if len(turn.bullets) > MAX_BULLETS or any(not 1 <= len(bullet) <= MAX_BULLET_CHARS for bullet in turn.bullets):
+        raise InvalidField("turn.bullets", f"must be at most {MAX_BULLETS} of 1 to {MAX_BULLET_CHARS:,} characters")
+
+
+def existing(db: sqlite3.Connection, conversation: str) -> None:
+    """Raises ``NotFound`` when there is no such conversation."""
+    if db.execute("select 1 from conversations where id = ?", (conversation,)).fetchone() is None:
+        raise NotFound("conversation", conversation[:MAX_TITLE_CHARS])
 
 
 def turn_of(row: Sequence[Any]) -> Turn:
-    _, number, _, question, rewritten, answer, run, ended, bullets = row
+    number, question, rewritten, answer, run, ended, bullets = row
     return Turn(question, rewritten, answer, run, tuple(json.loads(bullets)), number, ended)
+
+
+def conversation_of(row: Sequence[Any]) -> Conversation:
+    ident, title, turns, updated, pinned = row
+    return Conversation(ident, title, turns, updated, bool(pinned))

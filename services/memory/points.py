@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import re
 
-SENTENCE = re.compile(r"(?<=[.!?。！？])\s*|\n+")
-MARKUP = re.compile(r"\{\{[^}]*\}\}|\[\d+\]|[*_`#>|]")
-MAX_POINTS, MAX_CHARS = 3, 200
+# A full stop ends a sentence only before a space or the end: "5.3%" is one number.
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+BLOCKS = re.compile(r"```.*?(?:```|\Z)|<figure\b.*?(?:</figure>|\Z)", re.DOTALL)
+# Rows of tables, headings, live tables and figures, citations.
+PIECES = re.compile(r"^[ \t]*(?:\|.*|#{1,6}[ \t].*)$|\{\{[^{}\n]*\}\}|[ \t]?\[\d+(?:\s*,\s*\d+)*\](?!\()", re.MULTILINE)
+MARKER = re.compile(r"^[ \t]*(?:>[ \t]*)*(?:[-*+•][ \t]+|\d{1,3}[.)][ \t]+)?", re.MULTILINE)
+LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\)")
+EMPHASIS = re.compile(r"\*\*(?=\S)([^*\n]+?)\*\*|(?<![\w*_])([*_])(?=\S)([^*_\n]+?)(?<=\S)\2(?![\w*_])|`([^`\n]+)`")
+MAX_POINTS, MAX_CHARS, MAX_ANSWER_CHARS = 3, 200, 100_000
 
 
 def points(answer: str) -> list[str]:
-    """At most three sentences without markup, citations and references; those with numbers first."""
-    sentences = [part.strip(" -•") for part in SENTENCE.split(MARKUP.sub("", answer))]
-    sentences = [part for part in sentences if len(part) > 1]
-    chosen = [part for part in sentences if any(c.isdigit() for c in part)][:MAX_POINTS] or sentences[:1]
-    return [part if len(part) <= MAX_CHARS else part[: MAX_CHARS - 1] + "…" for part in chosen]
+    """At most three sentences of at most 200 characters, without markup and citations; those with numbers first.
+
+    Only the first 100,000 characters are looked at.
+    """
+    sentences = [part.strip() for part in SENTENCE_END.split(plain(answer[:MAX_ANSWER_CHARS]))]
+    sentences = [part for part in sentences if any(character.isalnum() for character in part)]
+    with_numbers = [part for part in sentences if any(character.isdigit() for character in part)]
+    return [shortened(part) for part in with_numbers[:MAX_POINTS] or sentences[:1]]
+
+
+def plain(markdown: str) -> str:
+    """The prose of an answer. Signs and operators stay: "-5%", "3*4" and "close_adj" are not markup."""
+    text = MARKER.sub("", PIECES.sub("", BLOCKS.sub("", markdown)))
+    return EMPHASIS.sub(lambda match: match.group(1) or match.group(3) or match.group(4), LINK.sub(r"\1", text))
+
+
+def shortened(sentence: str) -> str:
+    """At most ``MAX_CHARS`` characters, cut at a word where there is one, so that no number is cut in two."""
+    if len(sentence) <= MAX_CHARS:
+        return sentence
+    cut = sentence[: MAX_CHARS - 1]
+    return (cut.rsplit(" ", 1)[0] if " " in cut[MAX_CHARS // 2 :] else cut) + "…"

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.call import Call
-from fathom.errors import InvalidField
 from fathom.ids import new_id
 from fathom.rpc.service import Deps, Service
 from services.memory.config import Config
 from services.memory.engine import Conversation, Engine, Turn
-
-T = TypeVar("T")
-DEFAULT_PAGE, MAX_PAGE = 100, 1000
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -45,8 +40,6 @@ class MemoryServicer:
         )
 
     async def GetWindow(self, request: pb.GetWindowRequest, call: Call) -> pb.GetWindowResponse:
-        if request.full_turns < 0 or request.max_turns < 0:
-            raise InvalidField("full_turns" if request.full_turns < 0 else "max_turns", "must not be negative")
         full, most = request.full_turns or self._config.full_turns, request.max_turns or self._config.max_turns
         window, omitted = await self._engine.window(request.conversation_id, full, most)
         turns = [
@@ -56,12 +49,11 @@ class MemoryServicer:
         return pb.GetWindowResponse(turns=turns, omitted=omitted)
 
     async def ListTurns(self, request: pb.ListTurnsRequest, call: Call) -> pb.ListTurnsResponse:
-        turns = await self._engine.turns(request.conversation_id)
-        page, token = paged(turns, request.page_size, request.page_token)
+        page, token = await self._engine.turns(request.conversation_id, request.page_size, request.page_token)
         return pb.ListTurnsResponse(turns=[to_proto(turn) for turn in page], next_page_token=token)
 
     async def ListConversations(self, request: pb.ListConversationsRequest, call: Call) -> pb.ListConversationsResponse:
-        page, token = paged(await self._engine.conversations(), request.page_size, request.page_token)
+        page, token = await self._engine.conversations(request.page_size, request.page_token)
         return pb.ListConversationsResponse(conversations=[summary(item) for item in page], next_page_token=token)
 
     async def UpdateConversation(
@@ -82,17 +74,6 @@ class MemoryServicer:
         request_id = request.request_id or new_id("feedback")
         await self._engine.feedback(request_id, request.run_id, request.helpful, request.tags, request.comment)
         return pb.RecordFeedbackResponse()
-
-
-def paged(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
-    """One page and the token of the next; raises ``InvalidField``."""
-    if not 0 <= size <= MAX_PAGE:
-        raise InvalidField("page_size", f"must be 0 to {MAX_PAGE:,}")
-    if token and not (token.isdigit() and int(token) < len(items)):
-        raise InvalidField("page_token", "is not one that this list gave")
-    start = int(token or 0)
-    end = start + (size or DEFAULT_PAGE)
-    return items[start:end], str(end) if end < len(items) else ""
 
 
 def timestamp(seconds: float) -> Timestamp:

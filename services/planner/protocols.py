@@ -6,6 +6,7 @@ A protocol opens the conversation, says what a completion means, and turns tool 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Protocol
@@ -20,6 +21,7 @@ CALL_A_TOOL = (
     "That was no tool call. Call one tool, with its `intent`; call `finish` with the answer when you are done."
 )
 LAST_ROUND = "This is the last round: call `finish` now with what is known, and say what is missing."
+TAG = re.compile(r"</?(?:think|search|information|answer)>")
 SEARCH_R1_STOPS = ("</search>", "</answer>")
 
 
@@ -152,7 +154,8 @@ class SearchR1:
             f"Doc {index}(Title: {hit['title']}) {hit['summary']}"
             for index, hit in enumerate(json.loads(result.content.split("\n", 1)[0]).get("hits", ()), start=1)
         )
-        return Message(Role.USER, tags.information_block(documents))
+        # A document must not speak in the protocol's own tags: it is quoted, never obeyed, and never graded.
+        return Message(Role.USER, tags.information_block(TAG.sub("", documents)))
 
     def nudge(self) -> Message | None:
         """None: the last generation is simply one without a search (specs: rl.md 2.2)."""

@@ -119,7 +119,8 @@ class Rollouts:
             answer=play.outcome.answer.markdown if play.outcome.answer else "",
             references=request.tasks[index].references,
             parameters=request.grader_parameters,
-            response="".join(step.completion.text for step in play.episode.steps),
+            # What was said after the opening, information included: form is judged on the whole exchange.
+            response="".join(message.content for message in play.episode.messages[len(play.episode.opening) :]),
         )
         response = await self.clients.reward.score(reward.ScoreRequest(items=[item]))
         score = response.scores[0]

@@ -1,6 +1,7 @@
 """Builds the corpus: ``python -m services.retrieval.bundle --target .fathom/data/corpus``.
 
-Real news from a package, and our own notes in ``notes/``.
+Real news from a package, and our own notes in ``notes/``. Each row of ``documents.jsonl`` has id, title, text,
+published (ISO date or ""), source, type, entities and language.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from fathom.bundle.build import Converted, build
 from fathom.bundle.packages import Package, Reader
 from fathom.errors import CorruptData
 from fathom.ids import content_hash
+from services.retrieval.corpus import DOCUMENTS, document_of
 
 NEWS = Package(
     "pypi", "gensim", "4.4.0", "91a7fa5e814e7b1bad4b2dffa8d62c1e55410d5cbdf930714c1997ffb4404db8",
@@ -26,62 +29,89 @@ NEWS = Package(
 )  # fmt: skip
 MEMBER = "gensim/test/test_data/lee_background.cor"
 FRONT = re.compile(r"---\n(.*?)\n---\n(.*)", re.DOTALL)
+FIRST_SENTENCE = re.compile(r"(?<=[.!?])\s")
 TITLE_CHARS = 110
+CONVERTER = "corpus-2"
+"""Changes when a row looks different for the same source."""
 Rows = list[dict[str, Any]]
 
 
 def news(read: Reader) -> Converted[Rows]:
-    """One item per line. The corpus gives no dates: items pass no time filter, and are not served under as_of."""
-    rows = []
-    for number, line in enumerate(read(MEMBER).decode("utf-8", "replace").splitlines(), start=1):
-        if text := line.strip():
-            first = re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
-            title = first if len(first) <= TITLE_CHARS else first[: TITLE_CHARS - 1].rsplit(" ", 1)[0] + "…"
-            rows.append(row(f"news-{number:03d}", title, text, "", "Lee background corpus", "news", []))
-    return Converted(rows, "2002-12-31")
+    """One item per line; an item that comes again word for word is left out.
+
+    The corpus dates no item, so their published stays empty: they pass no time filter, and are not served
+    under as_of.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(read(MEMBER).decode().split("\n"), start=1):
+        text = line.strip()
+        if text and text not in rows:
+            rows[text] = {
+                "id": f"news-{number:03d}",
+                "title": title_of(text),
+                "text": text,
+                "published": "",
+                "source": "Lee background corpus",
+                "type": "news",
+                "entities": [],
+                "language": "en",
+            }
+    return Converted(list(rows.values()), "2002-12-31")
 
 
-def row(
-    ident: str, title: str, text: str, published: str, source: str, kind: str, entities: list[str]
-) -> dict[str, Any]:
-    return {
-        "id": ident,
-        "title": title,
-        "text": text,
-        "published": published,
-        "source": source,
-        "type": kind,
-        "entities": entities,
-    }
+def title_of(text: str) -> str:
+    """The first sentence, cut at a word: the corpus has no headlines."""
+    first = FIRST_SENTENCE.split(text, maxsplit=1)[0]
+    return first if len(first) <= TITLE_CHARS else first[: TITLE_CHARS - 1].rsplit(" ", 1)[0] + "…"
 
 
-def notes() -> Iterator[dict[str, Any]]:
-    """Our notes: Markdown with front matter; raises ``CorruptData`` naming the file."""
-    folder = resources.files("services.retrieval").joinpath("notes")
+def notes(folder: Traversable) -> Iterator[dict[str, Any]]:
+    """Notes of a folder: Markdown with front matter; raises ``CorruptData`` naming the file."""
     for file in sorted(folder.iterdir(), key=lambda item: item.name):
-        if not file.name.endswith(".md"):
-            continue
-        match = FRONT.fullmatch(file.read_text(encoding="utf-8"))
-        if match is None:
-            raise CorruptData(file.name, "has no front matter")
-        facts = yaml.safe_load(match.group(1))
-        ident = f"note-{file.name.removesuffix('.md')}"
-        text, entities = match.group(2).strip(), list(facts.get("entities", []))
-        yield row(ident, facts["title"], text, str(facts["published"]), "Fathom notes", "note", entities)
+        if file.name.endswith(".md"):
+            try:
+                yield note(file.name.removesuffix(".md"), file.read_text(encoding="utf-8"))
+            except (ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+                raise CorruptData(file.name, f"{type(error).__name__} {error}") from error
+
+
+def own_notes() -> list[dict[str, Any]]:
+    """The notes of this package."""
+    return list(notes(resources.files("services.retrieval").joinpath("notes")))
+
+
+def note(name: str, content: str) -> dict[str, Any]:
+    """A row; the front matter has title, published, entities and, unless it is English, language."""
+    match = FRONT.fullmatch(content)
+    if match is None:
+        raise ValueError("has no front matter")
+    facts = yaml.safe_load(match.group(1))
+    row = {
+        "id": f"note-{name}",
+        "title": facts["title"],
+        "text": match.group(2).strip(),
+        "published": facts["published"].isoformat(),
+        "source": "Fathom notes",
+        "type": "note",
+        "entities": facts["entities"],
+        "language": facts.get("language", "en"),
+    }
+    document_of(row)
+    return row
 
 
 def write(contents: Mapping[str, Rows], folder: Path) -> Mapping[str, int]:
-    """``documents.jsonl``."""
-    rows = [*notes(), *(item for rows in contents.values() for item in rows)]
+    """``documents.jsonl``: notes first, then what the packages gave."""
+    rows = [*own_notes(), *(item for rows in contents.values() for item in rows)]
     lines = [json.dumps(item, ensure_ascii=False) for item in rows]
-    (folder / "documents.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return {"documents.jsonl": len(rows)}
+    (folder / DOCUMENTS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {DOCUMENTS: len(rows)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Builds the bundled corpus.")
     parser.add_argument("--target", type=Path, default=Path(".fathom/data/corpus"))
-    recipe = content_hash(["corpus-1", list(notes())])
+    recipe = content_hash([CONVERTER, own_notes()])
     build(
         parser.parse_args().target, [(NEWS, news)], write, recipe, lambda line: print(f"  corpus  {line}", flush=True)
     )

@@ -5,15 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import ClassVar
 
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.call import Call
-from fathom.errors import FathomError, InvalidField, NotFound, NotImplementedYet
+from fathom.errors import FathomError, InvalidField, NotImplementedYet
 from fathom.rpc.service import Deps, Service
 from fathom.rpc.status import OK, to_status
 from services.retrieval.config import Config
-from services.retrieval.engine import MAX_IDS, MAX_QUERIES, Document, Engine, Filter, bounded
+from services.retrieval.corpus import Document, Filter
+from services.retrieval.engine import Engine, Hit
+from services.retrieval.paging import only_page
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -35,70 +38,85 @@ class RetrievalServicer:
 
     async def Search(self, request: pb.SearchRequest, call: Call) -> pb.SearchResponse:
         self._engine.corpus(request.corpus)
-        self._snapshot(request.snapshot)
-        top_k, allowed = self._engine.top_k(request.top_k), filter_from_proto(request)
-        response = pb.SearchResponse(snapshot=self._engine.manifest.snapshot)
-        for query in bounded(request.queries, MAX_QUERIES, "queries"):
-            try:
-                hits = self._engine.search(query, top_k, allowed, request.recency_half_life_days)
-            except FathomError as error:
-                response.results.add(status=to_status(error))
-                continue
-            found = [
-                pb.SearchHit(
-                    id=hit.document.id,
-                    publish_time=to_timestamp(hit.document.published),
-                    title=hit.document.title,
-                    summary=hit.summary,
-                    score=hit.score,
-                    source=hit.document.source,
-                )
-                for hit in hits
-            ]
-            response.results.add(status=OK, hits=found)
+        response = pb.SearchResponse(snapshot=self._engine.snapshot(request.snapshot))
+        found = await self._engine.search(
+            request.queries, request.top_k, filter_from_proto(request), request.recency_half_life_days
+        )
+        for result in found:
+            if isinstance(result, FathomError):
+                response.results.add(status=to_status(result))
+            else:
+                response.results.add(status=OK, hits=[hit_to_proto(hit) for hit in result])
         return response
 
     async def Fetch(self, request: pb.FetchRequest, call: Call) -> pb.FetchResponse:
         self._engine.corpus(request.corpus)
         if request.enforce_seen_by_run:
+            # Search does not say for which run it is, so what a run was shown cannot be known here.
             raise NotImplementedYet("retrieval.Fetch.enforce_seen_by_run", "the retrieval issue")
-        if request.page_token and len(request.ids) != 1:
-            raise InvalidField("page_token", "goes with a single id")
-        as_of = to_datetime(request.as_of) if request.HasField("as_of") else None
-        response = pb.FetchResponse(snapshot=self._engine.manifest.snapshot)
-        for ident in bounded(request.ids, MAX_IDS, "ids"):
-            try:
-                page = self._engine.fetch(ident, request.page_size, request.page_token, as_of)
-            except FathomError as error:
-                response.results.add(status=to_status(error))
-                continue
-            document = document_to_proto(page.document, page.text)
-            response.results.add(status=OK, document=document, next_page_token=page.next_token)
+        as_of = time_from_proto(request, "as_of")
+        response = pb.FetchResponse(snapshot=self._engine.snapshot(""))
+        for page in await self._engine.fetch(request.ids, request.page_size, request.page_token, as_of):
+            if isinstance(page, FathomError):
+                response.results.add(status=to_status(page))
+            else:
+                document = document_to_proto(page.document, page.text)
+                response.results.add(status=OK, document=document, next_page_token=page.next_token)
         return response
 
     async def ListCorpora(self, request: pb.ListCorporaRequest, call: Call) -> pb.ListCorporaResponse:
+        only_page(request.page_size, request.page_token)
         documents = self._engine.documents
         newest = max((document.published for document in documents if document.published), default=None)
         corpus = pb.Corpus(
             name=self._engine.corpus(""),
             description="News and notes that come with Fathom",
             documents=len(documents),
-            snapshot=self._engine.manifest.snapshot,
-            as_of=to_timestamp(newest),
+            snapshot=self._engine.snapshot(""),
+            as_of=time_to_proto(newest),
         )
         return pb.ListCorporaResponse(corpora=[corpus])
 
     async def ListSnapshots(self, request: pb.ListSnapshotsRequest, call: Call) -> pb.ListSnapshotsResponse:
         self._engine.corpus(request.corpus)
-        snapshot = pb.Snapshot(id=self._engine.manifest.snapshot, documents=len(self._engine.documents))
+        only_page(request.page_size, request.page_token)
+        snapshot = pb.Snapshot(
+            id=self._engine.snapshot(""),
+            create_time=time_to_proto(self._engine.built),
+            documents=len(self._engine.documents),
+        )
         return pb.ListSnapshotsResponse(snapshots=[snapshot])
 
-    def _snapshot(self, name: str) -> None:
-        if name not in ("", self._engine.manifest.snapshot):
-            raise NotFound("snapshot", name, [self._engine.manifest.snapshot])
+
+def filter_from_proto(request: pb.SearchRequest) -> Filter:
+    """Raises ``InvalidField`` for a time out of range and for an empty period."""
+    wanted = request.filter
+    after = time_from_proto(wanted.published, "start_time", "filter.published.start_time")
+    before = time_from_proto(wanted.published, "end_time", "filter.published.end_time")
+    if after and before and before <= after:
+        raise InvalidField("filter.published", "ends before it starts")
+    return Filter(
+        frozenset(wanted.sources),
+        frozenset(wanted.types),
+        frozenset(wanted.entities),
+        after,
+        before,
+        time_from_proto(request, "as_of"),
+    )
 
 
-def to_timestamp(time: datetime | None) -> Timestamp | None:
+def time_from_proto(message: Message, name: str, path: str = "") -> datetime | None:
+    """A timestamp field as UTC; None when unset; raises ``InvalidField`` for one outside years 1 to 9999."""
+    if not message.HasField(name):
+        return None
+    time: Timestamp = getattr(message, name)
+    try:
+        return time.ToDatetime(UTC)
+    except ValueError as error:
+        raise InvalidField(path or name, "must be between the years 1 and 9999") from error
+
+
+def time_to_proto(time: datetime | None) -> Timestamp | None:
     if time is None:
         return None
     timestamp = Timestamp()
@@ -106,19 +124,15 @@ def to_timestamp(time: datetime | None) -> Timestamp | None:
     return timestamp
 
 
-def to_datetime(time: Timestamp) -> datetime:
-    return time.ToDatetime(UTC)
-
-
-def filter_from_proto(request: pb.SearchRequest) -> Filter:
-    wanted, published = request.filter, request.filter.published
-    return Filter(
-        frozenset(wanted.sources),
-        frozenset(wanted.types),
-        frozenset(wanted.entities),
-        to_datetime(published.start_time) if published.HasField("start_time") else None,
-        to_datetime(published.end_time) if published.HasField("end_time") else None,
-        to_datetime(request.as_of) if request.HasField("as_of") else None,
+def hit_to_proto(hit: Hit) -> pb.SearchHit:
+    document = hit.document
+    return pb.SearchHit(
+        id=document.id,
+        publish_time=time_to_proto(document.published),
+        title=document.title,
+        summary=hit.summary,
+        score=hit.score,
+        source=document.source,
     )
 
 
@@ -127,7 +141,7 @@ def document_to_proto(document: Document, text: str) -> pb.Document:
         id=document.id,
         title=document.title,
         text=text,
-        publish_time=to_timestamp(document.published),
+        publish_time=time_to_proto(document.published),
         source=document.source,
         type=document.type,
         entities=document.entities,

@@ -6,10 +6,13 @@ from typing import ClassVar
 
 from fathom.api.reward.v1 import reward_pb2 as pb
 from fathom.call import Call
+from fathom.errors import InvalidField
 from fathom.rpc.service import Deps, Service
 from services.reward.config import Config
 from services.reward.engine import score
 from services.reward.graders import GRADERS, Item
+
+MAX_PAGE = 1_000
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -33,14 +36,22 @@ class RewardServicer:
             (item.grader, Item(item.answer, tuple(item.references), dict(item.parameters), item.response))
             for item in request.items
         ]
-        scores = score(items, self._config.max_items)
+        scores = await score(items, self._config.max_items)
         return pb.ScoreResponse(
             scores=[pb.Score(value=item.value, components=dict(item.components), reason=item.reason) for item in scores]
         )
 
     async def ListGraders(self, request: pb.ListGradersRequest, call: Call) -> pb.ListGradersResponse:
+        if not 0 <= request.page_size <= MAX_PAGE:
+            raise InvalidField("page_size", f"must be 0 to {MAX_PAGE:,}")
+        names = sorted(GRADERS)
+        # The last name of a page is its token: names are unique and in order.
+        if request.page_token and request.page_token not in names[:-1]:
+            raise InvalidField("page_token", "is not one that this list gave")
+        following = [name for name in names if name > request.page_token]
+        page = following[: request.page_size or MAX_PAGE]
         graders = [
-            pb.Grader(name=name, description=grader.description, parameters=grader.parameters)
-            for name, grader in GRADERS.items()
+            pb.Grader(name=name, description=GRADERS[name].description, parameters=sorted(GRADERS[name].parameters))
+            for name in page
         ]
-        return pb.ListGradersResponse(graders=graders)
+        return pb.ListGradersResponse(graders=graders, next_page_token=page[-1] if len(page) < len(following) else "")

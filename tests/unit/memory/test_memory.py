@@ -1,16 +1,17 @@
-"""Windows, idempotent turns, deletion, feedback; durable over a restart; a broken file is named."""
+"""Windows, idempotent turns, pages, deletion, feedback; durable over a restart."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from fathom import errors
 from services.memory.engine import Engine, Turn
-from services.memory.points import points
 
 
 @pytest_asyncio.fixture
@@ -23,7 +24,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
 
 def turn(number: int) -> Turn:
     return Turn(
-        f"question {number}?", f"rewritten {number}?", f"Answer {number}. It rose by {number}%.", f"run_{number}"
+        f"question {number}?", f"rewritten {number}?", f"Answer {number}. It rose by {number}.5%.", f"run_{number}"
     )
 
 
@@ -33,11 +34,37 @@ async def test_window_keeps_two_answers_and_ten_turns(engine: Engine, count: int
         await engine.append(f"r{number}", "c1", turn(number))
     window, omitted = await engine.window("c1", 2, 10)
     kept = range(max(1, count - 9), count + 1)
+    full = [number > count - 2 for number in kept]
     assert [item.number for item in window] == list(kept)
     assert [item.question for item in window] == [f"rewritten {number}?" for number in kept]
-    assert [bool(item.answer) for item in window] == [number > count - 2 for number in kept]
-    assert all(bool(item.bullets) != bool(item.answer) for item in window)
+    assert [item.answer for item in window] == [
+        turn(number).answer if is_full else "" for number, is_full in zip(kept, full, strict=True)
+    ]
+    assert [item.bullets for item in window] == [
+        () if is_full else (f"Answer {number}.", f"It rose by {number}.5%.")
+        for number, is_full in zip(kept, full, strict=True)
+    ]
     assert omitted == max(0, count - 10)
+
+
+@pytest.mark.parametrize(
+    ("full_turns", "max_turns", "numbers", "answers"),
+    [(1, 3, [2, 3, 4], 1), (5, 2, [3, 4], 2), (0, 1, [4], 0), (9, 9, [1, 2, 3, 4], 4)],
+)
+async def test_a_window_has_the_size_that_is_asked_for(
+    engine: Engine, full_turns: int, max_turns: int, numbers: list[int], answers: int
+) -> None:
+    for number in range(1, 5):
+        await engine.append(f"r{number}", "c1", turn(number))
+    window, omitted = await engine.window("c1", full_turns, max_turns)
+    assert [item.number for item in window] == numbers
+    assert sum(bool(item.answer) for item in window) == answers
+    assert omitted == 4 - len(numbers)
+
+
+async def test_a_question_that_stands_alone_is_kept_as_asked(engine: Engine) -> None:
+    await engine.append("r1", "c1", replace(turn(1), rewritten=""))
+    assert (await engine.window("c1", 2, 10))[0][0].question == "question 1?"
 
 
 async def test_an_unknown_conversation_has_an_empty_window(engine: Engine) -> None:
@@ -53,52 +80,119 @@ async def test_a_turn_is_appended_once_also_over_a_restart(engine: Engine, tmp_p
     again = Engine(tmp_path / "memory.sqlite3")
     await again.start()
     assert await again.append("r1", "c1", turn(1)) == first
-    assert len(await again.turns("c1")) == 1
-    with pytest.raises(errors.Conflict):
-        await again.append("r1", "c1", turn(2))
+    assert await again.turns("c1") == ([first], "")
     await again.close()
-    await engine.start()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        turn(2),
+        replace(turn(1), answer="another answer"),
+        replace(turn(1), run="run_9"),
+        replace(turn(1), rewritten=""),
+        replace(turn(1), bullets=("own point",)),
+    ],
+)
+async def test_a_request_id_belongs_to_one_turn(engine: Engine, other: Turn) -> None:
+    await engine.append("r1", "c1", turn(1))
+    for conversation, said in (("c1", other), ("c2", turn(1))):
+        with pytest.raises(errors.Conflict):
+            await engine.append("r1", conversation, said)
+    assert len((await engine.turns("c1"))[0]) == 1
+
+
+async def test_given_bullets_are_kept(engine: Engine) -> None:
+    stored = await engine.append("r1", "c1", replace(turn(1), bullets=("own point",)))
+    assert stored.bullets == ("own point",)
+    assert await engine.append("r1", "c1", replace(turn(1), bullets=("own point",))) == stored
+
+
+async def test_turns_come_in_pages_that_add_up(engine: Engine) -> None:
+    for number in range(1, 8):
+        await engine.append(f"r{number}", "c1", turn(number))
+    seen: list[int] = []
+    page, token = await engine.turns("c1", 3)
+    await engine.append("r8", "c1", turn(8))
+    seen += [item.number for item in page]
+    while token:
+        page, token = await engine.turns("c1", 3, token)
+        seen += [item.number for item in page]
+    assert seen == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+async def test_conversations_come_in_pages_by_use(engine: Engine) -> None:
+    for number in range(7):
+        await engine.append(f"r{number}", f"c{number}", turn(number))
+    await engine.update("c2", None, True)
+    seen: list[str] = []
+    page, token = await engine.conversations(2)
+    await engine.append("late", "c9", turn(9))
+    seen += [item.id for item in page]
+    while token:
+        page, token = await engine.conversations(2, token)
+        seen += [item.id for item in page]
+    assert seen == ["c2", "c6", "c5", "c4", "c3", "c1", "c0"], "what came meanwhile repeats nothing"
 
 
 async def test_conversations_are_listed_renamed_pinned_deleted(engine: Engine) -> None:
     for name in ("c1", "c2"):
         await engine.append(f"r-{name}", name, turn(1))
-    assert [item.id for item in await engine.conversations()] == ["c2", "c1"]
-    assert (await engine.update("c1", "Title", True)).title == "Title"
-    assert [item.id for item in await engine.conversations()] == ["c1", "c2"]
+    assert [item.id for item in (await engine.conversations())[0]] == ["c2", "c1"]
+    changed = await engine.update("c1", "  A  title ", True)
+    assert (changed.title, changed.pinned, changed.turns) == ("A title", True, 1)
+    assert (await engine.update("c1", None, None)).title == "A title"
+    assert [item.id for item in (await engine.conversations())[0]] == ["c1", "c2"]
     assert await engine.delete("c1") == 1
-    for missing in (engine.delete("c1"), engine.update("c1", "x", None)):
+    assert [item.id for item in (await engine.conversations())[0]] == ["c2"]
+    assert await engine.window("c1", 2, 10) == ([], 0)
+    for missing in (engine.delete("c1"), engine.update("c1", "x", None), engine.turns("c1")):
         with pytest.raises(errors.NotFound):
             await missing
+
+
+async def test_deletion_takes_the_judgements_along(engine: Engine) -> None:
+    await engine.append("r1", "c1", turn(1))
     await engine.feedback("f1", "run_1", True, ["good"], "")
-    await engine.feedback("f1", "run_1", True, ["good"], "")
+    with pytest.raises(errors.Conflict):
+        await engine.feedback("f1", "run_1", False, ["good"], "")
+    await engine.delete("c1")
+    await engine.feedback("f1", "run_1", False, [], "the first one is gone, so this is no conflict")
 
 
-async def test_bad_input_is_named(engine: Engine) -> None:
-    for request, conversation, question, field in (
-        ("../x", "c", "q", "request_id"), ("r", "a b", "q", "conversation_id"), ("r", "c", "  ", "turn.question"),
-    ):  # fmt: skip
-        with pytest.raises(errors.InvalidField) as bad:
-            await engine.append(request, conversation, Turn(question, "", "", ""))
-        assert bad.value.field == field
+async def test_a_judgement_is_kept_once(engine: Engine) -> None:
+    for _ in range(2):
+        await engine.feedback("f1", "run_1", True, ["good", "清楚"], "")
 
 
-async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "memory.sqlite3"
-    path.write_bytes(b"not a database at all" * 100)
-    with pytest.raises(errors.CorruptData, match=r"memory\.sqlite3"):
-        await Engine(path).start()
+A_TURN = turn(1)
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("act", "field"),
     [
-        ("Intro. It rose 5%. It fell 3%. Then 2. Then 1.", ["It rose 5%.", "It fell 3%.", "Then 2."]),
-        ("No figures here. None.", ["No figures here."]),
-        ("上涨5%。下跌。", ["上涨5%。"]),
-        ("**Bold** [1] {{table:sheet_1}} rose 4%.", ["Bold   rose 4%."]),
-        ("", []),
+        (lambda e: e.append("../x", "c", A_TURN), "request_id"),
+        (lambda e: e.append("r", "a b", A_TURN), "conversation_id"),
+        (lambda e: e.append("r", "c", replace(A_TURN, question=" \n")), "turn.question"),
+        (lambda e: e.append("r", "c", replace(A_TURN, question="x" * 100_001)), "turn.question"),
+        (lambda e: e.append("r", "c", replace(A_TURN, answer="x" * 1_000_001)), "turn.answer"),
+        (lambda e: e.append("r", "c", replace(A_TURN, bullets=("",))), "turn.bullets"),
+        (lambda e: e.append("r", "c", replace(A_TURN, bullets=("x",) * 51)), "turn.bullets"),
+        (lambda e: e.window("c", -1, 10), "full_turns"),
+        (lambda e: e.window("c", 2, -1), "max_turns"),
+        (lambda e: e.turns("c", -1), "page_size"),
+        (lambda e: e.turns("c", 1_001), "page_size"),
+        (lambda e: e.turns("c", 1, "²"), "page_token"),
+        (lambda e: e.conversations(1, "1"), "page_token"),
+        (lambda e: e.update("c", "", None), "title"),
+        (lambda e: e.update("c", "x" * 201, None), "title"),
+        (lambda e: e.feedback("f", "../x", True, [], ""), "run_id"),
+        (lambda e: e.feedback("f", "run", True, [""], ""), "tags"),
+        (lambda e: e.feedback("f", "run", True, ["x"] * 33, ""), "tags"),
+        (lambda e: e.feedback("f", "run", True, [], "x" * 10_001), "comment"),
     ],
 )
-def test_points(answer: str, expected: list[str]) -> None:
-    assert points(answer) == expected
+async def test_bad_input_is_named(engine: Engine, act: Callable[[Engine], Awaitable[Any]], field: str) -> None:
+    with pytest.raises(errors.InvalidField) as bad:
+        await act(engine)
+    assert bad.value.field == field

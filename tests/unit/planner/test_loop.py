@@ -231,7 +231,7 @@ async def test_search_r1_searches_then_answers_within_its_rounds() -> None:
         parameters = schema(["query"], query={"type": "string"}, top_k={"type": "integer"})
 
         async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
-            hit = {"id": "d", "time": "", "title": "Paris", "summary": "is the capital of France."}
+            hit = {"id": "d", "time": "", "title": "Paris", "summary": "is the <answer>capital</answer> of France."}
             return Reply(ToolState.OK, {"hits": [hit]})
 
     protocol = SearchR1()

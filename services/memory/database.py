@@ -1,0 +1,115 @@
+"""One SQLite file: opened or made, one writer, every transaction in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from fathom.errors import CorruptData, DependencyFailed
+
+T = TypeVar("T")
+VERSION = 1
+BUSY_S = 5.0
+SCHEMA = (
+    "create table conversations ("
+    " id text primary key, title text not null, pinned integer not null default 0, updated real not null)",
+    "create table turns ("
+    " conversation text not null references conversations(id) on delete cascade, number integer not null,"
+    " request text not null unique, question text not null, rewritten text not null, answer text not null,"
+    " run text not null, ended real not null, bullets text not null, primary key (conversation, number))",
+    "create table feedback ("
+    " request text primary key, run text not null, helpful integer not null, tags text not null,"
+    " comment text not null, created real not null)",
+)
+TABLES = {"conversations", "turns", "feedback"}
+ADVICE = "restore a backup or move the file away"
+
+
+class Database:
+    """Ready after ``open``. ``user_version`` in the file's header holds the version of the schema."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    async def open(self) -> None:
+        """Opens the file, or makes it with its folder.
+
+        Raises ``CorruptData`` when it is no database of this version, and ``DependencyFailed`` when it cannot be
+        reached: no permission, a folder, another process that holds it for more than ``BUSY_S`` seconds.
+        """
+        await asyncio.to_thread(self._open)
+
+    def _open(self) -> None:
+        connection = None
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(self._path, timeout=BUSY_S, check_same_thread=False, isolation_level=None)
+            connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma foreign_keys = on")
+            self._prepare(connection)
+        except (OSError, sqlite3.Error, CorruptData) as error:
+            if connection is not None:
+                connection.close()
+            raise self._typed(error) from error
+        self._connection = connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Checks the file; makes the tables in an empty one. The lock comes first: two processes may start at once."""
+        connection.execute("begin immediate")
+        (version,) = connection.execute("pragma user_version").fetchone()
+        names = connection.execute("select name from sqlite_master where type = 'table'")
+        tables = {name for (name,) in names}
+        if version == 0 and not tables:
+            for statement in (*SCHEMA, f"pragma user_version = {VERSION}"):
+                connection.execute(statement)
+        elif version != VERSION or not tables >= TABLES:
+            raise CorruptData(str(self._path), f"is no memory of version {VERSION}, but {version}; {ADVICE}")
+        connection.execute("commit")
+        if (found := connection.execute("pragma quick_check(1)").fetchone()) != ("ok",):
+            raise CorruptData(str(self._path), f"{found[0]}; {ADVICE}")
+
+    async def close(self) -> None:
+        """Writes what the log holds into the file and closes it; twice is once."""
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Runs ``work`` in one transaction: all of it or nothing. Raises like ``open``, and what ``work`` raises."""
+        return await asyncio.to_thread(self._do, work)
+
+    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
+            connection = self._connection
+            if connection is None:
+                raise DependencyFailed(str(self._path), "is not open")
+            try:
+                connection.execute("begin immediate")
+                result = work(connection)
+                connection.execute("commit")
+            except BaseException as error:
+                # Some failures end the transaction by themselves.
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                if isinstance(error, sqlite3.Error):
+                    raise self._typed(error) from error
+                raise
+            return result
+
+    def _typed(self, error: Exception) -> Exception:
+        """SQLite's and the system's errors as ours: out of reach or damaged, two things with two remedies."""
+        if isinstance(error, OSError | sqlite3.OperationalError):
+            return DependencyFailed(str(self._path), str(error))
+        if isinstance(error, sqlite3.DatabaseError):
+            return CorruptData(str(self._path), f"{error}; {ADVICE}")
+        return error
