@@ -24,7 +24,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fathom.bus.server import NatsServer
 from fathom.config import Settings, load
-from fathom.errors import DependencyFailed
+from fathom.errors import Conflict, DependencyFailed
 from fathom.rpc.host import Runtime, dependencies, hosting, hosting_http
 from fathom.rpc.sockets import free_port
 
@@ -145,7 +145,11 @@ class LocalStack:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Endpoints]:
-        """The stack, ready to answer; raises a typed error that names what would not start."""
+        """The stack, ready to answer; raises a typed error that names what would not start.
+
+        Raises ``Conflict`` when a stack is up in this home already: two would share one JetStream folder.
+        """
+        self._check_alone()
         for folder in ("store", "nats", "logs", "data", "models"):
             (self._home / folder).mkdir(parents=True, exist_ok=True)
         async with AsyncExitStack() as stack:
@@ -176,6 +180,15 @@ class LocalStack:
             path.write_text(endpoints.to_json())
             stack.callback(path.unlink, missing_ok=True)
             yield endpoints
+
+    def _check_alone(self) -> None:
+        path = self._home / "endpoints.json"
+        try:
+            pid = int(json.loads(path.read_text())["pid"])
+        except (OSError, ValueError, KeyError, TypeError):  # none, or the remains of one that was cut off
+            return
+        if Path(f"/proc/{pid}").exists():
+            raise Conflict(f"a stack is up in {self._home} already (process {pid}): stop it, or choose another --home")
 
     def pids(self) -> dict[str, int]:
         """Process ids of what runs as a process of its own, as of now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fathom.errors import CorruptData, MissingExtra
+from fathom.errors import CorruptData, InvalidField, MissingExtra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 MAX_COLUMNS = 12
 MAX_CELL = 24
+MAX_NAME = 64
 
 
 def arrow() -> Any:
@@ -25,9 +26,15 @@ def arrow() -> Any:
 
 
 def to_arrow(frame: pd.DataFrame) -> bytes:
-    """The frame as an Arrow IPC stream, its index dropped unless it is named."""
+    """The frame as an Arrow IPC stream, its index dropped unless it is named.
+
+    Raises ``InvalidField("frame")`` for columns that Arrow cannot hold, such as mixed types or names twice.
+    """
     pa = arrow()
-    table = pa.Table.from_pandas(frame, preserve_index=bool(frame.index.name))
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=bool(frame.index.name))
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InvalidField("frame", f"cannot be a table: {error}") from error
     # pandas' own metadata stay out: they could ask a reader to rebuild objects.
     return write_table(table.replace_schema_metadata(None))
 
@@ -55,15 +62,23 @@ def read_table(data: bytes, key: str = "table") -> Any:
 
 def from_arrow(data: bytes, key: str = "table") -> pd.DataFrame:
     """The frame of an Arrow IPC stream; raises ``CorruptData`` naming ``key``. Nothing in it is executed."""
-    frame: pd.DataFrame = read_table(data, key).to_pandas(ignore_metadata=True)
+    return to_frame(read_table(data, key))
+
+
+def to_frame(table: Any) -> pd.DataFrame:
+    """An Arrow table as a frame, without regard to what its metadata ask for; raises ``MissingExtra``."""
+    try:
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    except ImportError as error:
+        raise MissingExtra("pandas", "data") from error
     return frame
 
 
 def digest(frame: pd.DataFrame, name: str, rows: int = 5) -> str:
     """Name, shape, first and last rows, then dtype, non-null and null count of each column.
 
-    No row stands twice in a short frame, wide frames are cut to 12 columns and cells to 24
-    characters, and what is left out is said.
+    No row stands twice in a short frame. Wide frames are cut to 12 columns of values and 24 of counts,
+    cells to 24 characters, and what is left out is said.
     """
     shown = frame.iloc[:, :MAX_COLUMNS]
     left_out = frame.shape[1] - shown.shape[1]
@@ -71,26 +86,41 @@ def digest(frame: pd.DataFrame, name: str, rows: int = 5) -> str:
     parts = [f"{name}: {len(frame):,} rows × {frame.shape[1]} columns"]
     if left_out:
         parts.append(f"(first {MAX_COLUMNS} columns shown, {left_out} more)")
-    parts.append(f"head({rows})\n{plain(head)}")
-    if len(tail):
+    if len(head) and shown.shape[1]:
+        parts.append(f"head({rows})\n{plain(head)}")
+    if len(tail) and shown.shape[1]:
         parts.append(f"tail({rows})\n{plain(tail)}")
     parts.append(info(frame))
     return "\n".join(parts)
 
 
 def plain(frame: pd.DataFrame) -> str:
-    """Aligned text, ISO dates, short cells."""
-    return frame.map(cell).to_string(max_colwidth=MAX_CELL)
+    """Aligned text with the frame's own row labels, ISO dates, short cells."""
+    import pandas as pd
+
+    columns = [[cell(value) for value in frame.iloc[:, position]] for position in range(frame.shape[1])]
+    rows = list(zip(*columns, strict=True))
+    labels = [cell(label) for label in frame.index]
+    names = [short(str(name), MAX_NAME) for name in frame.columns]
+    return str(pd.DataFrame(rows, index=labels, columns=names, dtype=object).to_string())
 
 
 def cell(value: Any) -> str:
-    """One value as text: significant digits for floats, ISO for times, "NaN" for nulls."""
-    if value is None or value != value:
+    """One value as text of at most 24 characters: significant digits for floats, ISO for times, "NaN" for nulls."""
+    import pandas as pd
+
+    if pd.api.types.is_scalar(value) and pd.isna(value):
         return "NaN"
     if isinstance(value, float):
         return f"{value:.6g}"
     text = value.isoformat() if hasattr(value, "isoformat") else str(value)
-    return text.removesuffix("T00:00:00")
+    return short(text.removesuffix("T00:00:00"), MAX_CELL)
+
+
+def short(text: str, limit: int) -> str:
+    """On one line, cut to ``limit`` characters."""
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def info(frame: pd.DataFrame) -> str:
@@ -99,7 +129,8 @@ def info(frame: pd.DataFrame) -> str:
     for position in range(min(frame.shape[1], 2 * MAX_COLUMNS)):
         column = frame.iloc[:, position]
         nulls = int(column.isna().sum())
-        lines.append(f"{frame.columns[position]} | {column.dtype} | {len(frame) - nulls} | {nulls}")
+        name = short(str(frame.columns[position]), MAX_NAME)
+        lines.append(f"{name} | {column.dtype} | {len(frame) - nulls} | {nulls}")
     if frame.shape[1] > 2 * MAX_COLUMNS:
         lines.append(f"… {frame.shape[1] - 2 * MAX_COLUMNS} more columns")
     return "\n".join(lines)

@@ -32,8 +32,16 @@ class Config(Settings):
     """Cells per session."""
     scratch_bytes: int = Field(64 * MIB, ge=MIB)
     """Largest single file that a worker may write."""
+    frames_bytes: int = Field(256 * MIB, ge=MIB)
+    """Arrow bytes of the frames that a session may hold; they are kept for a restart."""
+    frame_cells: int = Field(50_000_000, ge=1)
+    """Rows times columns of one frame."""
+    processes: int = Field(64, ge=1)
+    """Processes per session; a watchdog keeps it."""
     idle_s: float = Field(600.0, gt=0)
     """A session that is not used for this long is closed."""
+    lifetime_s: float = Field(3600.0, gt=0)
+    """A session is closed this long after it was opened, when no cell runs."""
     interrupt_grace_s: float = Field(1.0, gt=0)
     """Between the interrupt of a cell and the end of its worker."""
     start_timeout_s: float = Field(30.0, gt=0)

@@ -28,6 +28,14 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """So many bytes of a stream were dropped here, between its head and its tail."""
+
+    stream: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Display:
     """A figure or an image."""
 
@@ -62,4 +70,4 @@ class Outcome:
     cause: str = ""
 
 
-Event = Output | Display | Outcome
+Event = Output | Gap | Display | Outcome

@@ -1,35 +1,76 @@
-"""A byte budget for one stream of output: its head and its tail are kept, the rest is counted."""
+"""A byte budget for the output of one cell: its head is shown as it comes, its tail at the end, the rest is counted."""
 
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass, field
+from collections import Counter, deque
+
+from services.sandbox.events import Gap, Output
+
+TAIL_SHARE = 4
 
 
-@dataclass
-class Budget:
-    """Shared by stdout and stderr of a cell. ``seen`` counts all bytes, ``dropped`` those over the limit."""
+class Transcript:
+    """Output of stdout and stderr under one budget of ``limit`` bytes, a quarter of it for the tail.
 
-    limit: int
-    seen: int = 0
-    dropped: int = 0
+    Text is UTF-8 with replacement, and no character is split between two pieces.
+    """
 
-    def take(self, size: int) -> int:
-        """How many of ``size`` bytes may pass."""
-        allowed = max(0, min(size, self.limit - self.seen))
-        self.seen += size
-        self.dropped += size - allowed
-        return allowed
+    def __init__(self, limit: int) -> None:
+        self._tail_limit = limit // TAIL_SHARE
+        self._head_left = limit - self._tail_limit
+        self._tail: deque[tuple[str, bytes]] = deque()
+        self._tail_size = 0
+        self._gaps: Counter[str] = Counter()
+        self._decoders: dict[str, codecs.IncrementalDecoder] = {}
+        self.seen = 0
 
+    @property
+    def dropped(self) -> int:
+        """Bytes that are left out."""
+        return self._gaps.total()
 
-@dataclass
-class Decoder:
-    """Bytes of one stream to text: UTF-8 with replacement, never splitting a character between chunks."""
+    def take(self, stream: str, data: bytes) -> str:
+        """What of ``data`` is to be shown now; "" when it waits for the end."""
+        self.seen += len(data)
+        now, later = data[: self._head_left], data[self._head_left :]
+        self._head_left -= len(now)
+        if later:
+            self._tail.append((stream, later))
+            self._tail_size += len(later)
+            self._trim()
+        return self._decoder(stream).decode(now)
 
-    decoder: codecs.IncrementalDecoder = field(
-        default_factory=lambda: codecs.getincrementaldecoder("utf-8")(errors="replace")
-    )
+    def _trim(self) -> None:
+        """Drops from the front of the tail what is over its share."""
+        while self._tail_size > self._tail_limit:
+            stream, data = self._tail.popleft()
+            excess = min(len(data), self._tail_size - self._tail_limit)
+            if excess < len(data):
+                self._tail.appendleft((stream, data[excess:]))
+            self._tail_size -= excess
+            self._gaps[stream] += excess
 
-    def decode(self, data: bytes, budget: Budget) -> str:
-        """The text of what the budget lets pass."""
-        return self.decoder.decode(data[: budget.take(len(data))])
+    def finish(self) -> list[Output | Gap]:
+        """What is left to show at the end of the cell: for each stream its gap, if any, and its tail."""
+        found: list[Output | Gap] = []
+        for stream in ("stdout", "stderr"):
+            rest = b"".join(data for owner, data in self._tail if owner == stream)
+            decoder = self._decoder(stream)
+            if self._gaps[stream]:
+                # The head may end, and the tail begin, within a character.
+                decoder.reset()
+                whole = rest.lstrip(bytes(range(0x80, 0xC0)))
+                if len(rest) - len(whole) < 4:
+                    self._gaps[stream] += len(rest) - len(whole)
+                    rest = whole
+                found.append(Gap(stream, self._gaps[stream]))
+            if text := decoder.decode(rest, final=True):
+                found.append(Output(stream, text))
+        self._tail.clear()
+        return found
+
+    def _decoder(self, stream: str) -> codecs.IncrementalDecoder:
+        if stream not in self._decoders:
+            self._decoders[stream] = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        return self._decoders[stream]

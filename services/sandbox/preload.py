@@ -2,38 +2,81 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 import re
+import unicodedata
+from collections.abc import Hashable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-COMPACT = re.compile(r"\d{8}")
+COMPACT = re.compile(r"(\d{4})(\d{2})(\d{2})(?:\.0)?")
+YEAR_FIRST = re.compile(r"(\d{4})\s*[-/.年]\s*(\d{1,2})\s*(?:[-/.月]\s*(\d{1,2})\s*日?|月)?(?:[T\s]\s*(\S.*))?")
+
+YEAR_ELSEWHERE = re.compile(r"[A-Za-z].*\d{4}|\d{4}.*[A-Za-z]|\d{1,2}[-/]\d{1,2}[-/]\d{4}")
 
 
 def to_date(value: Any) -> Any:
-    """Dates in any of the usual formats as pandas timestamps; what is no date becomes ``NaT``.
+    """Dates in any of the usual formats as pandas timestamps without a zone; what is no date becomes ``NaT``.
 
-    Reads 2025/7/27, 20250207 (text or number), 2025-02-07, 2025年2月7日, timestamps and datetimes; takes a
-    single value, or a Series, list or Index, and gives the like.
+    Reads 2025/7/27, 20250207 (text or number), 2025-02-07, 2025.2.7, 2025年2月7日, 7 Feb 2025, 2/7/2025 (month
+    first), timestamps, dates and datetimes; times with a zone become UTC. A bare year is no date. Takes a single
+    value, or a Series, Index, array, list or tuple; gives a Series for a Series, a DatetimeIndex for the others.
     """
     if isinstance(value, pd.Series):
-        return pd.to_datetime(value.map(one_date))
-    if isinstance(value, (list, tuple, pd.Index)):
-        return pd.DatetimeIndex([one_date(item) for item in value])
+        return pd.Series(parsed(value), index=value.index, name=value.name)
+    if isinstance(value, pd.Index):
+        return pd.DatetimeIndex(parsed(value), name=value.name)
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return pd.DatetimeIndex(parsed(value))
     return one_date(value)
+
+
+def parsed(values: Any) -> Any:
+    """Every value once, however often it stands there: long columns repeat their dates."""
+    known: dict[Any, Any] = {}
+    found = []
+    for value in values:
+        key = (type(value), value) if isinstance(value, Hashable) else None
+        if key not in known:
+            known[key] = one_date(value)
+        found.append(known[key])
+    return pd.DatetimeIndex(found).as_unit("us")
 
 
 def one_date(value: Any) -> Any:
     """One value as a timestamp or ``NaT``."""
-    if value is None or value is pd.NaT or (isinstance(value, float) and value != value):
+    if isinstance(value, (bool, np.bool_)):
         return pd.NaT
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = str(int(value))
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        whole = math.isfinite(value) and value == int(value)
+        value = str(int(value)) if whole else ""
     if isinstance(value, str):
-        text = value.strip().replace("年", "-").replace("月", "-").replace("日", "").replace("/", "-").replace(".", "-")
-        if COMPACT.fullmatch(text):
-            text = f"{text[:4]}-{text[4:6]}-{text[6:]}"
-        elif text.isdigit():
-            return pd.NaT
-        return pd.to_datetime(text, errors="coerce")
-    return pd.to_datetime(value, errors="coerce")
+        return from_text(unicodedata.normalize("NFKC", value).strip())
+    if isinstance(value, np.datetime64) and np.isnat(value):
+        return pd.NaT
+    if isinstance(value, (datetime.date, np.datetime64)):
+        return without_zone(pd.to_datetime(value, errors="coerce"))
+    return pd.NaT
+
+
+def from_text(text: str) -> Any:
+    """A date written as text, with a year of four digits; anything less would be filled in with today's."""
+    if match := COMPACT.fullmatch(text):
+        text = "-".join(match.groups())
+    elif match := YEAR_FIRST.fullmatch(text):
+        year, month, day, time = match.groups()
+        text = f"{year}-{int(month):02}-{int(day or 1):02} {time or ''}".strip()
+    elif not YEAR_ELSEWHERE.search(text):
+        return pd.NaT
+    try:
+        return without_zone(pd.to_datetime(text, errors="coerce"))
+    except (ValueError, TypeError, OverflowError):
+        return pd.NaT
+
+
+def without_zone(moment: Any) -> Any:
+    """In UTC when it has a zone, so that all dates can be compared."""
+    return moment if moment is pd.NaT or moment.tzinfo is None else moment.tz_convert("UTC").tz_localize(None)

@@ -1,86 +1,36 @@
-"""One worker process from outside: its socket, its pipes, its limits, its memory, its end."""
+"""One worker process from outside: its start, its socket, its pipes, its end."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fathom.errors import DependencyFailed
-from fathom.rpc.lifetime import ending_with_parent
+from services.sandbox import procfs
 from services.sandbox.config import Config
-from services.sandbox.output import Budget, Decoder
+from services.sandbox.files import remove_tree
+from services.sandbox.pipe import Pipe
 from services.sandbox.wire import HEADER, BadFrame, length, pack, unpack
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = Path(__file__).with_name("worker.py")
 ADDRESS_SPACE = 4 * 1024**3
 OPEN_FILES = 256
-PAGE = os.sysconf("SC_PAGE_SIZE")
-READ_SIZE = 65_536
-Sink = Callable[[str, str], None]
-
-
-def limits(config: Config) -> str:
-    """Rlimits that the worker sets before it runs any code, as JSON of resource names and values."""
-    return json.dumps(
-        {
-            "RLIMIT_AS": ADDRESS_SPACE,
-            "RLIMIT_CPU": max(1, config.cpu_ms // 1000),
-            "RLIMIT_FSIZE": config.scratch_bytes,
-            "RLIMIT_NOFILE": OPEN_FILES,
-            "RLIMIT_CORE": 0,
-        }
-    )
-
-
-class Pipe:
-    """One output stream of a worker, read without blocking; what arrives goes to the present sink."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._read_end, self.write_end = os.pipe()
-        os.set_blocking(self._read_end, False)
-        self._decoder, self._budget, self._sink = Decoder(), Budget(0), None
-        asyncio.get_running_loop().add_reader(self._read_end, self.drain)
-
-    _sink: Sink | None
-
-    def direct(self, budget: Budget, sink: Sink | None) -> None:
-        """From now on output counts against ``budget`` and goes to ``sink``."""
-        self._decoder, self._budget, self._sink = Decoder(), budget, sink
-
-    def drain(self) -> None:
-        """Reads all that is there."""
-        while True:
-            try:
-                data = os.read(self._read_end, READ_SIZE)
-            except BlockingIOError:
-                return
-            if not data:
-                asyncio.get_running_loop().remove_reader(self._read_end)
-                return
-            text = self._decoder.decode(data, self._budget)
-            if text and self._sink is not None:
-                self._sink(self.name, text)
-            if len(data) < READ_SIZE:
-                return
-
-    def close(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._read_end)
-        os.close(self._read_end)
+# RLIMIT_NPROC counts all of the user's threads on the machine, so it can only be a far fence; the watch counts well.
+USER_THREADS = 4096
+START_CPU_S = 10
+LARGE_FRAME = 256 * 1024
 
 
 class WorkerProcess:
-    """A started worker. ``exited`` is set when it has ended, however that came."""
+    """A started worker. ``exited`` is set when it and all that it started have ended, however that came."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -89,30 +39,52 @@ class WorkerProcess:
         self.exited = asyncio.Event()
         self.returncode: int | None = None
         self.pid = 0
+        self.cpu_at_start_s = 0.0
+        self._writer: asyncio.StreamWriter | None = None
+        self._waiting: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns when the worker is ready; raises ``DependencyFailed("sandbox worker")``."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *ending_with_parent(
-                    [sys.executable, "-I", str(WORKER), str(theirs.fileno()), str(ROOT), limits(self._config)],
-                    signal.SIGKILL,
-                ),
-                stdin=asyncio.subprocess.DEVNULL, stdout=self.stdout.write_end, stderr=self.stderr.write_end,
-                env=self._environ(), cwd=self.scratch, pass_fds=[theirs.fileno()], start_new_session=True,
-            )  # fmt: skip
-        for pipe in (self.stdout, self.stderr):
-            os.close(pipe.write_end)
-        self.pid = process.pid
-        self._waiting = asyncio.create_task(self._wait(process))
-        self._reader, self._writer = await asyncio.open_connection(sock=ours)
+        """Returns when the worker is ready; raises ``DependencyFailed("sandbox worker")``, and leaves nothing then."""
         try:
             async with asyncio.timeout(self._config.start_timeout_s):
+                await self._spawn()
                 await self.receive()
         except (TimeoutError, BadFrame, asyncio.IncompleteReadError, OSError) as error:
             await self.end()
             raise DependencyFailed("sandbox worker", f"did not start: {type(error).__name__}") from error
+        except BaseException:
+            await self.end()
+            raise
+        ready = procfs.process(self.pid)
+        self.cpu_at_start_s = ready.cpu_s if ready else 0.0
+
+    async def _spawn(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._reader, self._writer = await asyncio.open_connection(sock=ours)
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", str(WORKER), str(theirs.fileno()), str(ROOT), str(os.getpid()), self._limits(),
+                stdin=asyncio.subprocess.DEVNULL, stdout=self.stdout.fileno(), stderr=self.stderr.fileno(),
+                env=self._environ(), cwd=self.scratch, pass_fds=[theirs.fileno()], start_new_session=True,
+            )  # fmt: skip
+        self.pid = process.pid
+        self._waiting = asyncio.create_task(self._wait(process))
+        for pipe in (self.stdout, self.stderr):
+            pipe.close_write_end()
+
+    def _limits(self) -> str:
+        """Resource limits by name, which the worker sets for itself before it reads anything else."""
+        wanted = {
+            "AS": ADDRESS_SPACE,
+            "CPU": START_CPU_S + max(1, self._config.cpu_ms // 1000),
+            "FSIZE": self._config.scratch_bytes,
+            "NOFILE": OPEN_FILES,
+            "NPROC": USER_THREADS,
+            "CORE": 0,
+            "MSGQUEUE": 0,
+        }
+        return json.dumps(wanted)
 
     def _environ(self) -> dict[str, str]:
         """Nothing of ours: a cell can read its environment."""
@@ -129,51 +101,45 @@ class WorkerProcess:
         }
 
     async def _wait(self, process: asyncio.subprocess.Process) -> None:
+        """The worker's end, and then that of whatever it has started."""
         self.returncode = await process.wait()
+        procfs.kill_group(self.pid)
+        await asyncio.to_thread(procfs.sweep, self.pid, f"HOME={self.scratch}".encode())
         self.exited.set()
 
     async def send(self, message: dict[str, Any]) -> None:
+        assert self._writer is not None, "the worker was not started"
         self._writer.write(pack(message))
         await self._writer.drain()
 
     async def receive(self) -> dict[str, Any]:
         """The next frame; raises ``BadFrame`` or ``IncompleteReadError``."""
         size = length(await self._reader.readexactly(HEADER.size))
-        return unpack(await self._reader.readexactly(size))
+        body = await self._reader.readexactly(size)
+        return unpack(body) if size < LARGE_FRAME else await asyncio.to_thread(unpack, body)
 
-    def signal(self, number: signal.Signals) -> None:
-        """To the worker only; no error when it has ended."""
-        if not self.exited.is_set():
-            os.kill(self.pid, number)
+    def interrupt(self) -> None:
+        """SIGINT to the worker only; no error when it has ended."""
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGINT)
 
-    def memory_bytes(self) -> int:
-        """Resident bytes of all processes in the worker's session."""
-        total = 0
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit():
-                total += resident(entry.name, self.pid)
-        return total
+    def kill(self) -> None:
+        """Ends the worker with its process group; ``exited`` follows."""
+        if self.pid and self.returncode is None:
+            procfs.kill_group(self.pid)
 
     async def end(self) -> None:
-        """Kills the worker with its process group and removes its scratch folder."""
-        if self.pid and not self.exited.is_set():
-            try:
-                os.killpg(self.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                self.exited.set()
+        """Kills the worker with all that it started and removes its scratch folder; later calls wait for the first."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        self.kill()
+        if self._waiting is not None:
             await self._waiting
-        if self.pid:
+        if self._writer is not None:
             self._writer.close()
         self.stdout.close()
         self.stderr.close()
-        await asyncio.to_thread(shutil.rmtree, self.scratch, ignore_errors=True)
-
-
-def resident(pid: str, session: int) -> int:
-    """Resident bytes of a process of this session, else 0."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:  # it has just ended
-        return 0
-    return int(fields[21]) * PAGE if int(fields[3]) == session else 0
+        await asyncio.to_thread(remove_tree, str(self.scratch))

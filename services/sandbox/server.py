@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
-from fathom import frames
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.call import Call
-from fathom.errors import InvalidField
+from fathom.errors import InvalidField, PayloadTooLarge
 from fathom.ids import sha256
 from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.sandbox.config import Config
-from services.sandbox.engine import (
-    LAYERS,
-    MISSING,
-    Engine,
-    checked_code,
-    checked_name,
-    list_files,
-    read_file,
-    write_file,
-)
-from services.sandbox.events import Display, Event, Outcome, Output, Status, Variable
+from services.sandbox.engine import LAYERS, MISSING, Engine, checked_code
+from services.sandbox.events import Display, Event, Gap, Outcome, Output, Status, Variable
 
 INLINE_BYTES = 256 * 1024
+INLINE_FRAME_BYTES = 512 * 1024
 CHUNK_BYTES = 256 * 1024
 STATUSES = {status: f"EXECUTE_STATUS_{status.name}" for status in Status}
 STREAMS = {"stdout": pb.OUTPUT_STREAM_STDOUT, "stderr": pb.OUTPUT_STREAM_STDERR}
@@ -47,18 +37,20 @@ class SandboxServicer:
 
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
         limits = request.limits
-        session = await self._engine.create(limits.cell_wall_ms, limits.memory_bytes, limits.output_bytes, limits.cells)
+        session = await self._engine.create(
+            limits.cell_wall_ms, limits.memory_bytes, limits.output_bytes, limits.cells, limits.cpu_ms
+        )
         return pb.CreateSessionResponse(session_id=session.id, isolation=pb.ISOLATION_LEVEL_NONE)
 
     async def PutFrame(self, request: pb.PutFrameRequest, call: Call) -> pb.PutFrameResponse:
-        session, name = self._engine.session(request.session_id), checked_name(request.name)
         source = request.WhichOneof("data")
         if source is None:
             raise InvalidField("data", "give arrow bytes or a ref")
+        if len(request.arrow) > INLINE_FRAME_BYTES:
+            raise PayloadTooLarge(len(request.arrow), INLINE_FRAME_BYTES)
         arrow = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
-        frame = await asyncio.to_thread(frames.from_arrow, arrow, name)
-        await session.inject(name, arrow)
-        return pb.PutFrameResponse(digest=frames.digest(frame, name), rows=len(frame))
+        digest, rows = await self._engine.put_frame(request.session_id, request.name, arrow, request.description)
+        return pb.PutFrameResponse(digest=digest, rows=rows)
 
     async def Execute(self, request: pb.ExecuteRequest, call: Call) -> AsyncIterator[pb.ExecuteResponse]:
         session, code = self._engine.session(request.session_id), checked_code(request.code)
@@ -74,6 +66,9 @@ class SandboxServicer:
         response = pb.ExecuteResponse(sequence=sequence)
         if isinstance(event, Output):
             response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=event.text))
+        elif isinstance(event, Gap):
+            text = f"\n[… {event.size_bytes:,} bytes left out …]\n"
+            response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=text))
         elif isinstance(event, Display):
             response.display.CopyFrom(await self._display(event, session_id))
         else:
@@ -103,23 +98,20 @@ class SandboxServicer:
         return pb.CloseSessionResponse()
 
     async def PutFile(self, request: pb.PutFileRequest, call: Call) -> pb.PutFileResponse:
-        root = self._root(request.session_id)
-        return pb.PutFileResponse(size_bytes=await asyncio.to_thread(write_file, root, request.path, request.content))
+        size = await self._engine.put_file(request.session_id, request.path, request.content)
+        return pb.PutFileResponse(size_bytes=size)
 
     async def GetFile(self, request: pb.GetFileRequest, call: Call) -> AsyncIterator[pb.GetFileResponse]:
-        content = await asyncio.to_thread(read_file, self._root(request.session_id), request.path)
+        content = await self._engine.get_file(request.session_id, request.path)
         for start in range(0, len(content) or 1, CHUNK_BYTES):
             yield pb.GetFileResponse(chunk=content[start : start + CHUNK_BYTES])
 
     async def ListFiles(self, request: pb.ListFilesRequest, call: Call) -> pb.ListFilesResponse:
-        files = await asyncio.to_thread(list_files, self._root(request.session_id))
+        files = await self._engine.files(request.session_id)
         return pb.ListFilesResponse(files=[pb.FileEntry(path=file.path, size_bytes=file.size_bytes) for file in files])
 
     async def GetIsolation(self, request: pb.GetIsolationRequest, call: Call) -> pb.GetIsolationResponse:
         return pb.GetIsolationResponse(level=pb.ISOLATION_LEVEL_NONE, layers=LAYERS, missing=MISSING)
-
-    def _root(self, session_id: str) -> str:
-        return str(self._engine.session(session_id).worker.scratch)
 
 
 def variables_to_proto(variables: Sequence[Variable]) -> list[pb.Variable]:

@@ -8,6 +8,9 @@ from typing import Any
 
 HEADER = struct.Struct(">I")
 MAX_FRAME = 12 * 1024 * 1024
+# Bound once: in a worker a cell may replace what the module ``json`` holds.
+ENCODE = json.JSONEncoder().encode
+DECODE = json.JSONDecoder().decode
 
 
 class BadFrame(ValueError):
@@ -16,7 +19,7 @@ class BadFrame(ValueError):
 
 def pack(message: dict[str, Any]) -> bytes:
     """One frame."""
-    body = json.dumps(message).encode()
+    body = ENCODE(message).encode("ascii")
     return HEADER.pack(len(body)) + body
 
 
@@ -31,21 +34,9 @@ def length(header: bytes) -> int:
 def unpack(body: bytes) -> dict[str, Any]:
     """The message; raises ``BadFrame`` for anything but a JSON object."""
     try:
-        message = json.loads(body)
+        message = DECODE(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise BadFrame(f"no JSON: {error}") from error
+        raise BadFrame("no JSON") from error
     if not isinstance(message, dict):
         raise BadFrame("no JSON object")
     return message
-
-
-def text(message: dict[str, Any], field: str, limit: int) -> str:
-    """A string field, cut to ``limit`` characters; "" when it is absent or of another type."""
-    value = message.get(field, "")
-    return value[:limit] if isinstance(value, str) else ""
-
-
-def items(message: dict[str, Any], field: str, limit: int) -> list[dict[str, Any]]:
-    """A list of objects, cut to ``limit`` items; whatever else is in it is dropped."""
-    value = message.get(field, [])
-    return [item for item in value[:limit] if isinstance(item, dict)] if isinstance(value, list) else []

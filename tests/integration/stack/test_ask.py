@@ -194,6 +194,14 @@ async def test_a_port_in_use_is_named(stack: Stack, tmp_path: Path, tables_dir: 
             pass
 
 
+async def test_a_second_stack_in_one_home_is_refused(stack: Stack) -> None:
+    endpoints, _ = stack
+    home = Path(endpoints.store.removeprefix("file://")).parent
+    with pytest.raises(errors.Conflict, match=f"process {endpoints.pid}"):
+        async with LocalStack(LocalSettings(home=home, gateway_port=0, models=MODELS)).running():
+            pass
+
+
 async def test_a_corrupt_data_file_stops_the_stack_with_its_name(
     tmp_path: Path, tables_dir: Path, corpus_dir: Path
 ) -> None:

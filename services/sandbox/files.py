@@ -1,0 +1,158 @@
+"""Files of a session's scratch folder. The folder belongs to hostile code: no link is followed, no name is trusted."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from fathom.errors import InvalidField, NotFound, PayloadTooLarge
+
+MAX_FILE_BYTES = 32 * 1024 * 1024
+MAX_FILES = 200
+MAX_ENTRIES = 4096
+MAX_DEPTH = 8
+MAX_PATH = 512
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+@dataclass
+class File:
+    """A file of a session's scratch folder."""
+
+    path: str
+    size_bytes: int
+
+
+def checked_path(path: str) -> PurePosixPath:
+    """A relative path without dots, of at most 8 parts; raises ``InvalidField("path")``."""
+    parts = PurePosixPath(path).parts
+    if not path or path.startswith("/") or not 1 <= len(parts) <= MAX_DEPTH or ".." in parts:
+        raise InvalidField("path", f"must be relative, without '..', of 1 to {MAX_DEPTH} parts")
+    if not path.isprintable() or len(path.encode("utf-8", "replace")) > MAX_PATH:
+        raise InvalidField("path", f"must have at most {MAX_PATH} bytes of printable characters")
+    return PurePosixPath(path)
+
+
+def open_beneath(root: str, path: PurePosixPath, flags: int) -> int:
+    """Opens ``path`` below ``root`` part by part, following no symbolic link; raises ``NotFound``."""
+    folder = os.open(root, FOLDER)
+    try:
+        for part in path.parts[:-1]:
+            inner = os.open(part, FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=folder)
+    except OSError as error:
+        raise NotFound("file", str(path)) from error
+    finally:
+        os.close(folder)
+
+
+def open_regular(root: str, path: str, flags: int) -> int:
+    """Opens a regular file; raises ``InvalidField("path")`` for anything else, and for a file of several names."""
+    descriptor = open_beneath(root, checked_path(path), flags)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > MAX_FILE_BYTES:
+        os.close(descriptor)
+        raise InvalidField("path", f"{path!r} is no single regular file of at most {MAX_FILE_BYTES:,} bytes")
+    return descriptor
+
+
+def read_file(root: str, path: str) -> bytes:
+    """Content of a regular file; raises ``NotFound`` or ``InvalidField("path")``."""
+    with os.fdopen(open_regular(root, path, os.O_RDONLY), "rb") as file:
+        return file.read(MAX_FILE_BYTES)
+
+
+def write_file(root: str, path: str, content: bytes) -> int:
+    """Writes a regular file at the top of the scratch folder or in a folder that is there; gives its size.
+
+    Raises ``PayloadTooLarge``, ``NotFound`` for a missing folder, ``InvalidField("path")``.
+    """
+    if len(content) > MAX_FILE_BYTES:
+        raise PayloadTooLarge(len(content), MAX_FILE_BYTES)
+    with os.fdopen(open_regular(root, path, os.O_WRONLY | os.O_CREAT), "wb") as file:
+        # Not before: an open that truncates could empty a file elsewhere that a hard link names.
+        file.truncate(0)
+        return file.write(content)
+
+
+def write_new(root: str, content: bytes) -> str:
+    """Writes a hidden file under a name that nobody could guess, and gives its path."""
+    name = f".{secrets.token_hex(16)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(open_beneath(root, PurePosixPath(name), flags), "wb") as file:
+        file.write(content)
+    return os.path.join(root, name)
+
+
+def list_files(root: str) -> list[File]:
+    """Regular files of the scratch folder, sorted by path: at most 200, out of 4,096 entries and 8 levels."""
+    found: list[File] = []
+    for path, status in walk(root):
+        if stat.S_ISREG(status.st_mode):
+            found.append(File(path, status.st_size))
+        if len(found) == MAX_FILES:
+            break
+    return sorted(found, key=lambda file: file.path)
+
+
+def walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Entries below ``root`` with plain names, links not followed, bounded in number and depth."""
+    seen, folders = 0, [PurePosixPath()]
+    while folders:
+        folder = folders.pop()
+        try:
+            descriptor = open_beneath(root, folder, FOLDER) if folder.parts else os.open(root, FOLDER)
+        except (NotFound, OSError):  # it was removed or replaced meanwhile
+            continue
+        try:
+            names = sorted(os.listdir(descriptor))
+            for name in names[: MAX_ENTRIES - seen]:
+                path = folder / name
+                status = status_of(name, descriptor)
+                if status is None or name.startswith(".") or not name.isprintable():
+                    continue
+                yield str(path), status
+                if stat.S_ISDIR(status.st_mode) and len(path.parts) < MAX_DEPTH:
+                    folders.append(path)
+            seen += len(names)
+        finally:
+            os.close(descriptor)
+        if seen >= MAX_ENTRIES:
+            return
+
+
+def status_of(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.lstat(name, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def remove_tree(root: str) -> None:
+    """Removes a folder whatever its depth: inner folders are moved up to the top first, so no path gets long.
+
+    To be called when no process of the session is left. Raises ``OSError`` when something stays.
+    """
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        os.chmod(folder, 0o700)
+        with os.scandir(folder) as listing:
+            entries = list(listing)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                os.chmod(entry.path, 0o700)
+                top = os.path.join(root, secrets.token_hex(16))
+                os.rename(entry.path, top)
+                folders.append(top)
+            else:
+                os.unlink(entry.path)
+        if folder != root:
+            os.rmdir(folder)
+    os.rmdir(root)

@@ -1,0 +1,65 @@
+"""One output stream of a worker, read without blocking the event loop and without trusting the writer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+READ_SIZE = 65_536
+LAST_READS = 32
+Sink = Callable[[str, bytes], None]
+
+
+def discard(stream: str, data: bytes) -> None:
+    """The sink between two cells."""
+
+
+class Pipe:
+    """Bytes that arrive go to ``sink`` together with the stream's name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sink: Sink = discard
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._read_end, self._read)
+
+    def fileno(self) -> int:
+        """The end for the worker."""
+        return self._write_end
+
+    def close_write_end(self) -> None:
+        """After the worker has inherited it."""
+        if self._write_end >= 0:
+            os.close(self._write_end)
+            self._write_end = -1
+
+    def _read(self) -> bool:
+        """Reads once, so that a flood cannot keep the loop from its other work; False when nothing is there."""
+        if self._read_end < 0:
+            return False
+        try:
+            data = os.read(self._read_end, READ_SIZE)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.remove_reader(self._read_end)
+            return False
+        self.sink(self.name, data)
+        return True
+
+    def drain(self) -> None:
+        """Reads what is there now; bounded, since another process may still be writing."""
+        for _ in range(LAST_READS):
+            if not self._read():
+                return
+
+    def close(self) -> None:
+        """Closes both ends; a second call does nothing."""
+        self.close_write_end()
+        if self._read_end >= 0:
+            self._loop.remove_reader(self._read_end)
+            os.close(self._read_end)
+            self._read_end = -1

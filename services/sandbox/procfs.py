@@ -1,0 +1,166 @@
+"""What the kernel says about a session's processes; read from /proc, since a worker's own words are only claims."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+FRESH_S = 0.05
+SWEEPS = 50
+SWEEP_PAUSE_S = 0.01
+
+
+@dataclass(frozen=True)
+class Process:
+    """One line of /proc: process, session, resident bytes, CPU seconds with those of its waited-for children."""
+
+    pid: int
+    session: int
+    resident_bytes: int
+    cpu_s: float
+
+
+@dataclass
+class Usage:
+    """What all living processes of a session use together."""
+
+    resident_bytes: int = 0
+    cpu_s: float = 0.0
+    pids: list[int] = field(default_factory=list)
+
+
+def process(pid: str | int) -> Process | None:
+    """A living process; None when it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The command's name stands in parentheses and may itself hold any byte.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    if fields[0] in (b"Z", b"X"):
+        return None
+    cpu_s = sum(int(value) for value in fields[11:15]) / TICKS
+    return Process(int(pid), int(fields[3]), int(fields[21]) * PAGE, cpu_s)
+
+
+def processes() -> Iterator[Process]:
+    """All living processes that can be seen."""
+    with os.scandir("/proc") as entries:
+        pids = [entry.name for entry in entries if entry.name.isdigit()]
+    for pid in pids:
+        found = process(pid)
+        if found is not None:
+            yield found
+
+
+def usages() -> dict[int, Usage]:
+    """Usage by session id."""
+    found: dict[int, Usage] = {}
+    for item in processes():
+        usage = found.setdefault(item.session, Usage())
+        usage.resident_bytes += item.resident_bytes
+        usage.cpu_s += item.cpu_s
+        usage.pids.append(item.pid)
+    return found
+
+
+class Census:
+    """One reading of /proc for all cells that ask within 50 ms."""
+
+    def __init__(self) -> None:
+        self._reading: asyncio.Task[dict[int, Usage]] | None = None
+        self._taken = 0.0
+
+    async def usage(self, session: int, not_before: float) -> Usage:
+        """Usage of one session, all zero when it has no process; ``not_before`` is on the monotonic clock.
+
+        A reading from before a cell began must not count against the cell.
+        """
+        now = time.monotonic()
+        stale = self._reading is not None and self._reading.done() and now - self._taken > FRESH_S
+        if self._reading is None or stale or self._taken < not_before:
+            self._taken = now
+            self._reading = asyncio.create_task(asyncio.to_thread(usages))
+        return (await asyncio.shield(self._reading)).get(session, Usage())
+
+
+def proportional_bytes(pids: list[int]) -> int:
+    """Memory of several processes with shared pages counted once, as PSS; those that have ended count nothing."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+                total += next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:")), 0)
+        except OSError:
+            continue
+    return total
+
+
+def reset_peak(pid: int) -> None:
+    """Starts the kernel's measure of a process's peak memory anew, where that is allowed."""
+    try:
+        with open(f"/proc/{pid}/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        return
+
+
+def peak_bytes(pid: int) -> int:
+    """Peak resident bytes of a process since ``reset_peak``; 0 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"VmHWM:")), 0)
+    except OSError:
+        return 0
+
+
+def kernel_oom_kills() -> int:
+    """How many processes this kernel has killed for want of memory; 0 when it does not say."""
+    try:
+        with open("/proc/vmstat", "rb") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith(b"oom_kill ")), 0)
+    except OSError:
+        return 0
+
+
+def has_marker(pid: int, marker: bytes) -> bool:
+    """Whether the process was started with this line in its environment."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return marker in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def kill_group(leader: int) -> None:
+    """Kills a process group at once: the kernel lets no member fork in between."""
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def sweep(session: int, marker: bytes) -> int:
+    """Kills what is left of a session whose leader has ended, also what has left the session itself.
+
+    A process belongs to it by its session id or by the marker in its environment. Gives how many
+    were still there when the last of a bounded number of rounds had passed. Blocks.
+    """
+    left: list[int] = []
+    for _ in range(SWEEPS):
+        left = [item.pid for item in processes() if item.session == session or has_marker(item.pid, marker)]
+        if not left:
+            break
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        time.sleep(SWEEP_PAUSE_S)
+    return len(left)

@@ -1,0 +1,125 @@
+"""The digest that a model sees, and tables to Arrow and back."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fathom import errors, frames
+
+
+def series(rows: int, columns: int) -> pd.DataFrame:
+    values = np.arange(rows * columns, dtype=float).reshape(rows, columns) / 7
+    frame = pd.DataFrame(values, columns=[f"ENTITY.indicator_{i}" for i in range(columns)])
+    frame.insert(0, "date", pd.date_range("2020-01-01", periods=rows))
+    return frame
+
+
+def test_digest_is_rendered_exactly() -> None:
+    frame = pd.DataFrame(
+        {"date": pd.date_range("2020-01-01", periods=12), "close": [1.5, None, *range(2, 12)], "名": ["a"] * 12}
+    )
+    assert frames.digest(frame, "sheet_1").splitlines() == [
+        "sheet_1: 12 rows × 3 columns",
+        "head(5)",
+        "         date close  名",
+        "0  2020-01-01   1.5  a",
+        "1  2020-01-02   NaN  a",
+        "2  2020-01-03     2  a",
+        "3  2020-01-04     3  a",
+        "4  2020-01-05     4  a",
+        "tail(5)",
+        "          date close  名",
+        "7   2020-01-08     7  a",
+        "8   2020-01-09     8  a",
+        "9   2020-01-10     9  a",
+        "10  2020-01-11    10  a",
+        "11  2020-01-12    11  a",
+        "column | dtype | non-null | null",
+        "date | datetime64[us] | 12 | 0",
+        "close | float64 | 11 | 1",
+        "名 | str | 12 | 0",
+    ]
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(0, 0), (1, 1), (5, 5), (6, 6), (9, 9), (10, 10), (11, 10), (1250, 10)])
+def test_no_row_stands_twice(rows: int, shown: int) -> None:
+    lines = frames.digest(series(rows, 1), "s").splitlines()
+    dates = [line.split()[1] for line in lines if line[:1].isdigit()]
+    assert (len(dates), len(set(dates))) == (shown, shown)
+
+
+def test_a_long_series_is_short_to_read() -> None:
+    assert len(frames.digest(series(1250, 5), "sheet_1")) < 5_000
+
+
+def test_wide_frames_long_cells_and_names_are_bounded() -> None:
+    frame = pd.DataFrame({f"{i}_{'c' * 500}": ["x\ny" * 5_000] * 30 for i in range(400)})
+    text = frames.digest(frame, "s")
+    assert len(text) < 20_000
+    assert "(first 12 columns shown, 388 more)" in text
+    assert text.endswith("… 376 more columns")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (pd.Timestamp("2020-01-02"), "2020-01-02"),
+        (pd.Timestamp("2020-01-02 03:04"), "2020-01-02T03:04:00"),
+        (datetime.date(2020, 1, 2), "2020-01-02"),
+        (pd.NaT, "NaN"),
+        (pd.NA, "NaN"),
+        (None, "NaN"),
+        (float("nan"), "NaN"),
+        (1234567.891, "1.23457e+06"),
+        (np.float64(0.1), "0.1"),
+        (7, "7"),
+        (np.array([1, 2]), "[1 2]"),
+        ("a\n b", "a b"),
+        ("x" * 25, "x" * 23 + "…"),
+    ],
+)
+def test_cells(value: object, text: str) -> None:
+    assert frames.cell(value) == text
+
+
+def test_odd_frames_have_digests() -> None:
+    twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    nullable = pd.DataFrame({"n": pd.array([1, None], dtype="Int64")})
+    assert "a | int64 | 1 | 0\na | int64 | 1 | 0" in frames.digest(twice, "s")
+    assert "n | Int64 | 1 | 1" in frames.digest(nullable, "s")
+    assert frames.digest(pd.DataFrame(), "s") == "s: 0 rows × 0 columns\ncolumn | dtype | non-null | null"
+
+
+def test_arrow_round_trip_keeps_values_and_drops_pandas_metadata() -> None:
+    frame = series(20, 2)
+    data = frames.to_arrow(frame)
+    pd.testing.assert_frame_equal(frames.from_arrow(data), frame)
+    assert frames.read_table(data).schema.metadata is None
+    named = frame.set_index("date")
+    assert list(frames.from_arrow(frames.to_arrow(named)).columns)[-1] == "date"
+
+
+@pytest.mark.parametrize("data", [b"", b"garbage", b"\xff\xff\xff\xff\x10\x00\x00\x00", b"\x80\x04N."])
+def test_bytes_that_are_no_table_are_named(data: bytes) -> None:
+    with pytest.raises(errors.CorruptData, match="sheet_1"):
+        frames.from_arrow(data, "sheet_1")
+
+
+def test_a_cut_table_is_corrupt() -> None:
+    data = frames.to_arrow(series(1_000, 2))
+    with pytest.raises(errors.CorruptData):
+        frames.from_arrow(data[: len(data) // 2])
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [pd.DataFrame({"a": [1, "x", object()]}), pd.DataFrame([[1, 2]], columns=["a", "a"])],
+    ids=["mixed", "twice"],
+)
+def test_what_arrow_cannot_hold_is_refused(frame: pd.DataFrame) -> None:
+    with pytest.raises(errors.InvalidField, match="frame"):
+        frames.to_arrow(frame)

@@ -1,0 +1,120 @@
+"""Files of a scratch folder whose owner is hostile; judged by what is on the disk outside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fathom import errors
+from services.sandbox.files import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    checked_path,
+    list_files,
+    read_file,
+    remove_tree,
+    write_file,
+    write_new,
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/", "/etc/passwd", "..", "../x", "a/../../x", ".", "a\nb", "a\0b", "a/" * 9 + "b", "x" * 513, "\ud800" * 9],
+)
+def test_paths_that_are_refused(path: str) -> None:
+    with pytest.raises(errors.InvalidField):
+        checked_path(path)
+
+
+def test_round_trip_in_folders(root: Path) -> None:
+    (root / "a").mkdir()
+    assert write_file(str(root), "a/价.txt", b"hello") == 5
+    assert write_file(str(root), "a/价.txt", b"hi") == 2
+    assert read_file(str(root), "a/价.txt") == b"hi"
+    assert [(file.path, file.size_bytes) for file in list_files(str(root))] == [("a/价.txt", 2)]
+
+
+def test_links_lead_nowhere(root: Path) -> None:
+    outside = root.parent / "canary"
+    outside.write_text("secret")
+    (root / "file").symlink_to(outside)
+    (root / "folder").symlink_to(root.parent)
+    os.link(outside, root / "hard")
+    for path in ("file", "folder/canary"):
+        with pytest.raises(errors.NotFound):
+            read_file(str(root), path)
+        with pytest.raises(errors.NotFound):
+            write_file(str(root), path, b"overwritten")
+    for act in (lambda: read_file(str(root), "hard"), lambda: write_file(str(root), "hard", b"overwritten")):
+        with pytest.raises(errors.InvalidField):
+            act()
+    assert outside.read_text() == "secret"
+    assert [file.path for file in list_files(str(root))] == ["hard"]
+
+
+def test_what_is_no_regular_file_is_refused_without_waiting(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "folder").mkdir()
+    for path in ("pipe", "folder"):
+        with pytest.raises((errors.InvalidField, errors.NotFound)):
+            read_file(str(root), path)
+        with pytest.raises((errors.InvalidField, errors.NotFound)):
+            write_file(str(root), path, b"x")
+
+
+def test_sizes_are_bounded(root: Path) -> None:
+    with open(root / "sparse", "wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    with pytest.raises(errors.InvalidField):
+        read_file(str(root), "sparse")
+    with pytest.raises(errors.PayloadTooLarge):
+        write_file(str(root), "large", bytes(MAX_FILE_BYTES + 1))
+
+
+def test_listing_is_bounded_in_number_and_depth(root: Path) -> None:
+    for number in range(MAX_FILES + 50):
+        (root / f"{number:04}").touch()
+    assert len(list_files(str(root))) == MAX_FILES
+    deep = root / "/".join("d" * 12)
+    deep.mkdir(parents=True)
+    (deep / "unseen").touch()
+    (root / "bad\nname").touch()
+    assert not [file.path for file in list_files(str(root)) if "unseen" in file.path or "\n" in file.path]
+
+
+def test_new_files_have_names_of_their_own(root: Path) -> None:
+    first, second = write_new(str(root), b"1"), write_new(str(root), b"2")
+    assert first != second
+    assert Path(first).read_bytes() == b"1"
+    assert list_files(str(root)) == []
+
+
+def test_a_tree_is_removed_however_deep(root: Path) -> None:
+    outside = root.parent / "kept"
+    outside.mkdir()
+    (outside / "file").touch()
+    here = os.getcwd()
+    os.chdir(root)
+    try:
+        for _ in range(1_500):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    (root / "link").symlink_to(outside)
+    (root / "locked").mkdir()
+    (root / "locked" / "file").touch()
+    (root / "locked").chmod(0)
+    remove_tree(str(root))
+    assert not root.exists()
+    assert (outside / "file").exists()

@@ -1,0 +1,119 @@
+"""Frames of a hostile worker: the supervisor reads them or refuses them, and never fails itself."""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.sandbox import claims
+from services.sandbox.claims import PLOTLY, Done
+from services.sandbox.events import Display, Outcome, Status, Variable
+from services.sandbox.server import outcome_to_proto
+from services.sandbox.wire import HEADER, MAX_FRAME, BadFrame, length, pack, unpack
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+FIELDS = st.sampled_from(
+    ["kind", "nonce", "result", "traceback", "error_name", "error_value", "variables", "media_type", "data", "name"]
+)
+TYPES = st.sampled_from([*claims.MEDIA_TYPES, "text/x"])
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def test_round_trip() -> None:
+    frame = pack({"kind": "done", "result": "价\ud800"})
+    assert length(frame[: HEADER.size]) == len(frame) - HEADER.size
+    assert unpack(frame[HEADER.size :]) == {"kind": "done", "result": "价\ud800"}
+
+
+def test_a_frame_over_the_limit_is_refused_before_it_is_read() -> None:
+    with pytest.raises(BadFrame):
+        length(HEADER.pack(MAX_FRAME + 1))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000, b'{"a":' * 100_000, b"1" * 10_000]
+)
+def test_bodies_that_are_no_object(body: bytes) -> None:
+    with pytest.raises(BadFrame):
+        unpack(body)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    with suppress(BadFrame):
+        assert isinstance(unpack(body), dict)
+
+
+@given(st.dictionaries(FIELDS | st.text(max_size=8), JSON, max_size=8))
+def test_any_object_is_read_or_refused_and_what_is_read_can_be_sent_on(frame: dict[str, Any]) -> None:
+    received = unpack(pack(frame)[HEADER.size :])
+    with suppress(BadFrame):
+        done = claims.done(received)
+        outcome = Outcome(
+            Status.OK, done.result, done.traceback, done.error_name, done.error_value, changed=done.variables
+        )
+        outcome_to_proto(outcome).SerializeToString()
+    with suppress(BadFrame):
+        claims.display(received)
+
+
+@given(TYPES, st.binary(max_size=80).map(b64) | st.text(max_size=40))
+def test_any_display_is_read_dropped_or_refused(media_type: str, data: str) -> None:
+    with suppress(BadFrame):
+        found = claims.display({"media_type": media_type, "data": data})
+        assert found is None or claims.is_valid(found.media_type, found.data)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"result": 1},
+        {"error_name": None},
+        {"traceback": ["x"]},
+        {"variables": "x"},
+        {"variables": ["x"]},
+        {"variables": [{"name": 3}]},
+    ],
+)
+def test_wrong_shapes_end_the_session(frame: dict[str, Any]) -> None:
+    with pytest.raises(BadFrame):
+        claims.done(frame)
+
+
+def test_texts_are_cut_and_encodable() -> None:
+    done = claims.done({"result": "x" * 1_000_000, "error_name": "\ud800" * 999, "variables": [{"name": "a"}] * 999})
+    assert (len(done.result), done.error_name, len(done.variables)) == (claims.TEXT, "?" * 200, 200)
+    assert done.variables[0] == Variable("a", "", "")
+    assert claims.done({}) == Done()
+
+
+def test_displays_are_what_their_type_says() -> None:
+    figure = json.dumps({"data": [], "layout": {}}).encode()
+    good = [(PLOTLY, figure), ("image/png", claims.PNG + b"rest"), ("text/html", "<b>价</b>".encode())]
+    for media_type, data in good:
+        assert claims.display({"media_type": media_type, "data": b64(data)}) == Display(media_type, data)
+    bad = [(PLOTLY, b"[]"), (PLOTLY, b"no"), (PLOTLY, b"[" * 100_000), ("image/png", b"GIF89a"), ("text/html", b"\xff")]
+    for media_type, data in bad:
+        assert claims.display({"media_type": media_type, "data": b64(data)}) is None
+    assert claims.display({"media_type": "text/html", "data": "no base64!"}) is None
+
+
+@pytest.mark.parametrize(
+    "frame", [{}, {"media_type": "application/javascript"}, {"media_type": "text/html", "data": 1}]
+)
+def test_displays_of_a_wrong_shape_end_the_session(frame: dict[str, Any]) -> None:
+    with pytest.raises(BadFrame):
+        claims.display(frame)
