@@ -26,7 +26,7 @@ from fathom.bus.server import NatsServer
 from fathom.config import Settings, load
 from fathom.errors import Conflict, DependencyFailed
 from fathom.rpc.host import Runtime, dependencies, hosting, hosting_http
-from fathom.rpc.sockets import free_port
+from fathom.rpc.sockets import reserved_port
 
 # Started in this order, stopped in reverse. Those that only others call come first.
 ORDER = ("retrieval", "datafetch", "memory", "reward", "sandbox", "policy", "planner", "gateway")
@@ -157,7 +157,7 @@ class LocalStack:
             keeping = asyncio.create_task(nats.keep_up(), name="watch nats")
             stack.callback(keeping.cancel)
             self._report("nats", nats.url)
-            ports = {name: free_port() for name in ORDER}
+            ports = {name: stack.enter_context(reserved_port()) for name in ORDER}
             ports["gateway"] = self._settings.gateway_port or ports["gateway"]
             grpc_urls = {name: f"grpc://127.0.0.1:{ports[name]}" for name in ORDER if name != "gateway"}
             self._grpc_urls = grpc_urls

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pytest
 from fathom.config import ConfigError
 from fathom.errors import CorruptData, DependencyFailed, InvalidField, NotFound
 from fathom.ids import sha256
-from fathom.rpc.sockets import free_port
+from fathom.rpc.sockets import reserved_port
 from fathom.store import ObjectStore, StoredObject, open_store
 from fathom.store.s3 import S3Store, S3Target
 
@@ -36,9 +36,14 @@ class Served:
 
 
 @pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[Served]:
+def address() -> Iterator[str]:
+    with reserved_port() as port:
+        yield f"127.0.0.1:{port}"
+
+
+@pytest.fixture
+async def s3(tmp_path: Path, address: str) -> AsyncIterator[Served]:
     (tmp_path / "s3" / BUCKET).mkdir(parents=True)
-    address = f"127.0.0.1:{free_port()}"
     process = await asyncio.create_subprocess_exec(
         str(RCLONE), "--config", str(tmp_path / "rclone.conf"), "serve", "s3", "--auth-key", f"{KEY},{SECRET}",
         "--addr", address, str(tmp_path / "s3"), stderr=asyncio.subprocess.DEVNULL,

@@ -1,17 +1,12 @@
-"""Listening sockets and free ports."""
+"""Listening sockets and reserved ports."""
 
 from __future__ import annotations
 
-import random
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from fathom.errors import Overloaded
 from fathom.rpc.server import PortInUse
-
-# Below the range from which systems take the source ports of outgoing connections: a port that is free
-# now is not taken by chance before its service binds it.
-PORTS = range(20_000, 32_000)
-ATTEMPTS = 100
 
 
 def listen(service: str, host: str, port: int) -> socket.socket:
@@ -27,13 +22,15 @@ def listen(service: str, host: str, port: int) -> socket.socket:
     return listener
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port that is free now, for a child that must come back on the same one."""
-    for port in random.sample(PORTS, ATTEMPTS):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
-            return port
-    raise Overloaded(f"no free port on {host} among {ATTEMPTS} tries", retry_after_s=1.0)
+@contextmanager
+def reserved_port(host: str = "127.0.0.1") -> Iterator[int]:
+    """A port that nobody else is given while the context lasts, for a server that may come and go on it.
+
+    The socket stays bound and never listens. Once it is bound it allows the address to be reused, so
+    that a server which allows it too (gRPC, uvicorn, Go's) can bind and listen beside it; the system
+    hands the port neither to a socket bound to port 0 nor to an outgoing connection.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
+        holder.bind((host, 0))
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        yield holder.getsockname()[1]
