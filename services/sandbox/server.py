@@ -13,19 +13,27 @@ from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.sandbox.config import Config
-from services.sandbox.engine import LAYERS, MISSING, Engine, checked_code
+from services.sandbox.engine import Engine, checked_code
 from services.sandbox.events import Display, Event, Gap, Outcome, Output, Status, Variable
+from services.sandbox.isolation import Level
 
 INLINE_BYTES = 256 * 1024
 INLINE_FRAME_BYTES = 512 * 1024
 CHUNK_BYTES = 256 * 1024
 STATUSES = {status: f"EXECUTE_STATUS_{status.name}" for status in Status}
+LEVELS: dict[Level, pb.IsolationLevel] = {
+    Level.NONE: pb.ISOLATION_LEVEL_NONE,
+    Level.LANDLOCK: pb.ISOLATION_LEVEL_LANDLOCK,
+    Level.NAMESPACE: pb.ISOLATION_LEVEL_NAMESPACE,
+    Level.GUEST_KERNEL: pb.ISOLATION_LEVEL_GUEST_KERNEL,
+    Level.VM: pb.ISOLATION_LEVEL_VM,
+}
 STREAMS = {"stdout": pb.OUTPUT_STREAM_STDOUT, "stderr": pb.OUTPUT_STREAM_STDERR}
 
 
 def build(config: Config, deps: Deps) -> Service:
     """The sandbox; the only constructor."""
-    engine = Engine(config, deps.telemetry.log)
+    engine = Engine(config, deps.telemetry)
     return Service("sandbox", SandboxServicer(engine, deps.store), engine.start, engine.close)
 
 
@@ -38,9 +46,9 @@ class SandboxServicer:
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
         limits = request.limits
         session = await self._engine.create(
-            limits.cell_wall_ms, limits.memory_bytes, limits.output_bytes, limits.cells, limits.cpu_ms
+            limits.cell_wall_ms, limits.memory_bytes, limits.output_bytes, limits.cells, limits.cpu_ms, call.tenant
         )
-        return pb.CreateSessionResponse(session_id=session.id, isolation=pb.ISOLATION_LEVEL_NONE)
+        return pb.CreateSessionResponse(session_id=session.id, isolation=self._level())
 
     async def PutFrame(self, request: pb.PutFrameRequest, call: Call) -> pb.PutFrameResponse:
         source = request.WhichOneof("data")
@@ -111,7 +119,12 @@ class SandboxServicer:
         return pb.ListFilesResponse(files=[pb.FileEntry(path=file.path, size_bytes=file.size_bytes) for file in files])
 
     async def GetIsolation(self, request: pb.GetIsolationRequest, call: Call) -> pb.GetIsolationResponse:
-        return pb.GetIsolationResponse(level=pb.ISOLATION_LEVEL_NONE, layers=LAYERS, missing=MISSING)
+        report = self._engine.report
+        return pb.GetIsolationResponse(level=self._level(), layers=report.layers, missing=report.missing)
+
+    def _level(self) -> pb.IsolationLevel:
+        """The achieved level, as the API numbers it."""
+        return LEVELS[self._engine.report.level]
 
 
 def variables_to_proto(variables: Sequence[Variable]) -> list[pb.Variable]:
