@@ -20,6 +20,7 @@ from services.sandbox.config import Config
 from services.sandbox.files import File, list_files, read_file, write_file
 from services.sandbox.fork_server import ForkServer
 from services.sandbox.isolation import Level, Report, achieve
+from services.sandbox.leash import ForkLost
 from services.sandbox.metrics import Metrics
 from services.sandbox.process import Jailer, Uids, WorkerProcess
 from services.sandbox.procfs import Census
@@ -85,12 +86,13 @@ class Engine:
         say("sandbox isolation", level=report.level.word, layers=report.layers, missing=report.missing)
 
     async def _started(self) -> WorkerProcess:
-        """A new worker inside its walls; raises ``DependencyFailed``."""
+        """A new worker inside its walls; raises ``DependencyFailed``. One fork server may die under the request."""
         assert self._jailer is not None
         with self._metrics.spawn_seconds.time():
-            worker = WorkerProcess(self._config, self._jailer)
-            await worker.start()
-        return worker
+            try:
+                return await started(self._config, self._jailer)
+            except ForkLost:
+                return await started(self._config, self._jailer)
 
     async def _fill(self) -> None:
         while len(self._spares) < self._config.spares:
@@ -255,6 +257,12 @@ class Engine:
         self._spares.clear()
         await asyncio.gather(*endings)
         await self._fork_server.close()
+
+
+async def started(config: Config, jailer: Jailer) -> WorkerProcess:
+    worker = WorkerProcess(config, jailer)
+    await worker.start()
+    return worker
 
 
 def read_frame(name: str, arrow: bytes, max_cells: int) -> tuple[str, int]:

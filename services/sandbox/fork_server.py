@@ -137,6 +137,7 @@ class ForkServer:
         self._current: Zygote | None = None
         self._retired: list[Zygote] = []
         self._starting: asyncio.Task[Zygote] | None = None
+        self._closed = False
 
     async def start(self) -> None:
         """Raises ``DependencyFailed``."""
@@ -164,6 +165,8 @@ class ForkServer:
             await zygote.fork(plan, descriptors)
 
     async def _living(self) -> Zygote:
+        if self._closed:
+            raise DependencyFailed("sandbox fork server", "is closed")
         current = self._current
         if current is not None and current.alive:
             if self._worn(current) and self._starting is None:
@@ -191,6 +194,7 @@ class ForkServer:
 
     async def close(self) -> None:
         """Ends every fork server; to be called when all sessions have ended."""
+        self._closed = True
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)

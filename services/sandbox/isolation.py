@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -56,6 +57,7 @@ attempt("parent", lambda: os.kill(os.getppid(), 0))
 attempt("outside", lambda: open("/proc/version").read())
 attempt("root", lambda: os.mkdir("/fathom-probe"))
 attempt("ptrace", lambda: __import__("ctypes").CDLL(None, use_errno=True).ptrace(0, 0, 0, 0) and 1 / 0)
+print("runtime", "readable" if os.access(os.__file__, os.R_OK) else "hidden")
 open("probe", "w").write("x")
 print("scratch", "written")
 """
@@ -108,13 +110,15 @@ async def achieve(config: Config, jailer: Jailer) -> Report:
             " sandbox.run_hostile_code_without_any_isolation=true, or ask for landlock or namespace"
         )
     failed: list[str] = []
+    notes: list[str] = []
     for walls in WALLS[WALLS.index(config.walls) :]:
         level = bounded(Level.of(walls), config.boundary, failed)
         if level < wanted:
             break
-        found = await tried(config, replace(jailer, walls=walls))
+        notes.clear()
+        found = await tried(config, replace(jailer, walls=walls), notes)
         if not found:
-            return Report(level, walls, layers(walls, jailer, config.boundary), (*failed, *absent(jailer)))
+            return Report(level, walls, layers(walls, jailer, config.boundary), (*failed, *absent(jailer), *notes))
         failed += [f"{walls}: {text}" for text in found]
     raise IsolationTooWeak(f"sandbox.min_isolation is {config.min_isolation}, and this is missing: {'; '.join(failed)}")
 
@@ -152,8 +156,11 @@ def is_virtual_machine() -> bool:
         return False
 
 
-async def tried(config: Config, jailer: Jailer) -> list[str]:
-    """Builds one session, runs the probe in it and looks at it from outside; gives what does not hold."""
+async def tried(config: Config, jailer: Jailer, notes: list[str]) -> list[str]:
+    """Builds one session, runs the probe in it and looks at it from outside; gives what does not hold.
+
+    What is no weakness but will be missed goes to ``notes``.
+    """
     worker = WorkerProcess(config, jailer)
     try:
         await worker.start()
@@ -167,6 +174,11 @@ async def tried(config: Config, jailer: Jailer) -> list[str]:
         async with canaries() as canary:
             seen = outside_facts(worker, jailer)
             printed, status = await run_probe(worker, config, canary)
+            if "runtime hidden" in printed:
+                notes.append(
+                    f"runtime: {sys.base_prefix} is not readable for the session's user: cells can use only"
+                    " what the fork server has imported; install Python where every user can read it"
+                )
             return verdicts(jailer.walls, seen, printed, status, canary)
     finally:
         await worker.end()

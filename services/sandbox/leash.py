@@ -23,6 +23,13 @@ class WallFailed(DependencyFailed):
         self.stage, self.error = stage, error
 
 
+class ForkLost(DependencyFailed):
+    """The fork server was gone before it read the request; another one can be asked."""
+
+    def __init__(self) -> None:
+        super().__init__("sandbox fork server", "ended before it started the session")
+
+
 class Leash:
     """``ours`` and ``theirs`` are the two ends of the status channel; ``exited`` is set when all has ended."""
 
@@ -79,7 +86,8 @@ class Leash:
 
     def _fail(self, stage: str, error: str) -> None:
         if not self._started.done():
-            self._started.set_exception(WallFailed(stage, error))
+            untold = self._handle < 0 and not self.trouble
+            self._started.set_exception(ForkLost() if untold else WallFailed(stage, error))
             # Whoever waits has it; nobody has to.
             self._started.exception()
 
