@@ -11,6 +11,7 @@ from fathom.ids import new_id
 
 V1_ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "pids")
+PREFIX = "fathom-jail-"
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,12 @@ class Group:
                     return int(value)
         return 0
 
-    def remove(self) -> None:
-        """When no process is left in it; a group that is busy stays, and is tried again by ``sweep``."""
+    def remove(self) -> bool:
+        """When no process is left in it; False when it is still busy."""
         for folder in self.folders:
             with suppress(OSError):
                 folder.rmdir()
+        return not any(folder.exists() for folder in self.folders)
 
 
 class Cgroups:
@@ -63,7 +65,9 @@ class Cgroups:
 
     def __init__(self) -> None:
         self._version, self._bases, self.why_not = find_bases()
+        self._busy: list[Group] = []
         if not self.why_not:
+            self._remove_orphans()
             try:
                 probe = self.create(64 * 1024 * 1024, 8)
                 probe.remove()
@@ -72,7 +76,7 @@ class Cgroups:
 
     def create(self, memory_bytes: int, processes: int) -> Group:
         """A new group with these bounds; raises ``OSError``, and leaves nothing then."""
-        name = f"fathom-{new_id('jail')}"
+        name = f"{PREFIX}{os.getpid()}-{new_id('jail')}"
         group = Group(tuple(base / name for base in self._bases), self._version)
         try:
             for folder in group.folders:
@@ -83,15 +87,26 @@ class Cgroups:
             raise
         return group
 
-    def leftovers(self) -> list[Path]:
-        """Groups of sessions that are still there."""
-        return [folder for base in self._bases for folder in base.glob("fathom-jail_*")]
+    def remove(self, group: Group) -> None:
+        """Removes a group, or later with ``sweep`` when its last process is not quite gone."""
+        if not group.remove():
+            self._busy.append(group)
 
     def sweep(self) -> None:
-        """Removes groups that earlier services have left empty."""
+        """Tries again what could not be removed yet."""
+        self._busy = [group for group in self._busy if not group.remove()]
+
+    def leftovers(self) -> list[Path]:
+        """Groups of sessions, of this service or of another, that are there now."""
+        return [folder for base in self._bases for folder in base.glob(f"{PREFIX}*")]
+
+    def _remove_orphans(self) -> None:
+        """Groups of services that were killed, which are empty: their sessions ended with them."""
         for folder in self.leftovers():
-            with suppress(OSError):
-                folder.rmdir()
+            owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+            if not Path(f"/proc/{owner}").exists():
+                with suppress(OSError):
+                    folder.rmdir()
 
 
 def find_bases() -> tuple[int, tuple[Path, ...], str]:

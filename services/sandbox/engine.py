@@ -8,7 +8,7 @@ import keyword
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 
 from fathom import frames
@@ -17,6 +17,7 @@ from fathom.ids import new_id
 from fathom.obs import Telemetry
 from services.sandbox.cgroups import Cgroups
 from services.sandbox.config import Config
+from services.sandbox.events import Outcome
 from services.sandbox.files import File, list_files, read_file, write_file
 from services.sandbox.fork_server import ForkServer
 from services.sandbox.isolation import Level, Report, achieve
@@ -47,6 +48,7 @@ class Engine:
         self._report: Report | None = None
         self._sessions: dict[str, Session] = {}
         self._opening: Counter[str] = Counter()
+        self._requests: dict[tuple[str, str], asyncio.Task[Session]] = {}
         self._spares: list[WorkerProcess] = []
         self._census = Census()
         self._refill: asyncio.Task[None] | None = None
@@ -121,6 +123,30 @@ class Engine:
             self._refill = asyncio.create_task(self._refilled())
         return worker
 
+    async def open(self, request_id: str, limits: Mapping[str, int], tenant: str) -> Session:
+        """The session of a request: a new one, or the one that the same tenant's request has opened before.
+
+        Raises what ``create`` raises; a failed request leaves nothing, so that it can be made again.
+        """
+        if not request_id:
+            return await self.create(**limits, tenant=tenant)
+        key = (tenant, request_id)
+        known = self._requests.get(key)
+        if known is None or (known.done() and not self._is_open(known)):
+            known = self._requests[key] = asyncio.create_task(self.create(**limits, tenant=tenant))
+            known.add_done_callback(lambda task: self._forget(key, task))
+        return await asyncio.shield(known)
+
+    def _is_open(self, task: asyncio.Task[Session]) -> bool:
+        return not task.cancelled() and task.exception() is None and task.result().id in self._sessions
+
+    def _forget(self, key: tuple[str, str], task: asyncio.Task[Session]) -> None:
+        """Drops a request that failed, and those whose sessions are closed."""
+        if not self._is_open(task) and self._requests.get(key) is task:
+            del self._requests[key]
+        for old in [old for old, one in self._requests.items() if one.done() and not self._is_open(one)]:
+            del self._requests[old]
+
     async def create(
         self,
         cell_wall_ms: int = 0,
@@ -153,12 +179,15 @@ class Engine:
             worker = await self._worker()
             if memory_bytes:
                 worker.limit_memory(limits.memory_bytes)
-            session = Session(new_id("session"), limits, worker, self._census, tenant=tenant)
+            session = Session(new_id("session"), limits, worker, self._census, tenant=tenant, ended=self._count)
         finally:
             self._opening[tenant] -= 1
         self._sessions[session.id] = session
         self._metrics.sessions.set(len(self._sessions))
         return session
+
+    def _count(self, outcome: Outcome) -> None:
+        self._metrics.cells.labels(outcome.status.name.lower()).inc()
 
     def _admit(self, tenant: str) -> None:
         """Raises ``Overloaded`` when there is no room for one more session."""

@@ -237,8 +237,8 @@ class WorkerProcess:
         self.stdout.close()
         self.stderr.close()
         self._jailer.uids.give_back(self._uid)
-        if self._group is not None:
-            self._group.remove()
+        if self._group is not None and self._jailer.cgroups is not None:
+            self._jailer.cgroups.remove(self._group)
             self._group = None
         if self._folder:
             await asyncio.to_thread(remove_tree, self._folder)

@@ -44,10 +44,8 @@ class SandboxServicer:
         self._engine, self._store = engine, store
 
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
-        limits = request.limits
-        session = await self._engine.create(
-            limits.cell_wall_ms, limits.memory_bytes, limits.output_bytes, limits.cells, limits.cpu_ms, call.tenant
-        )
+        limits = {field.name: value for field, value in request.limits.ListFields()}
+        session = await self._engine.open(request.request_id, limits, call.tenant)
         return pb.CreateSessionResponse(session_id=session.id, isolation=self._level())
 
     async def PutFrame(self, request: pb.PutFrameRequest, call: Call) -> pb.PutFrameResponse:
@@ -57,7 +55,9 @@ class SandboxServicer:
         if len(request.arrow) > INLINE_FRAME_BYTES:
             raise PayloadTooLarge(len(request.arrow), INLINE_FRAME_BYTES)
         arrow = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
-        digest, rows = await self._engine.put_frame(request.session_id, request.name, arrow, request.description)
+        digest, rows = await self._engine.put_frame(
+            request.session_id, request.name, arrow, request.description, lazy=request.lazy
+        )
         return pb.PutFrameResponse(digest=digest, rows=rows)
 
     async def Execute(self, request: pb.ExecuteRequest, call: Call) -> AsyncIterator[pb.ExecuteResponse]:
@@ -68,9 +68,9 @@ class SandboxServicer:
         async with aclosing(session.execute(request.request_id, code, request.wall_ms)) as events:
             async for event in events:
                 sequence += 1
-                yield await self._event(sequence, event, session.id)
+                yield await self._event(sequence, event, request)
 
-    async def _event(self, sequence: int, event: Event, session_id: str) -> pb.ExecuteResponse:
+    async def _event(self, sequence: int, event: Event, request: pb.ExecuteRequest) -> pb.ExecuteResponse:
         response = pb.ExecuteResponse(sequence=sequence)
         if isinstance(event, Output):
             response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=event.text))
@@ -78,9 +78,10 @@ class SandboxServicer:
             text = f"\n[… {event.size_bytes:,} bytes left out …]\n"
             response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=text))
         elif isinstance(event, Display):
-            response.display.CopyFrom(await self._display(event, session_id))
+            response.display.CopyFrom(await self._display(event, request.session_id))
         else:
             response.outcome.CopyFrom(outcome_to_proto(event))
+            response.outcome.record_id = request.request_id or f"{request.session_id}/{event.cell}"
         return response
 
     async def _display(self, display: Display, session_id: str) -> pb.Display:

@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +42,8 @@ class Session:
     lost: str = ""
     cells: int = 0
     tenant: str = ""
+    ended: Callable[[Outcome], None] = lambda outcome: None
+    """Told of every cell's end."""
     _records: OrderedDict[str, Recording] = field(default_factory=OrderedDict)
     _waiting: dict[Recording, asyncio.Task[None]] = field(default_factory=dict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -138,6 +140,7 @@ class Session:
                 self.lost = self.lost or outcome.cause
                 await self.worker.end()
             self.used = time.monotonic()
+            self.ended(outcome)
             recording.add(outcome)
 
     def _abandon(self, recording: Recording) -> None:

@@ -81,7 +81,7 @@ async def test_every_layer_is_active_from_outside(walled: Engine, walls: str) ->
     own = {name: os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}") for name in NAMESPACES}
     assert set(own.values()) == {walls == "namespace"}
     if not Cgroups().why_not:
-        assert "fathom-jail_" in read(f"/proc/{pid}/cgroup")
+        assert "fathom-jail-" in read(f"/proc/{pid}/cgroup")
     fds = {os.readlink(f"/proc/{pid}/fd/{number}").split(":")[0] for number in os.listdir(f"/proc/{pid}/fd")}
     assert fds <= {"/dev/null", "pipe", "socket"}
     assert len(os.listdir(f"/proc/{pid}/fd")) == 4

@@ -105,6 +105,19 @@ async def test_frames_are_variables(session: Session) -> None:
     assert [item.name for item in await session.variables()] == ["sheet_1"]
 
 
+async def test_a_lazy_frame_waits_until_a_cell_names_it(engine: Engine, session: Session) -> None:
+    for name, lazy in (("sheet_1", True), ("sheet_2", False)):
+        await engine.put_frame(session.id, name, frames.to_arrow(pd.DataFrame({"a": [1, 2]})), lazy=lazy)
+    assert [(item.name, item.shape) for item in await session.variables()] == [
+        ("sheet_1", "(2, 1)"),
+        ("sheet_2", "(2, 1)"),
+    ]
+    code = "import sys\n[name for name in sys._getframe().f_globals if name[:5] == 'sheet']"
+    assert (await run(session, code))[1].result == "['sheet_2']"
+    _, outcome = await run(session, "int(sheet_1.a.sum())")
+    assert (outcome.result, outcome.changed) == ("3", ())
+
+
 @pytest.mark.parametrize("show", ["fig", "fig.show()"])
 async def test_plotly_figures_come_back_as_json(session: Session, show: str) -> None:
     code = f"import plotly.graph_objects as go\nfig = go.Figure(go.Scatter(x=[1, 2], y=[3, 4]))\n{show}"
