@@ -7,6 +7,7 @@ tried, the tests serve the answers themselves.
 
 from __future__ import annotations
 
+from fathom.http.blocking import BlockingClient
 from fathom.http.client import Answer, HttpClient, HttpPolicy
 from fathom.http.errors import AnswerTooLarge, MalformedAnswer, UpstreamRefused
 from fathom.http.retry import POLICY, retry_after_s, with_retries
@@ -15,6 +16,7 @@ __all__ = [
     "POLICY",
     "Answer",
     "AnswerTooLarge",
+    "BlockingClient",
     "HttpClient",
     "HttpPolicy",
     "MalformedAnswer",

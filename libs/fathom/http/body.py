@@ -10,24 +10,36 @@ from fathom.http.errors import AnswerTooLarge, MalformedAnswer
 ENCODINGS = "gzip, deflate"
 
 
-async def read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int, culprit: str) -> bytes:
-    """All of the raw ``chunks`` unpacked, at most ``limit`` bytes.
+class Body:
+    """Takes raw chunks and holds them unpacked, at most ``limit`` bytes."""
 
-    Raises ``AnswerTooLarge``, and ``MalformedAnswer`` for an encoding that was not asked for or broken data.
-    """
-    unpack = unpacker(encoding, culprit)
-    body = bytearray()
-    async for chunk in chunks:
-        if unpack is None:
-            body += chunk
+    def __init__(self, encoding: str, limit: int, culprit: str) -> None:
+        """Raises ``MalformedAnswer`` for an encoding that was not asked for."""
+        self._unpack, self._limit, self._culprit = unpacker(encoding, culprit), limit, culprit
+        self._bytes = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        """Raises ``AnswerTooLarge``, and ``MalformedAnswer`` for broken data."""
+        if self._unpack is None:
+            self._bytes += chunk
         else:
             try:
-                body += unpack.decompress(chunk, limit + 1 - len(body))
+                self._bytes += self._unpack.decompress(chunk, self._limit + 1 - len(self._bytes))
             except zlib.error as error:
-                raise MalformedAnswer(culprit, f"broken {encoding} data: {error}") from error
-        if len(body) > limit:
-            raise AnswerTooLarge(culprit, limit)
-    return bytes(body)
+                raise MalformedAnswer(self._culprit, f"broken compressed data: {error}") from error
+        if len(self._bytes) > self._limit:
+            raise AnswerTooLarge(self._culprit, self._limit)
+
+    def whole(self) -> bytes:
+        return bytes(self._bytes)
+
+
+async def read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int, culprit: str) -> bytes:
+    """All of the raw ``chunks`` unpacked; errors as ``Body``."""
+    body = Body(encoding, limit, culprit)
+    async for chunk in chunks:
+        body.add(chunk)
+    return body.whole()
 
 
 def unpacker(encoding: str, culprit: str) -> zlib._Decompress | None:
