@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from fathom.config import ConfigError
 from fathom.errors import CorruptData, InvalidField, NotFound
+from fathom.http import MalformedAnswer
 from services.datafetch.connectors.symbols import Market
 
 
@@ -22,9 +24,10 @@ class Kind(StrEnum):
     TABLE = "table"
 
 
-PRICE_FIELDS = ("open", "high", "low", "close", "volume")
+PRICE_FIELDS = ("open", "high", "low", "close", "volume", "adj_close")
 COLUMNS: Mapping[Kind, tuple[str, ...]] = {
-    # Bars of a day, ascending. Prices as traded as of the day asked for: splits until then are worked in.
+    # Bars of a day, ascending, as traded on that day, volume in shares. ``adj_close`` has the splits and dividends
+    # until ``as_of`` worked in, never later ones; it is null where the vendor gives no such events.
     Kind.PRICES: ("date", *PRICE_FIELDS),
     # One row per concept, period and filing: restated figures keep every vintage. ``latest`` marks the newest.
     Kind.STATEMENTS: ("concept", "unit", "start", "end", "value", "filed", "form", "accession", "latest"),
@@ -186,6 +189,17 @@ def expect(vendor: str, got: Collection[str], wanted: Iterable[str]) -> None:
         raise EmptySchema(vendor, names)
     if missing := [name for name in names if name not in got]:
         raise ChangedSchema(vendor, missing, got)
+
+
+@contextmanager
+def reading(vendor: str) -> Iterator[None]:
+    """Makes ``MalformedAnswer`` of what an answer of an unforeseen shape makes its reader stumble over."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError) as error:
+        raise MalformedAnswer(
+            vendor, f"has another shape than expected: {type(error).__name__} {error}"[:200]
+        ) from error
 
 
 def today() -> date:
