@@ -41,10 +41,10 @@ def number(value: Any) -> float | None:
     return float(text)
 
 
-def day(value: Any, packed: bool = True) -> date | None:
+def day(value: Any) -> date | None:
     """A day in the usual spellings (2025/7/27, 20250207, 2025-02-07, 2025年2月7日); None for words for nothing.
 
-    Raises ``ValueError`` for anything else; ``packed`` allows eight digits.
+    Raises ``ValueError`` for anything else.
     """
     if value is None or isinstance(value, datetime):
         return None if value is None else value.date()
@@ -55,7 +55,7 @@ def day(value: Any, packed: bool = True) -> date | None:
         return None
     if found := DAY.fullmatch(text):
         return date(int(found[1]), int(found[2]), int(found[3]))
-    if packed and PACKED.fullmatch(text):
+    if PACKED.fullmatch(text):
         return date(int(text[:4]), int(text[4:6]), int(text[6:]))
     raise ValueError(f"{text[:40]!r} is no day")
 
