@@ -1,7 +1,9 @@
 """Tables of any SQL database, read-only by the connection itself: what a statement says does not matter.
 
-SQLite: the file is opened read-only and an authorizer lets nothing through but reading; PostgreSQL and
-MySQL: a read-only transaction. Others are refused. Only SQLite was tried here.
+SQLite: the file is opened read-only and an authorizer lets nothing through but reading. PostgreSQL and MySQL: a
+read-only transaction, and only statements made here, since a text of several statements could end that
+transaction; give them a user without the right to write all the same. Others are refused. Only SQLite was tried
+here.
 """
 
 from __future__ import annotations
@@ -93,7 +95,12 @@ class SqlDatabase:
         return await self._read(statement, f"{self.name}/{table}", as_of, revised, deadline)
 
     async def query(self, statement: str, deadline: float | None = None) -> Fetched:
-        """One statement that reads; for experts, so without ``as_of``. Raises ``SqlRefused``, ``DeadlineExceeded``."""
+        """One statement that reads, on SQLite only; for experts, so without ``as_of``.
+
+        Raises ``SqlRefused`` and ``DeadlineExceeded``.
+        """
+        if self._engine.dialect.name != "sqlite":
+            raise SqlRefused(f"free statements are not taken on {self._engine.dialect.name}")
         return await self._read(self._alchemy.text(literal(statement)), f"{self.name}/sql", None, False, deadline)
 
     async def aclose(self) -> None:
@@ -184,7 +191,7 @@ def engine_of(sa: Any, source: SqlSource) -> Any:
             place = f"file:{quote(url.database or '')}?mode=ro"
             connect = partial(sqlite3.connect, place, uri=True, check_same_thread=False)
             return sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.NullPool)
-        if dialect in {"postgresql", "mysql", "mariadb"}:
+        if dialect in {"postgresql", "mysql"}:
             return sa.create_engine(url, poolclass=sa.pool.NullPool)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
         raise InvalidField("url", f"the URL of {source.name} cannot be read") from error
