@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -66,9 +67,13 @@ class Reply:
 class PageFetcher:
     """Fetches pages. One instance serves many callers at a time on one event loop."""
 
-    def __init__(self, config: WebConfig, resolver: Resolver = resolve) -> None:
-        """Raises ``MissingExtra`` without httpx and ``ValueError`` for a network that is none."""
+    def __init__(self, config: WebConfig, resolver: Resolver = resolve, trusted: ssl.SSLContext | None = None) -> None:
+        """``trusted`` holds the certificates to trust, the public ones by default.
+
+        Raises ``MissingExtra`` without httpx and ``ValueError`` for a network that is none.
+        """
         self._config, self._resolver, self._httpx = config, resolver, httpx()
+        self._trusted = trusted or self._httpx.create_ssl_context(trust_env=False)
         self._networks = [ipaddress.ip_network(text) for text in config.fetch_networks]
         self._retry = replace(POLICY, attempts=config.fetch_attempts)
         self._lanes = HostLanes(config.fetch_per_host)
@@ -127,7 +132,9 @@ class PageFetcher:
         # No proxy, or the address that was checked would not be the one connected to.
         try:
             async with (
-                self._httpx.AsyncClient(trust_env=False, limits=limits, timeout=self._config.fetch_seconds) as client,
+                self._httpx.AsyncClient(
+                    trust_env=False, limits=limits, timeout=self._config.fetch_seconds, verify=self._trusted
+                ) as client,
                 client.stream("GET", place.url, headers=headers, extensions={"sni_hostname": place.host}) as response,
             ):
                 return await self._read(place, response)

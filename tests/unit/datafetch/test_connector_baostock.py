@@ -240,7 +240,7 @@ async def test_silence_costs_no_more_than_the_deadline_and_other_markets_are_ref
 
 
 async def test_the_library_reads_the_same_server_alike(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    library = pytest.importorskip("baostock", reason="the extra baostock is not installed")
+    library = pytest.importorskip("baostock", reason="the library baostock is not installed")
     constants = pytest.importorskip("baostock.common.contants")
     source = await start(Server())
     monkeypatch.setattr(constants, "BAOSTOCK_SERVER_IP", "127.0.0.1")

@@ -8,13 +8,18 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ipaddress
+import shutil
+import ssl
+import subprocess
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,6 +146,40 @@ async def test_a_name_is_resolved_once_and_that_address_is_connected_to(serve: S
     assert (asked, hosts) == (["news.example"], [f"news.example:{port}"])
     with pytest.raises(BlockedAddress):
         await fetcher.fetch(f"http://news.example:{port}/")
+
+
+def certified(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's context with a certificate for ``host``, and a client's that trusts it."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    key, certificate = folder / "key.pem", folder / "cert.pem"
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
+    name = ["-days", "2", "-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"]
+    subprocess.run([*command, *name], check=True, capture_output=True)
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(certificate, key)
+    return serving, ssl.create_default_context(cafile=str(certificate))
+
+
+async def test_a_certificate_is_checked_by_name_though_the_address_is_connected_to(tmp_path: Path) -> None:
+    serving, trusted = certified(tmp_path, "news.example")
+    app = web.Application()
+    app.router.add_get("/", page())
+
+    async def local(_: str, __: int) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    server = TestServer(app, scheme="https")
+    await server.start_server(ssl=serving)
+    async with server:
+        fetcher = PageFetcher(config(fetch_attempts=1), local, trusted)
+        found = await fetcher.fetch(f"https://news.example:{server.port}/")
+        assert found.document.title == "Profit up"
+        with pytest.raises(DependencyFailed, match="cannot be reached"):
+            await fetcher.fetch(f"https://other.example:{server.port}/")
+        with pytest.raises(DependencyFailed, match="cannot be reached"):
+            await PageFetcher(config(fetch_attempts=1), local).fetch(f"https://news.example:{server.port}/")
 
 
 async def test_one_private_address_among_public_ones_is_enough_to_refuse() -> None:
