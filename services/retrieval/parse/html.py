@@ -13,6 +13,7 @@ from services.retrieval.parse.model import Limits, ParsedDocument, ParseIssue, U
 from services.retrieval.parse.records import moment
 
 CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w-]{2,20})""", re.IGNORECASE)
+FRAME = re.compile(r"<(html|body)[\s>]", re.IGNORECASE)
 BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
@@ -57,6 +58,8 @@ def read_html(data: bytes, source: str, charset: str, limits: Limits) -> Iterato
 
 def extracted(library: Any, page: str, source: str) -> Any:
     """Raises ``Unreadable`` for a page that the library gives nothing for or chokes on."""
+    # A fragment is a page without its frame, which the library does not read.
+    page = page if FRAME.search(page) else f"<html><body>{page}</body></html>"
     url = source if source.startswith(("http://", "https://")) else None
     try:
         found = library.bare_extraction(

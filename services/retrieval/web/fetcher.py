@@ -23,6 +23,7 @@ from services.retrieval.web.addresses import Resolver, Target, resolve, target
 from services.retrieval.web.config import WebConfig
 
 READABLE = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/pdf")
+PAGE_TAGS = 60_000  # takes some seconds to read at worst
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -88,7 +89,9 @@ class PageFetcher:
         end = time.monotonic() + self._config.fetch_seconds
         end = end if deadline is None else min(end, deadline)
         final, reply = await self._follow(url, end)
-        limits = Limits(file_bytes=self._config.fetch_bytes, seconds=max(0.1, end - time.monotonic()))
+        limits = Limits(
+            file_bytes=self._config.fetch_bytes, html_tags=PAGE_TAGS, seconds=max(0.1, end - time.monotonic())
+        )
         # In a thread, which cannot be stopped: what it may take is bounded by the limits.
         found = await with_retries(
             lambda: asyncio.to_thread(lambda: list(parse(reply.body, reply.media_type, final, limits))),

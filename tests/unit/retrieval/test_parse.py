@@ -226,6 +226,11 @@ def test_pages_without_anything_to_read(data: bytes, reason: str) -> None:
     assert reason in issues[0].reason
 
 
+def test_a_fragment_is_read_too() -> None:
+    documents, _ = sorted_out("<p>营业收入同比增长十五个百分点。</p>".encode(), "text/html")
+    assert documents[0].text == "营业收入同比增长十五个百分点。"
+
+
 def test_a_page_nested_without_end_is_answered_soon() -> None:
     started = time.monotonic()
     found = list(parse(b"<div>" * 150_000 + b"deep", "text/html", "test"))
