@@ -9,6 +9,7 @@ from fathom.errors import NotFound
 from services.retrieval.web.addresses import BlockedAddress
 from services.retrieval.web.base import NotConfigured, TimeRange, WebResult, WebSearch
 from services.retrieval.web.config import WebConfig
+from services.retrieval.web.corpus import WebCorpus
 from services.retrieval.web.engines import Brave, SearXNG, Serper, Tavily
 from services.retrieval.web.fetcher import Page, PageFetcher, UnreadablePage, UnsupportedContent
 
@@ -22,6 +23,7 @@ __all__ = [
     "UnreadablePage",
     "UnsupportedContent",
     "WebConfig",
+    "WebCorpus",
     "WebResult",
     "WebSearch",
     "configured",
