@@ -124,21 +124,35 @@ class Vendors:
                 failed.append(Attempt(name, error))
             if deadline is not None and time.monotonic() >= deadline:
                 break
-        if len(failed) == 1:
+        if len(names) == 1:
             raise failed[0].error
-        if all(isinstance(attempt.error, NotFound) for attempt in failed):
-            raise NoData(", ".join(attempt.vendor for attempt in failed), request)
+        if len(failed) == len(names) and all(isinstance(attempt.error, NotFound) for attempt in failed):
+            raise NoData(", ".join(names), request)
         raise AllVendorsFailed(request, failed)
 
     async def check(
         self, request: DataRequest, as_of: date | None = None, deadline: float | None = None
     ) -> Checked | None:
-        """Two vendors' prices beside each other; None when fewer than two are on. Errors as the vendors'."""
-        names = self.chain(request)
-        if request.kind is not Kind.PRICES or len(names) < 2:
-            return None
-        first, second = await asyncio.gather(*(self.ask(name, request, as_of, deadline) for name in names[:2]))
-        return compare(first, second, self._config.tolerance)
+        """The prices of the first two vendors that answer, beside each other; None when fewer than two do.
+
+        Raises the errors of ``chain``, and the first vendor's when none answers.
+        """
+        names = list(self.chain(request))
+        answers: list[Fetched] = []
+        errors: list[FathomError] = []
+        while request.kind is Kind.PRICES and names and len(answers) < 2:
+            now, names = names[: 2 - len(answers)], names[2 - len(answers) :]
+            asked = (self.ask(name, request, as_of, deadline) for name in now)
+            for outcome in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(outcome, FathomError):
+                    errors.append(outcome)
+                elif isinstance(outcome, BaseException):
+                    raise outcome
+                else:
+                    answers.append(outcome)
+        if errors and not answers:
+            raise errors[0]
+        return compare(answers[0], answers[1], self._config.tolerance) if len(answers) == 2 else None
 
     async def ask(
         self, name: str, request: DataRequest, as_of: date | None = None, deadline: float | None = None

@@ -184,6 +184,16 @@ async def test_prices_that_differ_are_flagged_and_both_stay() -> None:
     assert await Vendors([first], CONFIG).check(MOUTAI) is None
 
 
+async def test_the_third_vendor_is_compared_when_the_second_fails() -> None:
+    down = Fake("baostock", error=DependencyFailed("baostock", "down"))
+    checked = await Vendors([Fake("akshare", [5.0]), down, Fake("yfinance", [5.0])], CONFIG).check(MOUTAI)
+    assert checked is not None
+    assert checked.second.provenance.vendor == "yfinance"
+    assert await Vendors([Fake("akshare", [5.0]), down], CONFIG).check(MOUTAI) is None
+    with pytest.raises(DependencyFailed, match="down"):
+        await Vendors([down], CONFIG).check(MOUTAI)
+
+
 async def test_no_row_after_as_of_passes_the_last_gate() -> None:
     vendors = Vendors([Fake("akshare", [1.0, 2.0, 3.0])], CONFIG)
     assert closes((await vendors.fetch(MOUTAI, as_of=DAY + timedelta(days=1))).fetched) == [1.0, 2.0]
