@@ -2,8 +2,8 @@
 
 SQLite: the file is opened read-only and an authorizer lets nothing through but reading. PostgreSQL and MySQL: a
 read-only transaction, and only statements made here, since a text of several statements could end that
-transaction; give them a user without the right to write all the same. Others are refused. Only SQLite was tried
-here.
+transaction; give them a user without the right to write all the same. Others are refused. SQLite and PostgreSQL
+were tried here, MySQL was not.
 """
 
 from __future__ import annotations
@@ -191,12 +191,14 @@ def engine_of(sa: Any, source: SqlSource) -> Any:
             place = f"file:{quote(url.database or '')}?mode=ro"
             connect = partial(sqlite3.connect, place, uri=True, check_same_thread=False)
             return sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.NullPool)
+        if url.drivername == "postgresql":
+            url = url.set(drivername="postgresql+psycopg")
         if dialect in {"postgresql", "mysql"}:
             return sa.create_engine(url, poolclass=sa.pool.NullPool)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
         raise InvalidField("url", f"the URL of {source.name} cannot be read") from error
     except ImportError as error:
-        raise MissingExtra(str(error.name), "connectors") from error
+        raise MissingExtra(str(error.name), "postgres" if dialect == "postgresql" else "connectors") from error
     raise InvalidField("url", f"{source.name}: {dialect} is none of sqlite, postgresql, mysql")
 
 
