@@ -339,6 +339,9 @@ class Compiler:
             if day is not None:
                 conditions.append(f"date {operator} ?")
                 parameters.append(day)
+        if self._query.periods:
+            conditions.append(f"({' or '.join('date between ? and ?' for _ in self._query.periods)})")
+            parameters += [day for period in self._query.periods for day in period]
         where = f" where {' and '.join(conditions)}" if conditions else ""
         return f"select entity, name, date, {', '.join(columns)} from {below}{where}"
 

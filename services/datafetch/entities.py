@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
+from services.datafetch.residue import WORDS
 from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.pinyin import syllables
@@ -14,6 +15,7 @@ from services.datafetch.semantic.text import CJK, folded, is_chinese, normal, pl
 COMPANY = re.compile(r"(?:集团)?(?:股份)?有限(?:责任)?公司$|股份公司$|\(集团\)$")
 MIN_SOUND = 3
 MIN_TYPO = 4
+SURE = 8
 MAX_SCAN = 300
 LATIN_WORD = re.compile(r"[A-Za-z][A-Za-z.&'-]{3,}(?: [A-Za-z][A-Za-z.&'-]+){0,3}")
 
@@ -57,12 +59,25 @@ class Resolver:
                 for position in range(len(form)):
                     self._deletions[form[:position] + form[position + 1 :]].append((form, ident))
 
-    def find(self, text: str) -> list[Found]:
-        """Entities in the order of the text. What is not exact is tried only where nothing exact was found."""
-        found = [self._exact(mention) for mention in self._layer.entity_names.find(text)]
-        if not found:
-            found = self._short(text) or self._romanised(text) or self._sound(text) or self._typo(text)
-        return sorted(found, key=lambda item: item.start)
+    def exact(self, text: str) -> list[Found]:
+        """Entities by their names as they stand, in the order of the text."""
+        return [self._exact(mention) for mention in self._bare(text) or self._layer.entity_names.find(text)]
+
+    def approximate(self, text: str) -> list[Found]:
+        """Entities by a name that is shortened, spelt in pinyin, or has a slip; for texts without an exact one."""
+        for reader in (self._short, self._romanised, self._sound, self._typo):
+            found = reader(text)
+            if found:
+                return sorted(found, key=lambda item: item.start)
+        return []
+
+    def _bare(self, text: str) -> list[Mention]:
+        """Names that the text writes with brackets and the layer without: "学大(厦门)教育"."""
+        found = self._layer.entity_names.find_loosely(text, "()") if "(" in plain(text) else []
+        return found if any("(" in mention.surface for mention in found) else []
+
+    def _bare_exact(self, text: str) -> list[Found]:
+        return [self._exact(mention) for mention in self._bare(text)]
 
     def _exact(self, mention: Mention) -> Found:
         return Found(mention.ids, mention.start, mention.end, mention.surface, "exact", 1.0)
@@ -72,7 +87,7 @@ class Resolver:
         ids = self._layer.entity_names.all(mention)
         if ids:
             return [Found((ident,), 0, len(mention), mention, "exact", 1.0) for ident in ids[:limit]]
-        for reader in (self._short, self._romanised, self._sound, self._typo):
+        for reader in (self._bare_exact, self._short, self._romanised, self._sound, self._typo):
             found = [item for item in reader(mention) if item.end - item.start >= 0.7 * len(normal(mention))]
             if found:
                 return [
@@ -133,16 +148,18 @@ class Resolver:
     def _long_typo(self, text: str) -> list[Found]:
         """A long name with two slips, by its best alignment with the text."""
         from rapidfuzz import fuzz
+        from rapidfuzz.distance import OSA
 
         shown = folded(plain(text))[:MAX_SCAN]
         grams = {shown[i : i + 2] for i in range(len(shown) - 1)}
         best: list[tuple[float, str, int, int]] = []
         for spec in self._layer.entities.values():
-            for name in (normal(spec.name), normal(spec.name_zh)):
+            for name in (COMPANY.sub("", normal(spec.name)), COMPANY.sub("", normal(spec.name_zh))):
                 if len(name) < 8 or sum(name[i : i + 2] in grams for i in range(len(name) - 1)) < len(name) // 2:
                     continue
-                hit = fuzz.partial_ratio_alignment(name, shown, score_cutoff=80)
-                if hit is not None:
+                hit = fuzz.partial_ratio_alignment(name, shown, score_cutoff=78)
+                # Two slips in a name, and no more, whatever its length.
+                if hit is not None and OSA.distance(name, shown[hit.dest_start : hit.dest_end]) <= 2:
                     best.append((hit.score, spec.id, hit.dest_start, hit.dest_end))
         if not best:
             return []
@@ -160,12 +177,19 @@ class Resolver:
                 end = start + length
                 if "\0" in lower[start:end] or any(start < item.end and end > item.start for item in found):
                     continue
-                if not bounded(lower, start, end):
+                if not bounded(lower, start, end) or not apart(lower, start, end, left_only=length >= SURE):
                     continue
                 ids, how, score = read(lower[start:end])
                 if ids:
                     found.append(Found(tuple(dict.fromkeys(ids)), start, end, exact[start:end], how, score))
         return found
+
+
+def apart(text: str, start: int, end: int, *, left_only: bool) -> bool:
+    """Whether a window stands on its own: what surrounds it is a phrase, a sign or a digit, not more of a name."""
+    left = start == 0 or not CJK.match(text[start - 1]) or any(text.endswith(word, 0, start) for word in WORDS)
+    right = end == len(text) or not CJK.match(text[end]) or any(text.startswith(word, end) for word in WORDS)
+    return left and (right or left_only)
 
 
 def bounded(text: str, start: int, end: int) -> bool:

@@ -307,7 +307,7 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?P<mon>{MON})\s*,?\s+(?:of\s+)?(?P<y>{Y4})\b", named_month),
     (rf"(?<!\d)(?P<y>{Y4})(?P<m>0[1-9]|1[0-2])(?!\d)", month),
     # Years.
-    (rf"(?<!\d)(?P<a>{Y4})\s*年?(?:年?度|年报)?{SEP}(?P<b>{Y4})(?!\d)\s*年?(?:度|末|底)?", years),
+    (rf"(?<!\d)(?P<a>{Y4})\s*年?(?:年?度|年报)?{SEP}(?:fy\s*)?(?P<b>{Y4})(?!\d)\s*年?(?:度|末|底)?", years),
     (rf"(?<!\d)(?P<a>\d{{2}}|{Y4})\s*年?{SEP}(?P<b>\d{{2}})年(?:度)?", years),
     (rf"(?:\bsince|\bafter|\bfrom|\bstarting(?:\s+in)?)\s+(?P<y>{Y4})|(?:自|从)\s*{YY.replace('<y>', '<y_>')}\s*年?(?:以来|起|至今|开始)?", since),
     (rf"(?<!\d)(?P<y>{Y4}|\d{{2}})\s*年?(?:以来|至今|之后|以后|onwards?)", since),

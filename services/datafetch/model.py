@@ -46,7 +46,8 @@ class Query:
     """Names as given; they are resolved when the query runs.
 
     ``kind`` asks for all entities of a kind, ``order`` for rows by an indicator. ``unit`` and ``currency`` are what
-    values are converted to. ``vintage`` is "latest" or "first": which of several published values of one period counts.
+    values are converted to. ``vintage`` is "latest" or "first": which of several published values of one period
+    counts. ``periods`` keeps only rows inside one of them.
     """
 
     entities: tuple[str, ...] = ()
@@ -64,6 +65,7 @@ class Query:
     kind: str = ""
     basis: Basis = Basis.CALENDAR
     vintage: str = "latest"
+    periods: tuple[tuple[date, date], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,31 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import pairwise
 
 from services.datafetch import grammar
 from services.datafetch.entities import Found, Resolver
 from services.datafetch.indicators import Matcher
 from services.datafetch.model import Basis, Frequency, Match, Missing, Query, Transform
 from services.datafetch.periods import Period, in_fiscal
-from services.datafetch.residue import chinese_leftovers, is_company, unknown_names
-from services.datafetch.semantic.layer import Layer
+from services.datafetch.residue import COMPANY_TAIL, chinese_leftovers, is_company, unknown_names
+from services.datafetch.semantic.layer import PARTICLES, Layer
 from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.schema import EntitySpec, IndicatorSpec
-from services.datafetch.semantic.text import is_chinese, plain
+from services.datafetch.semantic.text import CJK, is_chinese, plain
 from services.datafetch.units import find_unit
 
 ACCEPT = 0.62
+MAX_BEFORE, MAX_AFTER = 12, 16
+QUOTIENTS = [
+    (
+        re.compile(r"(?:占|与|和|同|跟|对|除以|/|比上?)\s*(?:其|总|全部)?\s*"),
+        re.compile(r"\s*的?\s*(?:比值|之比|比例|比率|比重|百分比|占比|比)"),
+    ),
+    (re.compile(r"(?:占|除以|/)\s*"), re.compile("")),
+    (re.compile(r"在\s*"), re.compile(r"(?:中|里|之中)?所?占?的?(?:比例|比率|比重|占比|百分比)")),
+    (re.compile(r"\s+(?:to|as a (?:share|percentage) of|divided by|over|per)\s+", re.I), re.compile("")),
+]
 MARGIN = 0.04
 GROWTH = re.compile(
     r"的?(?:年|同比)?(?:增长率|增速|增幅|增长幅度|增长(?!额)|变动率|变化率|涨幅)(?:是?多少)?|\s+(?:yoy|year[\s-]over[\s-]year|annual)?\s*growth(?:\s+rate)?\b",
@@ -60,12 +71,16 @@ class Reader:
     def read(self, question: str, as_of: date | None) -> Understanding:
         """The typed query of a question of 1 to 2,000 characters."""
         seen = Understanding()
-        shown = plain(question)
+        shown = re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question))
         unit, rest = self._unit(shown)
         found, rest = self._entities(rest, seen)
-        mentions = self._layer.indicator_names.find(rest)
+        mentions = self._layer.loose_names.find_loosely(rest, PARTICLES)
         mentions = [m for m in mentions if not self._is_period(rest, m)]
         rest = blank(rest, [(m.start, m.end) for m in mentions])
+        if not found:
+            unperiod = blank(rest, grammar.read(rest, as_of or date.today()).spans)
+            found = self._taken(self._resolver.approximate(unperiod), seen)
+            rest = blank(rest, [(item.start, item.end) for item in found])
         entities = list(dict.fromkeys(item.ids[0] for item in found))
         ranking = self._ranking(shown, entities)
         if ranking:
@@ -80,8 +95,10 @@ class Reader:
                 Missing(text, "NO_DATA_IN_PERIOD", f"there is no such day, month or quarter as {text!r}", period=text)
             )
         self._leftovers(rest, found, mentions, names, kinds, shown, seen)
+        entities = list(dict.fromkeys(item.ids[0] for item in found))
         if entities and not names and not seen.unmatched:
             names = self._defaults(kinds)
+        names, mentions = self._shares(shown, mentions, names)
         indicators, transform = self._growth(shown, mentions, names, reading.transform)
         period = self._period(reading.whole, entities)
         seen.query = Query(
@@ -92,6 +109,7 @@ class Reader:
             self._frequency(period, indicators, transform),
             transform=transform,
             unit=unit,
+            periods=apart(reading.periods, period),
             basis=Basis.FISCAL if period.fiscal else Basis.CALENDAR,
         )
         if ranking and not entities and names:
@@ -106,7 +124,7 @@ class Reader:
 
     def _entities(self, text: str, seen: Understanding) -> tuple[list[Found], str]:
         """The entities, and the text without them. Names of indicators win over names of entities inside them."""
-        found = self._resolver.find(text)
+        found = self._resolver.exact(text)
         inside = self._layer.indicator_names.find(text)
         found = [
             item
@@ -115,6 +133,11 @@ class Reader:
                 m.start <= item.start and item.end <= m.end and m.end - m.start > item.end - item.start for m in inside
             )
         ]
+        kept = self._taken(found, seen)
+        return kept, blank(text, [(item.start, item.end) for item in kept])
+
+    def _taken(self, found: Sequence[Found], seen: Understanding) -> list[Found]:
+        """What is taken as meant; ambiguity is noted, and slips of the pen that could be several names are not taken."""
         kept = []
         for item in found:
             if item.ambiguous and item.how == "typo":
@@ -124,7 +147,7 @@ class Reader:
             seen.matches.append(Match(item.surface, item.ids[0], item.score, item.how, item.ids[1:6]))
             if item.ambiguous:
                 seen.missing.append(self._candidates(item, taken=True))
-        return kept, blank(text, [(item.start, item.end) for item in found])
+        return kept
 
     def _candidates(self, item: Found, *, taken: bool = False) -> Missing:
         names = tuple(f"{self._layer.entities[ident].name} ({ident})" for ident in item.ids[:5])
@@ -164,13 +187,44 @@ class Reader:
                 seen.missing.append(unknown_entity(name, nearest))
         for words, start, end in chinese_leftovers(rest):
             touching = [m for m in mentions if end == m.start or (start == m.end and not GROWTH.match(shown, m.end))]
-            if not found and is_company(words, rest, end):
+            inside = [item for item in found if item.end == start or end == item.start]
+            if inside and (is_company(words, rest, end) or COMPANY_TAIL.match(shown, inside[0].end)):
+                self._longer(shown, rest, start, end, inside[0], found, seen)
+            elif not found and is_company(words, rest, end):
                 seen.missing.append(unknown_entity(words, tuple(self._layer.entity_names.nearest(words))))
             elif touching:
                 surface = shown[min(start, touching[0].start) : max(end, touching[0].end)]
                 self._qualified(surface, touching[0], names, mentions, kinds, seen)
             elif not names and (found or mentions or is_chinese(shown)):
                 self._match_free(words, kinds, names, seen)
+
+    def _longer(
+        self, shown: str, rest: str, start: int, end: int, inside: Found, found: list[Found], seen: Understanding
+    ) -> None:
+        """A known name inside a longer one is another company, unless the longer one is known but for a slip."""
+        if inside not in found:
+            return
+        first, last = min(start, inside.start), max(end, inside.end)
+        while first and CJK.match(rest[first - 1]) and inside.start - first < MAX_BEFORE:
+            first -= 1
+        while last < len(rest) and (CJK.match(rest[last]) or rest[last] in "()") and last - inside.end < MAX_AFTER:
+            last += 1
+        region = "\0" * first + shown[first:last]
+        position = found.index(inside)
+        near = [
+            item
+            for item in self._resolver.approximate(region)
+            if item.start <= inside.start
+            and item.end >= inside.end
+            and item.end - item.start > inside.end - inside.start
+        ]
+        if len(near) == 1 and not near[0].ambiguous:
+            found[position] = near[0]
+            seen.matches.append(Match(near[0].surface, near[0].ids[0], near[0].score, near[0].how))
+            return
+        whole = shown[min(start, inside.start) : max(end, inside.end)]
+        seen.missing.append(unknown_entity(whole, (self._layer.entities[inside.ids[0]].name,)))
+        found.pop(position)
 
     def _qualified(
         self,
@@ -226,6 +280,14 @@ class Reader:
         """A name alone asks for what its kind is known by."""
         return [spec.id for spec in self._layer.indicators.values() if spec.default and kinds & set(spec.kinds)]
 
+    def _shares(self, shown: str, mentions: list[Mention], names: list[str]) -> tuple[list[str], list[Mention]]:
+        """ "R&D to profit" of two indicators that stand together is their quotient, when no name says it better."""
+        if len(names) == len(mentions) == 2 and not any(self._layer.indicators[name].text for name in names):
+            between, behind = shown[mentions[0].end : mentions[1].start], shown[mentions[1].end :]
+            if any(joint.fullmatch(between) and tail.match(behind) for joint, tail in QUOTIENTS):
+                return [f"({names[0]}) / ({names[1]})"], []
+        return names, mentions
+
     def _growth(
         self, shown: str, mentions: list[Mention], names: list[str], transform: Transform
     ) -> tuple[list[str], Transform]:
@@ -251,6 +313,15 @@ class Reader:
         if transform == Transform.QOQ:
             return Frequency.QUARTERLY
         return Frequency.MONTHLY if transform == Transform.MOM else Frequency.NATIVE
+
+
+def apart(periods: Sequence[Period], whole: Period) -> tuple[tuple[date, date], ...]:
+    """Periods named one by one, when they leave something out of the whole: "2021 against 2019" is two years."""
+    named = sorted((p.start, p.end) for p in periods if p.start and p.end and not p.fiscal)
+    if len(named) < 2 or len(named) != len(periods) or whole.fiscal:
+        return ()
+    gaps = any((later[0] - earlier[1]).days > 1 for earlier, later in pairwise(named))
+    return tuple(named) if gaps else ()
 
 
 def ranked(query: Query, match: re.Match[str], indicator: str) -> Query:

@@ -24,6 +24,8 @@ from services.datafetch.semantic.schema import (
 )
 
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
+PARTICLES = "的之"
+"""Characters that people put into a Chinese name and leave out as they like."""
 DEFAULT_CALENDAR = CalendarSpec(id="calendar", name="calendar year", name_zh="自然年", fiscal_year_end=12)
 
 
@@ -47,6 +49,7 @@ class Layer:
     entity_names: Names = field(default_factory=lambda: Names(()))
     pinyin_names: Names = field(default_factory=lambda: Names(()))
     indicator_names: Names = field(default_factory=lambda: Names(()))
+    loose_names: Names = field(default_factory=lambda: Names(()))
 
     def named(self) -> Layer:
         """The same, with its names indexed; called when everything is in."""
@@ -54,6 +57,8 @@ class Layer:
         pinyin = [(word, s.id) for s in self.entities.values() for name in chinese_names(s) for word in romanised(name)]
         self.pinyin_names = Names(pinyin)
         self.indicator_names = Names(names_of_indicators(self.indicators.values()))
+        names = names_of_indicators(self.indicators.values())
+        self.loose_names = Names(("".join(c for c in name if c not in PARTICLES), ident) for name, ident in names)
         return self
 
     def calendar(self, entity: EntitySpec | None) -> CalendarSpec:

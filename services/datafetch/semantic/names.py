@@ -61,14 +61,17 @@ class Names:
 
     def find(self, text: str) -> list[Mention]:
         """Names in the order of the text, longest first where they overlap. Positions are those of ``plain(text)``."""
-        exact = plain(text)
+        return self._scan(plain(text))
+
+    def _scan(self, exact: str) -> list[Mention]:
+        """``find`` in a plain text."""
         lower = folded(exact)
         found: list[Mention] = []
         for start in range(len(lower)):
             for length in self._lengths.get(lower[start], ()):
                 end = start + length
                 key = lower[start:end]
-                if key in self._ids and self._stands(key, exact, lower, start, end):
+                if end <= len(lower) and key in self._ids and self._stands(key, exact, lower, start, end):
                     found.append(Mention(self._ids[key], start, end, exact[start:end]))
         kept: list[Mention] = []
         for mention in sorted(found, key=lambda mention: (mention.start - mention.end, mention.start)):
@@ -84,6 +87,14 @@ class Names:
         left = LATIN.match(key[0]) and before and LATIN.match(before)
         right = LATIN.match(key[-1]) and after and LATIN.match(after)
         return not left and not right
+
+    def find_loosely(self, text: str, skipped: str) -> list[Mention]:
+        """The same, as if the characters ``skipped`` were not there; positions are those of the whole text."""
+        exact = plain(text)
+        places = [position for position, char in enumerate(exact) if char not in skipped]
+        found = self._scan("".join(exact[position] for position in places))
+        ends = [(places[m.start], places[m.end - 1] + 1) for m in found]
+        return [Mention(m.ids, start, end, exact[start:end]) for m, (start, end) in zip(found, ends, strict=True)]
 
     def nearest(self, mention: str, limit: int = NEAREST) -> list[str]:
         """Names that are spelt alike, as their owner spells them, one per id, best first."""
