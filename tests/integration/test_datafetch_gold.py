@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden.datafetch.oracle import Oracle
-from tests.golden.datafetch.schema import Cell, Measure, Question, Range, load_questions
+from tests.golden.datafetch.schema import Cell, Measure, Question, Range, load_pairs, load_questions
 
 QUESTIONS = load_questions()
 CELLS = [pytest.param(q, cell, id=f"{q.id}-{i}") for q in QUESTIONS for i, cell in enumerate(q.cells)]
@@ -54,3 +54,14 @@ def test_a_range_is_in_the_parquet(oracle: Oracle, question: Question, wanted: R
     for point, edge in ((points[0], wanted.first), (points[-1], wanted.last)):
         assert point.day == edge.day
         assert math.isclose(point.value, edge.value, rel_tol=1e-7)
+
+
+def test_pairs_name_indicators_that_exist(oracle: Oracle) -> None:
+    pairs, names = load_pairs(), oracle.names()
+    assert len(pairs) >= 120
+    assert len({pair.text for pair in pairs}) == len(pairs)
+    assert min(Counter(pair.lang for pair in pairs).values()) >= 50
+    assert {ident for pair in pairs for ident in pair.ids} <= set(names)
+    # Nobody needs a matcher for the indicator's own name.
+    stored = {name.casefold() for name in names.values()}
+    assert not [pair.text for pair in pairs if pair.text.casefold() in stored]

@@ -49,6 +49,11 @@ class Oracle:
         row = self._one("select unit from series where entity = ? and indicator = ?", series)
         return str(row)
 
+    def names(self) -> dict[str, str]:
+        """The stored name of each indicator, by its id."""
+        rows = self._connection.execute("select indicator, any_value(name) from series group by indicator").fetchall()
+        return dict(rows)
+
     def value(self, cell: Cell) -> float:
         """What a cell must hold; raises ``LookupError`` where a value that it needs is not stored."""
         if cell.measure in AGGREGATES:

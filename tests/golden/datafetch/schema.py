@@ -134,3 +134,23 @@ class GoldFile(Closed):
 def load_questions(path: Path = FOLDER / "questions.yaml") -> list[Question]:
     """All gold questions; raises pydantic's ``ValidationError`` with the path of a wrong key."""
     return GoldFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).questions
+
+
+class Pair(Closed):
+    """What somebody says, and the indicators that it can mean."""
+
+    text: str = Field(min_length=2)
+    lang: Literal["zh", "en"]
+    ids: list[str] = Field(min_length=1)
+
+
+class PairFile(Closed):
+    """``indicator_pairs.yaml``."""
+
+    version: Literal[1]
+    pairs: list[Pair]
+
+
+def load_pairs(path: Path = FOLDER / "indicator_pairs.yaml") -> list[Pair]:
+    """All free-text pairs; raises pydantic's ``ValidationError`` with the path of a wrong key."""
+    return PairFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).pairs
