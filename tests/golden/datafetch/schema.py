@@ -154,3 +154,24 @@ class PairFile(Closed):
 def load_pairs(path: Path = FOLDER / "indicator_pairs.yaml") -> list[Pair]:
     """All free-text pairs; raises pydantic's ``ValidationError`` with the path of a wrong key."""
     return PairFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).pairs
+
+
+class Labelled(Closed):
+    """A question with the topic of its framework, and one that would do as well."""
+
+    half: Literal["fit", "held"]
+    topic: str
+    ask: str = Field(min_length=3)
+    also: str = ""
+
+
+class TopicFile(Closed):
+    """``topics.yaml``."""
+
+    version: Literal[1]
+    questions: list[Labelled]
+
+
+def load_topics(path: Path = FOLDER / "topics.yaml") -> list[Labelled]:
+    """All labelled questions; raises pydantic's ``ValidationError`` with the path of a wrong key."""
+    return TopicFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).questions
