@@ -14,6 +14,8 @@ class Config(Settings):
 
     data_dir: Path = Path(".fathom/data/tables")
     """Folder that ``python -m services.datafetch.bundle`` builds."""
+    frameworks_dir: Path | None = None
+    """Folder with further analysis frameworks (``*.yaml``), on top of the ten of the package."""
     sql_rows: int = Field(10_000, ge=1)
     """Most rows of a SQL result."""
     sql_seconds: float = Field(10.0, gt=0)

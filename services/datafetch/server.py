@@ -18,6 +18,7 @@ from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.datafetch.config import Config
 from services.datafetch.engine import Engine
+from services.datafetch.frameworks.rpc import FrameworkLibrary
 from services.datafetch.model import Frequency, Missing, Query, Sheet
 from services.datafetch.tables import described, make_sheet
 from services.datafetch.vocabulary import EntitySpec, IndicatorSpec
@@ -31,14 +32,20 @@ XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 def build(config: Config, deps: Deps) -> Service:
     """Datafetch; the only constructor."""
     engine = Engine(config.data_dir, config.max_columns)
-    return Service("datafetch", DatafetchServicer(engine, deps.store, config), engine.start, engine.close)
+    frameworks = FrameworkLibrary(config.frameworks_dir)
+
+    async def start() -> None:
+        await engine.start()
+        await frameworks.start()
+
+    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config), start, engine.close)
 
 
 class DatafetchServicer:
     """Answers datafetch's RPCs. Sheets are objects in the store, so that any replica can serve them."""
 
-    def __init__(self, engine: Engine, store: ObjectStore, config: Config) -> None:
-        self._engine, self._store, self._config = engine, store, config
+    def __init__(self, engine: Engine, frameworks: FrameworkLibrary, store: ObjectStore, config: Config) -> None:
+        self._engine, self._frameworks, self._store, self._config = engine, frameworks, store, config
 
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
         if request.snapshot not in ("", self._engine.manifest.snapshot):
@@ -136,6 +143,9 @@ class DatafetchServicer:
                 for source in sources
             ]
         )
+
+    async def ListFrameworks(self, request: pb.ListFrameworksRequest, call: Call) -> pb.ListFrameworksResponse:
+        return self._frameworks.list(request)
 
 
 def mentions(values: Sequence[str]) -> Sequence[str]:
