@@ -16,11 +16,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
-from importlib import resources
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from fathom import errors, frames
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
@@ -34,7 +31,7 @@ from services.datafetch.config import Config
 from services.datafetch.server import build
 from tests.bench.datafetch_scoring import Answer, Given, Lack, Verdict, judge
 from tests.golden.datafetch.oracle import Oracle
-from tests.golden.datafetch.schema import Question, load_questions
+from tests.golden.datafetch.schema import Question, load_names, load_questions
 
 TABLES = Path(".fathom/data/tables")
 REASON = "MISSING_REASON_"
@@ -43,7 +40,7 @@ Ask = Callable[[Question], Awaitable[Answer]]
 
 async def run() -> None:
     """Prints accuracy by class, the median and slowest latency, and every fault."""
-    questions, oracle, names = load_questions(), Oracle(TABLES), spellings()
+    questions, oracle, names = load_questions(), Oracle(TABLES), [entity.folded for entity in load_names().entities]
     verdicts: dict[str, list[Verdict]] = {}
     taken: dict[str, list[float]] = {}
     async with service(TABLES) as (servicer, store):
@@ -137,30 +134,15 @@ def points(days: list[date | None], values: Any) -> tuple[tuple[date | None, flo
     return tuple((day, float(value)) for day, value in zip(days, values, strict=True) if value == value)
 
 
-def vocabulary() -> Any:
-    return yaml.safe_load(resources.files("services.datafetch").joinpath("vocabulary.yaml").read_text(encoding="utf-8"))
-
-
-def names_of(spec: Any) -> set[str]:
-    """The names of an entity or indicator, case-folded."""
-    names = (spec["id"], spec["name"], spec.get("name_zh"), *spec.get("aliases", ()), *spec.get("synonyms", ()))
-    return {str(name).casefold() for name in names if name}
-
-
-def spellings() -> list[set[str]]:
-    """The names of each entity."""
-    return [names_of(spec) for spec in vocabulary()["entities"]]
-
-
 class PlainLookup:
-    """The baseline: the longest entity and indicator names of the vocabulary, an ISO day or a year, and the last value."""
+    """The baseline: the longest entity and indicator names it knows, an ISO day or a year, and the last value."""
 
     def __init__(self, oracle: Oracle) -> None:
-        words = vocabulary()
+        names = load_names()
         self._oracle = oracle
-        self._kinds = {spec["id"]: spec["kind"] for spec in words["entities"]}
-        self._entities = {name: spec["id"] for spec in words["entities"] for name in names_of(spec)}
-        self._indicators = {name: spec["id"] for spec in words["indicators"] for name in names_of(spec)}
+        self._kinds = {entity.id: entity.kind for entity in names.entities}
+        self._entities = {name: entity.id for entity in names.entities for name in entity.folded}
+        self._indicators = {name: indicator.id for indicator in names.indicators for name in indicator.folded}
 
     async def ask(self, question: Question) -> Answer:
         text = question.ask.casefold()

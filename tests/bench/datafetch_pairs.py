@@ -10,16 +10,13 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
-
-import yaml
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.call import Call
 from tests.bench.datafetch_gold import TABLES, service
 from tests.golden.datafetch.oracle import Oracle
-from tests.golden.datafetch.schema import Pair, load_pairs
+from tests.golden.datafetch.schema import Pair, load_names, load_pairs
 
 DEPTHS = (1, 5, 20)
 Matcher = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -74,13 +71,12 @@ def grams(text: str) -> list[str]:
 
 
 def library(tables: Path) -> dict[str, str]:
-    """Every indicator of the tables with its stored name, and the vocabulary's names where it has some."""
+    """Every indicator of the tables with its stored name, and the plain names where there are some."""
     oracle = Oracle(tables)
     names = defaultdict(str, oracle.names())
     oracle.close()
-    file = resources.files("services.datafetch").joinpath("vocabulary.yaml")
-    for spec in yaml.safe_load(file.read_text(encoding="utf-8"))["indicators"]:
-        names[spec["id"]] += " ".join(["", spec["name"], spec.get("name_zh", ""), *spec["synonyms"]])
+    for indicator in load_names().indicators:
+        names[indicator.id] += " ".join(["", *indicator.names])
     return dict(names)
 
 

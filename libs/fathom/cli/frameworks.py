@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fathom.errors import FathomError
-
 if TYPE_CHECKING:
     from services.datafetch.frameworks import Framework
 
@@ -27,7 +25,7 @@ def validate(paths: Sequence[Path], tables: Path) -> int:
         return 1
     known = stored_indicators(tables)
     if not known:
-        print(f"indicator ids are not checked: no tables in {tables}", file=sys.stderr)
+        print(f"indicator ids are not checked: cannot read the tables in {tables}", file=sys.stderr)
     bundled, wrong = load_frameworks(BUNDLED).topics, 0
     for file in files:
         try:
@@ -84,14 +82,13 @@ def unknown_ids(framework: Framework, known: frozenset[str]) -> list[str]:
 
 
 def stored_indicators(tables: Path) -> frozenset[str]:
-    """Ids of the built tables; empty when there are none."""
+    """Ids of the built tables; empty when there are none, or nothing to read them with."""
     if not (tables / "series.parquet").is_file():
         return frozenset()
-    from services.datafetch.tables import duckdb
-
-    path = str(tables / "series.parquet").replace("'", "''")
     try:
-        rows = duckdb().connect(":memory:").execute(f"select distinct indicator from read_parquet('{path}')").fetchall()
-    except FathomError:
+        import duckdb
+    except ImportError:
         return frozenset()
+    path = str(tables / "series.parquet").replace("'", "''")
+    rows = duckdb.connect(":memory:").execute(f"select distinct indicator from read_parquet('{path}')").fetchall()
     return frozenset(ident for (ident,) in rows)

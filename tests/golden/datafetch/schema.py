@@ -175,3 +175,28 @@ class TopicFile(Closed):
 def load_topics(path: Path = FOLDER / "topics.yaml") -> list[Labelled]:
     """All labelled questions; raises pydantic's ``ValidationError`` with the path of a wrong key."""
     return TopicFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).questions
+
+
+class Named(Closed):
+    """A thing and the words for it."""
+
+    id: str
+    kind: str = ""
+    names: list[str] = Field(min_length=1)
+
+    @property
+    def folded(self) -> set[str]:
+        """The words, case-folded."""
+        return {name.casefold() for name in self.names}
+
+
+class NameFile(Closed):
+    """``names.yaml``: what the baselines know."""
+
+    entities: list[Named]
+    indicators: list[Named]
+
+
+def load_names(path: Path = FOLDER / "names.yaml") -> NameFile:
+    """Raises pydantic's ``ValidationError`` with the path of a wrong key."""
+    return NameFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
