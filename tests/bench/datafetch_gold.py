@@ -124,7 +124,14 @@ def given_columns(sheet: pb.Sheet, arrow: bytes) -> list[Given]:
     frame = frames.from_arrow(arrow)
     days = [day.date() for day in frame["date"]] if "date" in frame else [None] * len(frame)
     return [
-        Given(column.entity, column.indicator, column.unit, column.formula, points(days, frame[column.name]))
+        Given(
+            column.entity,
+            column.indicator,
+            column.unit,
+            column.formula,
+            points(days, frame[column.name]),
+            inputs=tuple(getattr(column, "inputs", ())),
+        )
         for column in sheet.columns
         if column.indicator
     ]

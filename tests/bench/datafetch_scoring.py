@@ -34,7 +34,7 @@ WORDS = {
     r"/": " per ",
 }
 POINTS = {"pp": 1.0, "bp": 0.01}
-RATIOS = {"ratio": 1.0, "": 1.0, "1": 1.0, "x": 1.0, "%": 0.01}
+RATIOS = {"ratio": 1.0, "fraction": 1.0, "": 1.0, "1": 1.0, "x": 1.0, "%": 0.01}
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Given:
     unit: str
     formula: str
     points: tuple[tuple[date | None, float], ...]
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,11 @@ def operands(question: Question) -> set[str]:
 
 
 def series_of(column: Given) -> list[str]:
-    """The series that a column is made of: its own, and those that its formula names."""
-    named = re.findall(r"\b[A-Z0-9]{2,6}\.[a-z0-9_]+", column.formula)
-    return [f"{column.entity}.{column.indicator}", *named]
+    """The series that a column is made of: its own, and those that its name, formula or inputs tell."""
+    told = " ".join((column.indicator, column.formula, *column.inputs))
+    whole = re.findall(r"\b[A-Z0-9]{2,6}\.[a-z0-9_]+", told)
+    own = re.findall(r"(?<![.\w])[a-z][a-z0-9_]*", told)
+    return [f"{column.entity}.{column.indicator}", *whole, *(f"{column.entity}.{name}" for name in own)]
 
 
 def check_cell(cell: Cell, question: Question, answer: Answer) -> str:
@@ -127,7 +130,7 @@ def check_cell(cell: Cell, question: Question, answer: Answer) -> str:
     for column in answer.columns:
         if cell.of not in series_of(column) or (derived and not column.formula):
             continue
-        if cell.measure == Measure.VALUE and column.formula:
+        if not derived and cell.of != f"{column.entity}.{column.indicator}":
             continue
         day = cell.day if len(column.points) > 1 or not derived else None
         values = [value for when, value in column.points if day is None or when in (day, None)]
@@ -176,10 +179,12 @@ def same(right: float, right_unit: str, given: float, given_unit: str) -> bool:
     base, scale = unit(right_unit)
     other, factor = unit(given_unit)
     for table in (POINTS, RATIOS):
-        if base in table and base != "%" and other in table:
+        if base in table and other in table:
             base, scale, other, factor = "", table[base], "", table[other]
             break
-    if base != other and not (base == "per eur" and other.endswith("per eur")):
+    # The ECB's rates are per euro whether or not the currency is named; a price may leave out its "per barrel".
+    known = base == "per eur" and other.endswith("per eur")
+    if base != other and not known and base.split(" per ")[0] != other:
         return False
     return math.isclose(right * scale, given * factor, rel_tol=TOLERANCE, abs_tol=1e-9)
 
