@@ -22,10 +22,10 @@ SCALES = (
 )
 WORDS = {
     r"u\.s\. \$|us\$|\$|美元|us dollars?|dollars?": "usd",
-    r"人民币|元(?!素)|yuan": "cny",
     r"欧元|euros?": "eur",
     r"日元": "jpy",
     r"港[元币]": "hkd",
+    r"人民币|元(?!素)|yuan": "cny",
     r"percent(?!age)|per cent|\bpct(?! pt)": "%",
     r"percentage points?|pct pts?|个?百分点": "pp",
     r"basis points?|bps?|个?基点": "bp",
