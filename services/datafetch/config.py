@@ -28,6 +28,8 @@ class Config(Settings):
     """Threads of DuckDB."""
     query_seconds: float = Field(30.0, gt=0)
     """Longest compiled query in seconds."""
+    frameworks_dir: Path | None = None
+    """Folder with further analysis frameworks (``*.yaml``), on top of the ten of the package."""
     sql_rows: int = Field(10_000, ge=1)
     """Most rows of a SQL result."""
     sql_seconds: float = Field(10.0, gt=0)

@@ -25,6 +25,7 @@ from services.datafetch.convert import (
 )
 from services.datafetch.engine import Engine
 from services.datafetch.export import XLSX, as_csv, as_xlsx
+from services.datafetch.frameworks.rpc import FrameworkLibrary
 from services.datafetch.model import Sheet
 from services.datafetch.sheets import described, make_sheet
 
@@ -35,14 +36,20 @@ MAX_MENTIONS = 256
 def build(config: Config, deps: Deps) -> Service:
     """Datafetch; the only constructor."""
     engine = Engine(config)
-    return Service("datafetch", DatafetchServicer(engine, deps.store, config), engine.start, engine.close)
+    frameworks = FrameworkLibrary(config.frameworks_dir)
+
+    async def start() -> None:
+        await engine.start()
+        await frameworks.start()
+
+    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config), start, engine.close)
 
 
 class DatafetchServicer:
     """Answers datafetch's RPCs. Sheets are objects in the store, so that any replica can serve them."""
 
-    def __init__(self, engine: Engine, store: ObjectStore, config: Config) -> None:
-        self._engine, self._store, self._config = engine, store, config
+    def __init__(self, engine: Engine, frameworks: FrameworkLibrary, store: ObjectStore, config: Config) -> None:
+        self._engine, self._frameworks, self._store, self._config = engine, frameworks, store, config
 
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
         if request.snapshot not in ("", self._engine.snapshot):
@@ -147,6 +154,9 @@ class DatafetchServicer:
             shown = f"SKIPPED: {failed[table.id]}" if table.id in failed else table.description or table.source
             sources.append(pb.Source(id=table.id, package=table.vendor, licence=table.licence, description=shown))
         return pb.ListSourcesResponse(sources=sources)
+
+    async def ListFrameworks(self, request: pb.ListFrameworksRequest, call: Call) -> pb.ListFrameworksResponse:
+        return self._frameworks.list(request)
 
 
 def mentions(values: Sequence[str]) -> Sequence[str]:

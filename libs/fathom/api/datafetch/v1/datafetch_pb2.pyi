@@ -37,6 +37,12 @@ class ExportFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXPORT_FORMAT_UNSPECIFIED: _ClassVar[ExportFormat]
     EXPORT_FORMAT_CSV: _ClassVar[ExportFormat]
     EXPORT_FORMAT_XLSX: _ClassVar[ExportFormat]
+
+class FrameworkTool(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FRAMEWORK_TOOL_UNSPECIFIED: _ClassVar[FrameworkTool]
+    FRAMEWORK_TOOL_DATA: _ClassVar[FrameworkTool]
+    FRAMEWORK_TOOL_SEARCH: _ClassVar[FrameworkTool]
 TRANSFORM_UNSPECIFIED: Transform
 TRANSFORM_YOY: Transform
 TRANSFORM_QOQ: Transform
@@ -55,6 +61,9 @@ FREQUENCY_ANNUAL: Frequency
 EXPORT_FORMAT_UNSPECIFIED: ExportFormat
 EXPORT_FORMAT_CSV: ExportFormat
 EXPORT_FORMAT_XLSX: ExportFormat
+FRAMEWORK_TOOL_UNSPECIFIED: FrameworkTool
+FRAMEWORK_TOOL_DATA: FrameworkTool
+FRAMEWORK_TOOL_SEARCH: FrameworkTool
 
 class TypedQuery(_message.Message):
     __slots__ = ("entities", "indicators", "start_date", "end_date", "frequency", "limit", "transform", "filters", "order_by", "descending", "unit", "currency", "entity_kind", "fiscal", "vintage", "periods")
@@ -361,3 +370,53 @@ class ListSourcesResponse(_message.Message):
     sources: _containers.RepeatedCompositeFieldContainer[Source]
     next_page_token: str
     def __init__(self, sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ListFrameworksRequest(_message.Message):
+    __slots__ = ("question", "topics", "level", "limit")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    level: int
+    limit: int
+    def __init__(self, question: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., level: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class FrameworkNode(_message.Message):
+    __slots__ = ("path", "name", "name_zh", "indicators", "hint", "tool")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAME_ZH_FIELD_NUMBER: _ClassVar[int]
+    INDICATORS_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    path: _containers.RepeatedScalarFieldContainer[str]
+    name: str
+    name_zh: str
+    indicators: _containers.RepeatedScalarFieldContainer[str]
+    hint: str
+    tool: FrameworkTool
+    def __init__(self, path: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., name_zh: _Optional[str] = ..., indicators: _Optional[_Iterable[str]] = ..., hint: _Optional[str] = ..., tool: _Optional[_Union[FrameworkTool, str]] = ...) -> None: ...
+
+class Framework(_message.Message):
+    __slots__ = ("topic", "name", "name_zh", "about", "score", "nodes")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAME_ZH_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    name: str
+    name_zh: str
+    about: str
+    score: float
+    nodes: _containers.RepeatedCompositeFieldContainer[FrameworkNode]
+    def __init__(self, topic: _Optional[str] = ..., name: _Optional[str] = ..., name_zh: _Optional[str] = ..., about: _Optional[str] = ..., score: _Optional[float] = ..., nodes: _Optional[_Iterable[_Union[FrameworkNode, _Mapping]]] = ...) -> None: ...
+
+class ListFrameworksResponse(_message.Message):
+    __slots__ = ("frameworks",)
+    FRAMEWORKS_FIELD_NUMBER: _ClassVar[int]
+    frameworks: _containers.RepeatedCompositeFieldContainer[Framework]
+    def __init__(self, frameworks: _Optional[_Iterable[_Union[Framework, _Mapping]]] = ...) -> None: ...
