@@ -15,7 +15,7 @@ from services.datafetch import formulas
 from services.datafetch.compiler import Compiler
 from services.datafetch.config import Config
 from services.datafetch.indicators import Matcher, Scored
-from services.datafetch.model import Missing, Query, Result, Sheet
+from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
 from services.datafetch.plan import Part, Planner, bounded
 from services.datafetch.question import Reader
 from services.datafetch.semantic.layer import LIBRARY, Layer, load
@@ -109,36 +109,37 @@ class Engine:
         missing = list(plan.missing)
         sheets = []
         for part in plan.parts:
-            sheet, empty = await self._sheet(part, limited, as_of)
-            missing += empty
-            if sheet is not None:
-                sheets.append(sheet)
+            for layout in self._layouts(part, limited):
+                sheet, empty = await self._sheet(part, limited, as_of, layout)
+                missing += empty
+                if sheet is not None:
+                    sheets.append(sheet)
         return Result(tuple(sheets), tuple(dict.fromkeys(missing)), query, self.snapshot)
 
-    async def _sheet(self, part: Part, query: Query, as_of: date | None) -> tuple[Sheet | None, list[Missing]]:
+    async def _sheet(
+        self, part: Part, query: Query, as_of: date | None, layout: str
+    ) -> tuple[Sheet | None, list[Missing]]:
         """One part's sheet, None when nothing is in it, and what is missing of it."""
-        layout = self._layout(part, query)
         compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._rates())
         table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
-        columns = provenance(table, part, self.layer, layout)
-        missing = empty_cells(table, part, query, as_of) if layout == "wide" else []
+        columns = provenance(table, part, self.layer, query, layout)
+        missing = [] if layout == "long" else empty_cells(table, part, query, as_of, layout)
         values = [column for column in columns if column.indicator]
         if not table.num_rows or all(column.nulls == table.num_rows for column in values):
             return None, missing or [self._nothing(part, query)]
         sheet = await asyncio.to_thread(make_sheet, table, self._title(part, query), columns)
         return sheet, missing
 
-    def _layout(self, part: Part, query: Query) -> str:
-        """Wide for series, long for rankings, conditions and more columns than a sheet has."""
+    def _layouts(self, part: Part, query: Query) -> list[str]:
+        """Wide for series, summary and rows for statistics, long for rankings, conditions and too many columns."""
         if query.order or query.filters or query.kind:
-            return "long"
+            return ["long"]
         if 1 + len(part.cells) > self._config.max_columns:
-            if len(part.entities) <= 1 or query.entities:
-                raise InvalidField(
-                    "typed", f"asks for {len(part.cells)} columns; at most {self._config.max_columns} are allowed"
-                )
-            return "long"
-        return "wide"
+            asked, most = len(part.cells), self._config.max_columns
+            raise InvalidField("typed", f"asks for {asked} columns; at most {most} are allowed")
+        found = ["rows"] if any(item in ROWS for item in query.statistics) else []
+        found += ["summary"] if any(item not in ROWS for item in query.statistics) else []
+        return found or ["wide"]
 
     def _rates(self) -> Stored | None:
         return next(iter(self.warehouse.stored.get("eur_rate", ())), None)
@@ -155,7 +156,8 @@ class Engine:
         measures = ", ".join(measure.spec.name for measure in part.measures)
         facts = [where[1] for where in part.facts.values()]
         start, end = query.start or min(f.first for f in facts), query.end or max(f.last for f in facts)
-        shown = f" ({query.transform})" if query.transform else ""
+        asked = ", ".join(filter(None, (query.transform, *query.statistics, query.combination)))
+        shown = f" ({asked})" if asked else ""
         return f"{who}: {measures}{shown}, {part.frequency}, {start} to {end}"
 
     async def sql(self, statement: str, sheets: Mapping[str, bytes], rows: int, seconds: float) -> Sheet:

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import pairwise
 
-from services.datafetch import grammar
+from services.datafetch import cues, formulas, grammar
 from services.datafetch.entities import Found, Resolver
 from services.datafetch.indicators import Matcher
-from services.datafetch.model import Basis, Frequency, Match, Missing, Query, Transform
+from services.datafetch.model import Basis, Combination, Frequency, Match, Missing, Query, Statistic, Transform
 from services.datafetch.periods import Period, in_fiscal
 from services.datafetch.residue import COMPANY_TAIL, chinese_leftovers, is_company, unknown_names
 from services.datafetch.semantic.layer import PARTICLES, Layer
 from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.schema import EntitySpec, IndicatorSpec
 from services.datafetch.semantic.text import CJK, is_chinese, plain
-from services.datafetch.units import find_unit
+from services.datafetch.units import find_unit, parse_unit
 
 ACCEPT = 0.62
 MAX_BEFORE, MAX_AFTER = 12, 16
@@ -86,7 +86,11 @@ class Reader:
         if ranking:
             rest = blank(rest, [ranking.span()])
         kinds = {self._layer.entities[ident].kind for ident in entities} or ({"stock"} if ranking else set())
-        names = [self._choose(mention, kinds, seen) for mention in mentions]
+        chosen = [(mention, self._choose(mention, kinds, seen)) for mention in mentions]
+        specific = [name for _, name in chosen if name and not self._layer.indicators[name].default]
+        if specific and not entities:
+            chosen = [(mention, name) for mention, name in chosen if name in specific]
+        mentions, names = [m for m, name in chosen if name], [name for _, name in chosen if name]
         anchor = as_of or self._latest(entities, names)
         reading = grammar.read(rest, anchor)
         rest = blank(rest, reading.spans)
@@ -100,15 +104,21 @@ class Reader:
             names = self._defaults(kinds)
         names, mentions = self._shares(shown, mentions, names)
         indicators, transform = self._growth(shown, mentions, names, reading.transform)
+        transform, indicators = self._offset(transform, indicators, reading)
         period = self._period(reading.whole, entities)
+        statistics = () if transform or ranking else self._statistics(shown, mentions, indicators, reading)
+        if (unit == "fraction" or statistics) and parse_rate(unit):
+            unit = ""
         seen.query = Query(
             tuple(entities),
             tuple(dict.fromkeys(indicators)),
             period.start,
             period.end,
-            self._frequency(period, indicators, transform),
+            self._frequency(period, indicators, transform) or self._density(shown, statistics),
             transform=transform,
             unit=unit,
+            statistics=statistics,
+            combination=self._combination(shown, entities, indicators),
             periods=apart(reading.periods, period),
             basis=Basis.FISCAL if period.fiscal else Basis.CALENDAR,
         )
@@ -162,6 +172,9 @@ class Reader:
     def _choose(self, mention: Mention, kinds: set[str], seen: Understanding) -> str:
         """Of several indicators of one name the one that the entities have."""
         specs = [self._layer.indicators[ident] for ident in mention.ids]
+        if specs[0].default and kinds and not kinds & set(specs[0].kinds):
+            # "Trend", "rise" and the like are no wish for a price where there is none.
+            return ""
         fitting = [spec for spec in specs if kinds & set(spec.kinds)] or specs
         others = tuple(spec.id for spec in specs if spec is not fitting[0])
         seen.matches.append(Match(mention.surface, fitting[0].id, 1.0, "exact", others[:5]))
@@ -295,6 +308,8 @@ class Reader:
         grown = list(names)
         for position, mention in enumerate(mentions[: len(names)]):
             spec = self._layer.indicators[names[position]]
+            if formulas.metric_type(spec) == "offset" or spec.default:
+                continue
             if GROWTH.match(shown, mention.end) and not spec.text and transform in (Transform.NONE, Transform.YOY):
                 known = self._layer.indicator_names.all(f"{mention.surface}增长率")
                 grown[position] = known[0] if known else f"yoy({names[position]})"
@@ -303,6 +318,68 @@ class Reader:
         if transform and any(self._layer.indicators[name].text for name in names):
             return grown, Transform.NONE
         return grown, transform
+
+    def _offset(
+        self, transform: Transform, indicators: list[str], reading: grammar.Reading
+    ) -> tuple[Transform, list[str]]:
+        """A change of a change is the change of what is under it; "on the period before" is the month for months."""
+        specs = self._layer.indicators
+        if transform in (Transform.YOY, Transform.QOQ, Transform.MOM):
+            trees = [
+                formulas.parse(specs[name].formula, name) if name in specs and specs[name].formula else None
+                for name in indicators
+            ]
+            under = [
+                formulas.leaves(tree) if tree is not None and formulas.metric_type(specs[name]) == "offset" else [name]
+                for name, tree in zip(indicators, trees, strict=True)
+            ]
+            if transform == Transform.YOY and any(
+                len(item) == 1 and item[0] != name for item, name in zip(under, indicators, strict=True)
+            ):
+                return Transform.NONE, indicators
+            indicators = [item[0] for item in under]
+        monthly = [name for name in indicators if name in specs and specs[name].frequency == Frequency.MONTHLY]
+        if (
+            transform == Transform.QOQ
+            and len(monthly) == len(indicators)
+            and reading.whole.grain != Frequency.QUARTERLY
+        ):
+            return Transform.MOM, indicators
+        return transform, indicators
+
+    def _statistics(
+        self, shown: str, mentions: list[Mention], indicators: Sequence[str], reading: grammar.Reading
+    ) -> tuple[Statistic, ...]:
+        """What is asked of the whole period. Words inside an indicator's own name ask for nothing."""
+        specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
+        own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
+        text = blank(shown, own)
+        if not specs or any(spec.text or spec.formula or spec.frequency == Frequency.ANNUAL for spec in specs):
+            return ()
+        found = cues.statistics(text)
+        if not found and cues.LATEST.search(text) and not reading.periods:
+            return (Statistic.LAST,)
+        whole = reading.whole
+        if whole.start is not None and whole.start == whole.end:
+            return ()
+        return found
+
+    def _density(self, shown: str, statistics: Sequence[Statistic]) -> Frequency:
+        return Frequency.NATIVE if statistics else cues.density(shown)
+
+    def _combination(self, shown: str, entities: Sequence[str], indicators: Sequence[str]) -> Combination:
+        """Two series against each other, when two are there and the words say so."""
+        kinds = [self._layer.entities[ident].kind for ident in entities]
+        if (
+            kinds == ["currency", "currency"]
+            and "EUR" not in entities
+            and list(indicators) == ["eur_rate"]
+            and cues.PER.search(shown)
+        ):
+            return Combination.CROSS
+        if len(entities) * len(indicators) == 2 or (not entities and len(indicators) == 2):
+            return cues.combination(shown)
+        return Combination.NONE
 
     def _period(self, period: Period, entities: Sequence[str]) -> Period:
         first: EntitySpec | None = self._layer.entities[entities[0]] if entities else None
@@ -317,11 +394,17 @@ class Reader:
 
 def apart(periods: Sequence[Period], whole: Period) -> tuple[tuple[date, date], ...]:
     """Periods named one by one, when they leave something out of the whole: "2021 against 2019" is two years."""
-    named = sorted((p.start, p.end) for p in periods if p.start and p.end and not p.fiscal)
+    named = sorted((p.start, p.end) for p in periods if p.start and p.end and not p.fiscal and p.start != p.end)
     if len(named) < 2 or len(named) != len(periods) or whole.fiscal:
         return ()
     gaps = any((later[0] - earlier[1]).days > 1 for earlier, later in pairwise(named))
     return tuple(named) if gaps else ()
+
+
+def parse_rate(unit: str) -> bool:
+    """Whether a unit is a way to write a share: statistics have theirs already."""
+    read = parse_unit(unit) if unit else None
+    return read is not None and read.fraction > 0
 
 
 def ranked(query: Query, match: re.Match[str], indicator: str) -> Query:
