@@ -18,7 +18,7 @@ from datetime import date
 from typing import Any
 
 from services.datafetch import formulas, summary
-from services.datafetch.model import Frequency, Query
+from services.datafetch.model import Frequency, Query, Statistic
 from services.datafetch.plan import Measure, Part
 from services.datafetch.semantic.files import literal, quoted
 from services.datafetch.semantic.layer import Layer
@@ -180,8 +180,8 @@ class Compiler:
             return self._long(part)
         if layout == "summary":
             return summary.summed(part, self._query, parameters)
-        if layout == "rows":
-            return summary.picked(part, self._query, parameters)
+        if layout.startswith("rows:"):
+            return summary.picked(part, Statistic(layout.removeprefix("rows:")), parameters)
         return summary.combined(part, self._query, self._wide(part, parameters))
 
     def _start(self, part: Part, layout: str) -> date | None:

@@ -45,6 +45,21 @@ RATIO = re.compile(
 PER = re.compile(r"(?:汇率|兑|对|\bper\b|\bagainst\b|\brate\b|/|\bin\b)", re.I)
 
 
+AGAINST = re.compile(r"(?:较|比)(?:上个?月|上个?季度|上年同期|上年|去年同期|前一?个?月)(?!相比)")
+ENDING = re.compile(
+    r"(?<!每)年[末底](?!现金)|\b(?:at|by) the end of (?:19|20)\d{2}|\bend of (?:19|20)\d{2}\b|\byear[\s-]end (?:19|20)\d{2}",
+    re.I,
+)
+EACH = re.compile(r"每|各|\beach\b|\bevery\b", re.I)
+ANNUAL = re.compile(r"年度数据|年度值|\bannual\b|\byearly\b", re.I)
+
+
+def spoken(text: str) -> list[tuple[int, int]]:
+    """Where a text says what is done with values, rather than of what."""
+    patterns = [AGAINST, LATEST, SPREAD, *(pattern for pattern, _ in (*STATISTICS, *DENSITIES))]
+    return [match.span() for pattern in patterns for match in pattern.finditer(text) if match.group()]
+
+
 def statistics(text: str) -> tuple[Statistic, ...]:
     """The statistics that a text asks for; none when it asks for a series as well."""
     if SERIES.search(text) or BROAD.search(text):

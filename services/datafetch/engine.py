@@ -14,6 +14,7 @@ from fathom.ids import content_hash
 from services.datafetch import formulas
 from services.datafetch.compiler import Compiler
 from services.datafetch.config import Config
+from services.datafetch.flight import Flight
 from services.datafetch.indicators import Matcher, Scored
 from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
 from services.datafetch.plan import Part, Planner, bounded
@@ -25,6 +26,7 @@ from services.datafetch.warehouse import Stored, Warehouse
 
 MAX_QUESTION_CHARS = 2_000
 MAX_NAMES = 5_000
+CACHE_BYTES = 64 << 20
 
 
 class Engine:
@@ -36,6 +38,7 @@ class Engine:
         self.layer: Layer
         self.warehouse: Warehouse
         self.snapshot = ""
+        self.flight: Flight[Result] = Flight(config.cache_entries, CACHE_BYTES, weight_of)
         self._planner: Planner
         self.matcher: Matcher
         self.reader: Reader
@@ -84,9 +87,12 @@ class Engine:
         question = question.strip()
         if not 1 <= len(question) <= MAX_QUESTION_CHARS:
             raise InvalidField("question", f"must have 1 to {MAX_QUESTION_CHARS:,} characters")
+        return await self.flight.get((question, as_of), lambda: self._ask(question, as_of))
+
+    async def _ask(self, question: str, as_of: date | None) -> Result:
         seen = await asyncio.to_thread(self.reader.read, question, as_of)
         missing = seen.missing
-        if not seen.query.entities and not seen.query.indicators and not missing:
+        if not seen.query.entities and not seen.query.indicators:
             missing.append(Missing(question[:80], "NO_MATCH", "the question names nothing that has data here"))
         try:
             result = await self.run(seen.query, as_of)
@@ -100,6 +106,9 @@ class Engine:
 
     async def run(self, query: Query, as_of: date | None) -> Result:
         """Runs a typed query; raises ``InvalidField`` for a start after the end or too many columns."""
+        return await self.flight.get((query, as_of), lambda: self._run(query, as_of))
+
+    async def _run(self, query: Query, as_of: date | None) -> Result:
         if len(query.entities) > MAX_NAMES or len(query.indicators) > self._config.max_columns:
             raise InvalidField(
                 "typed", f"names more than {MAX_NAMES:,} entities or {self._config.max_columns} indicators"
@@ -137,7 +146,7 @@ class Engine:
         if 1 + len(part.cells) > self._config.max_columns:
             asked, most = len(part.cells), self._config.max_columns
             raise InvalidField("typed", f"asks for {asked} columns; at most {most} are allowed")
-        found = ["rows"] if any(item in ROWS for item in query.statistics) else []
+        found = [f"rows:{item}" for item in query.statistics if item in ROWS]
         found += ["summary"] if any(item not in ROWS for item in query.statistics) else []
         return found or ["wide"]
 
@@ -163,6 +172,11 @@ class Engine:
     async def sql(self, statement: str, sheets: Mapping[str, bytes], rows: int, seconds: float) -> Sheet:
         """A read-only SELECT over sheets by their ids."""
         return await asyncio.to_thread(run_sql, statement, sheets, rows, seconds)
+
+
+def weight_of(result: Result) -> int:
+    """Bytes that a result holds."""
+    return 1_000 + sum(len(sheet.arrow) for sheet in result.sheets)
 
 
 def fingerprint(folder: Path, data: Path) -> list[str]:

@@ -304,10 +304,10 @@ QN = r"(?P<q>[1-4一二三四]|first|second|third|fourth|1st|2nd|3rd|4th)"
 YY = rf"(?P<y>{Y4}|(?<!\d)\d{{2}})"
 RULES: list[tuple[str, Reader]] = [
     # Days.
+    (rf"\b(?P<a>{MON})\s+(?P<d1>\d{{1,2}}){SEP}(?P<b>{MON})\s+(?P<d2>\d{{1,2}}),?\s+(?P<y>{Y4})\b", named_days),
     (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d>\d{{1,2}})(?!\d)\s*[日号]?(?:t?\s*\d{{1,2}}:\d{{2}}(?::\d{{2}})?)?", day),
     (rf"(?<!\d)(?P<y>{Y4})(?P<m>\d{{2}})(?P<d>\d{{2}})(?!\d)", day),
     (rf"\b(?P<mon>{MON})\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", named_day),
-    (rf"\b(?P<a>{MON})\s+(?P<d1>\d{{1,2}}){SEP}(?P<b>{MON})\s+(?P<d2>\d{{1,2}}),?\s+(?P<y>{Y4})\b", named_days),
     (rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<mon>{MON}),?\s+(?P<y>{Y4})\b", named_day),
     # Decades.
     (r"(?<!\d)(?P<c>(?:19|20)?)(?P<d>\d0)年代|\b(?:the\s+)?(?P<c_>(?:19|20))?(?P<d_>\d0)'?s\b", decade),
@@ -357,6 +357,7 @@ RULES: list[tuple[str, Reader]] = [
     (r"(?<![\d.])(?P<y>\d{2})\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年)(?!前|内|来|以来|间|期)", single_year),
     (r"(?<=\s)'(?P<y>\d{2})\b", single_year),
 ]  # fmt: skip
+BARE_QUARTER = re.compile(r"第(?P<q>[一二三四1-4])季度|\bq(?P<e>[1-4])\b", re.I)
 COMPILED = [(re.compile(pattern, re.IGNORECASE), reader) for pattern, reader in RULES]
 # Every group may have a twin with an underscore, since one pattern cannot name a group twice.
 TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
@@ -393,8 +394,28 @@ def read(text: str, today: date) -> Reading:
     for words, kind in TRANSFORMS:
         if transform == Transform.NONE and words.search(plain(text)):
             transform = kind
-    periods = tuple(period for _, period in sorted(found, key=lambda item: item[0]))
+    periods = anchored(tuple(period for _, period in sorted(found, key=lambda item: item[0])))
+    bare = BARE_QUARTER.search(rest)
+    if bare and len(periods) == 1 and periods[0].grain == Frequency.ANNUAL and periods[0].start and periods[0].end:
+        which = number(bare["q"] or bare["e"])
+        if which and periods[0].start.year == periods[0].end.year:
+            periods = (replace(quarter_period(periods[0].start.year, which), span=periods[0].span),)
+            spans.append(bare.span())
     return Reading(open_pairs(periods), tuple(impossible), transform, tuple(sorted(spans)))
+
+
+def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "The twelve months to August 2022": a run up to today ends with the other period when one is named."""
+    runs = [
+        p for p in periods if p.relative and p.kind == Kind.FLOW and p.start and p.end and p.grain == Frequency.NATIVE
+    ]
+    named = [p for p in periods if not p.relative and p.end]
+    if len(runs) != 1 or len(named) != 1 or len(periods) != 2 or named[0].end is None:
+        return periods
+    run, end = runs[0], named[0].end
+    to_date = run.start is not None and (run.start.month, run.start.day) == (1, 1)
+    begin = date(end.year, 1, 1) if to_date else days_before(back(end, 12), -1)
+    return (replace(run, start=begin, end=end),)
 
 
 def open_pairs(periods: tuple[Period, ...]) -> tuple[Period, ...]:

@@ -18,6 +18,9 @@ from services.datafetch.semantic.layer import Layer
 from services.datafetch.units import Conversion
 from services.datafetch.warehouse import REGULAR
 
+LATE_DAYS = 7
+"""A series that ends so long before the period does is said to end."""
+
 
 def described(table: Any, name: str) -> Column:
     """A column without provenance: a key, or what a caller's own statement made."""
@@ -89,6 +92,8 @@ def of_measure(table: Any, name: str, entity: str, measure: Measure, part: Part,
     leaves = measure.inputs or (measure.spec.id,)
     facts = [part.facts[member, leaf][1] for leaf in leaves if (member, leaf) in part.facts]
     unit = measure.conversion.unit or (facts[0].unit if facts and not measure.formula else measure.spec.unit)
+    if measure.conversion.target and facts and facts[0].unit.startswith(f"{measure.conversion.source} "):
+        unit = facts[0].unit.replace(measure.conversion.source, measure.conversion.target, 1)
     if measure.transform in ("yoy", "qoq", "mom"):
         unit = "fraction"
     return Column(
@@ -132,6 +137,10 @@ def empty_cells(table: Any, part: Part, query: Query, as_of: date | None, layout
                     missing += self_explained(table, part, entity.id, entity.name, measure, days, gaps, query, as_of)
                 elif all(empty):
                     missing += self_explained(table, part, entity.id, entity.name, measure, [], [], query, as_of)
+                else:
+                    missing += self_explained(
+                        table, part, entity.id, entity.name, measure, days or [date.min], [], query, as_of
+                    )
     return missing
 
 
@@ -175,12 +184,9 @@ def self_explained(
             )
             found.append(Missing(ident, reason, detail, spec.id, shown))
         return found
-    if query.end and query.end > last and query.end.year > last.year:
-        return [
-            Missing(
-                ident, "NO_DATA_IN_PERIOD", f"{spec.name} of {name} ends on {last}", spec.id, f"{last}..{query.end}"
-            )
-        ]
+    if query.end and (query.end - last).days > LATE_DAYS and (as_of is None or last < as_of):
+        detail = f"{spec.name} of {name} ends on {last}"
+        return [Missing(ident, "NO_DATA_IN_PERIOD", detail, spec.id, f"{last}..{query.end}")]
     return []
 
 

@@ -73,31 +73,29 @@ def summed(part: Part, query: Query, parameters: list[Any]) -> str:
     return f", {', '.join(steps)} select {days}, {', '.join(columns)}"
 
 
-def picked(part: Part, query: Query, parameters: list[Any]) -> str:
-    """The rows in which the highest, lowest or last value of a cell stands."""
-    orders = [ORDERS[item] for item in query.statistics if item in ROWS]
+def picked(part: Part, statistic: Statistic, parameters: list[Any]) -> str:
+    """The row in which the highest, lowest or last value of a cell stands."""
+    order = ORDERS[statistic]
     steps, columns = [], []
     for number, (entity, indicator) in enumerate(cells(part)):
         value = quoted(f"m.{indicator}")
-        rows = " union all ".join(f"(select date, v from one order by {order} limit 1)" for order in orders)
         steps.append(
-            f"k{number} as (with one as (select date, {value} as v from done where entity = ? and {value} is not null)"
-            f" select distinct * from ({rows}))"
+            f"k{number} as (select date, {value} as v from done where entity = ? and {value} is not null"
+            f" order by {order} limit 1)"
         )
         parameters.append(entity)
         columns.append(f"max(v) filter (where n = {number}) as {quoted(f'{entity}.{indicator}')}")
     union = " union all ".join(f"select {number} as n, * from k{number}" for number in range(len(steps)))
-    return f", {', '.join(steps)} select date::timestamp as date, {', '.join(columns)} from ({union}) group by date order by date"
+    chosen = f"select date::timestamp as date, {', '.join(columns)} from ({union}) group by date order by date"
+    return f", {', '.join(steps)} {chosen}"
 
 
 def combined(part: Part, query: Query, wide: str) -> str:
     """The wide sheet with its first two cells against each other."""
     name, expression = combination(part, query)
-    return (
-        f"{wide}"
-        if not name
-        else f", whole as ({wide}) select *, {expression} as {quoted(name)} from whole order by date"
-    )
+    if not name:
+        return wide
+    return f", whole as ({wide}) select *, {expression} as {quoted(name)} from whole order by date"
 
 
 def combination(part: Part, query: Query) -> tuple[str, str]:
