@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.bench import datafetch_gold, datafetch_pairs, stack, transports
+from tests.bench import datafetch_gold, datafetch_pairs, datafetch_perturbed, stack, transports
 
 BENCHES = {
     "transports": transports.run,
     "stack": stack.run,
     "datafetch_gold": datafetch_gold.run,
     "datafetch_pairs": datafetch_pairs.run,
+    "datafetch_perturbed": datafetch_perturbed.run,
 }
 
 
