@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.bench import datafetch_gold, datafetch_pairs, datafetch_perturbed, stack, transports
+from tests.bench import datafetch_gold, datafetch_pairs, datafetch_perturbed, stack, topics, transports
 
 BENCHES = {
     "transports": transports.run,
@@ -13,6 +13,7 @@ BENCHES = {
     "datafetch_gold": datafetch_gold.run,
     "datafetch_pairs": datafetch_pairs.run,
     "datafetch_perturbed": datafetch_perturbed.run,
+    "topics": topics.run,
 }
 
 

@@ -77,10 +77,10 @@ def slips_of(name: str) -> list[str]:
     """Every single slip behind the first character."""
     found = []
     for i in range(1, len(name) - 1):
-        if not name[i].isalnum():
+        if not name[i].isalpha():
             continue
         found += [name[:i] + name[i + 1 :], name[: i + 1] + name[i:]]
-        if name[i] != name[i + 1] and name[i + 1].isalnum():
+        if name[i] != name[i + 1] and name[i + 1].isalpha():
             found.append(name[:i] + name[i + 1] + name[i] + name[i + 2 :])
         if name[i] in LIKE:
             found.append(name[:i] + LIKE[name[i]] + name[i + 1 :])
