@@ -95,7 +95,8 @@ def of_gold(question: Question, names: NameFile) -> Asked:
 
 def of_finglm(row: Mapping[str, Any]) -> Asked:
     """A question on annual reports, as ``questions_verified.jsonl`` has it: company, short name, code and year."""
-    code, market = str(row["code"]), "SH" if str(row["code"]).startswith("6") else "SZ"
+    code = str(row["code"])
+    market = {"6": "SH", "9": "SH", "4": "BJ", "8": "BJ"}.get(code[0], "SZ")
     core = SUFFIX.sub("", row["company"] or "")
     names = (row["company"], row["short"], code, f"{code}.{market}", f"{market}{code}", core if len(core) >= 4 else "")
     amount = row["type"] == "1" and "元" in row["question"] and "每股" not in row["question"]

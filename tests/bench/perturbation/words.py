@@ -79,7 +79,10 @@ def slips_of(name: str) -> list[str]:
     for i in range(1, len(name) - 1):
         if not name[i].isalpha():
             continue
-        found += [name[:i] + name[i + 1 :], name[: i + 1] + name[i:]]
+        found.append(name[: i + 1] + name[i:])
+        # A short Chinese name without one of its characters can be anybody's.
+        if len(name) >= 6:
+            found.append(name[:i] + name[i + 1 :])
         if name[i] != name[i + 1] and name[i + 1].isalpha():
             found.append(name[:i] + name[i + 1] + name[i] + name[i + 2 :])
         if name[i] in LIKE:
@@ -88,9 +91,11 @@ def slips_of(name: str) -> list[str]:
 
 
 def colloquial(text: str, half: Mapping[str, tuple[str, ...]], rng: random.Random) -> str:
-    """The longest known indicator as people say it."""
+    """The longest known indicator as people say it; not where its name goes on, as in 营业成本率 and 净利润增长率."""
     now = said(text, tuple(half))
-    return swapped(text, now, rng.choice(half[now])) if now else text
+    if not now or re.search(re.escape(now) + r"(?:率|比|增长|总额|与|占)", text):
+        return text
+    return swapped(text, now, rng.choice(half[now]))
 
 
 def in_unit(text: str, money: str, lang: str, rng: random.Random) -> tuple[str, str, float] | None:
