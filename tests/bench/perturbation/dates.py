@@ -16,6 +16,7 @@ MONTH = "(" + "|".join([*NAMES, *SHORT]) + r")\.?"
 DIGITS = "〇一二三四五六七八九"
 ORDINALS = ["first", "second", "third", "fourth"]
 QUARTERS = "一二三四"
+TOLD = re.compile(r"上一?年|去年|前[一二两三]?年|往年|last year|previous year", re.IGNORECASE)
 WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
 
 
@@ -177,7 +178,7 @@ def numeral(number: int) -> str:
 def relative(text: str, lang: str, rng: random.Random) -> tuple[str, date] | None:
     """A text with one year and no other period, told from a today; None for any other text."""
     found = mentions(text)
-    if len(found) != 1 or found[0].month or found[0].quarter or len(re.findall(YEAR, text)) != 1:
+    if TOLD.search(text) or len(found) != 1 or found[0].month or found[0].quarter or len(re.findall(YEAR, text)) != 1:
         return None
     (mention,) = found
     if lang == "zh":

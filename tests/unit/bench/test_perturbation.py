@@ -96,7 +96,13 @@ def test_a_relative_period_has_its_today() -> None:
     assert (
         relative("net profit in 2020", "en", random.Random(1)) == ("net profit last year", date(2021, 12, 31)) or True
     )
-    for text in ("2020年与2019年净利润", "2020年3月股价", "2018年到2020年股价", "in March 2020"):
+    for text in (
+        "2020年与2019年净利润",
+        "2020年3月股价",
+        "2018年到2020年股价",
+        "in March 2020",
+        "2020年法定代表人与上一年是否相同",
+    ):
         assert relative(text, "zh", random.Random(0)) is None
 
 
