@@ -16,6 +16,7 @@ MONTH = "(" + "|".join([*NAMES, *SHORT]) + r")\.?"
 DIGITS = "〇一二三四五六七八九"
 ORDINALS = ["first", "second", "third", "fourth"]
 QUARTERS = "一二三四"
+WORD = re.compile(r"[A-Za-z0-9]")
 TOLD = re.compile(r"上一?年|去年|前[一二两三]?年|往年|last year|previous year", re.IGNORECASE)
 WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
 
@@ -72,8 +73,15 @@ def respelt(text: str, lang: str, rng: random.Random) -> str:
         now = text[mention.start : mention.end]
         ways = [way for way in spellings(mention, lang) if way != now]
         if ways:
-            text = text[: mention.start] + rng.choice(ways) + text[mention.end :]
+            text = joined(text[: mention.start], rng.choice(ways), text[mention.end :])
     return text
+
+
+def joined(before: str, middle: str, after: str) -> str:
+    """The three parts; Latin letters and digits of different parts do not run into each other."""
+    left = " " if WORD.match(before[-1:]) and WORD.match(middle[:1]) else ""
+    right = " " if WORD.match(middle[-1:]) and WORD.match(after[:1]) else ""
+    return before + left + middle + right + after
 
 
 def spellings(mention: Mention, lang: str) -> list[str]:

@@ -6,7 +6,8 @@ import random
 import re
 from collections.abc import Mapping
 
-WORD = re.compile(r"[A-Za-z0-9]")
+from tests.bench.perturbation.dates import joined
+
 CJK = re.compile(r"[\u4e00-\u9fff]")
 # Characters that sound or look like another, common in names of companies.
 LIKE = dict(zip("微软苹果英伟达特斯拉标普纳克可乐百事宝洁强生辉瑞科技股份电子新材料能源药业银行集团信息", "薇阮平裹鹰韦答忒思啦镖谱那刻口勒白市保杰墙声灰锐棵枝骨分店仔心才科能原要叶引航级团讯系", strict=True))  # fmt: skip
@@ -46,10 +47,7 @@ def swapped(text: str, old: str, new: str) -> str:
     match = re.search(edge[0] + re.escape(old) + edge[1], text)
     if match is None:
         return text
-    before, after = text[: match.start()], text[match.end() :]
-    left = " " if WORD.match(before[-1:]) and WORD.match(new[:1]) else ""
-    right = " " if WORD.match(after[:1]) and WORD.match(new[-1:]) else ""
-    return before + left + new + right + after
+    return joined(text[: match.start()], new, text[match.end() :])
 
 
 def said(text: str, names: tuple[str, ...]) -> str:

@@ -59,6 +59,12 @@ def test_chinese_and_wide_digits_are_spelt_right() -> None:
     assert "the fourth quarter of 2019" in spellings(Mention(0, 0, 2019, quarter=4), "en")
 
 
+def test_a_day_does_not_run_into_a_name() -> None:
+    texts = {respelt("2008年7月3日WTI价格", "zh", random.Random(seed)) for seed in range(40)}
+    assert "20080703 WTI价格" in texts
+    assert not [text for text in texts if re.search(r"\dWTI", text)]
+
+
 def test_impossible_days_stay() -> None:
     assert respelt("苹果2020年2月30日的股价", "zh", random.Random(1)) == "苹果2020年2月30日的股价"
 
