@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from services.datafetch import formulas
-from services.datafetch.model import Frequency, Query
+from services.datafetch import formulas, summary
+from services.datafetch.model import Frequency, Query, Statistic
 from services.datafetch.plan import Measure, Part
 from services.datafetch.semantic.files import literal, quoted
 from services.datafetch.semantic.layer import Layer
@@ -155,9 +155,9 @@ class Compiler:
         inputs = list(dict.fromkeys(leaf for m in part.measures for leaf in formulas.leaves(m.node)))
         parameters: list[Any] = []
         steps = [
-            f"obs as ({self._obs(part, inputs, parameters)})",
+            f"obs as ({self._obs(part, inputs, layout, parameters)})",
             f"rows as ({self._resampled(part)})",
-            f"dates as ({self._dates(part, parameters)})",
+            f"dates as ({self._dates(part, layout, parameters)})",
             f"who(entity, name, fye) as (values {self._who(part, parameters)})",
             f"l0 as ({self._pivot(inputs)})",
         ]
@@ -170,18 +170,30 @@ class Compiler:
             top_name = "converted"
         else:
             top_name = f"l{top}"
-        steps.append(f"done as ({self._done(measures, inputs, top_name, parameters)})")
-        final = self._wide(part, parameters) if layout == "wide" else self._long(part)
+        steps.append(f"done as ({self._done(measures, inputs, top_name, layout, parameters)})")
+        final = self._final(part, layout, parameters)
         return Statement(f"with {', '.join(steps)} {final}", parameters)
 
-    def _start(self, part: Part) -> date | None:
+    def _final(self, part: Part, layout: str, parameters: list[Any]) -> str:
+        """The sheet's own select."""
+        if layout == "long":
+            return self._long(part)
+        if layout == "summary":
+            return summary.summed(part, self._query, parameters)
+        if layout.startswith("rows:"):
+            return summary.picked(part, Statistic(layout.removeprefix("rows:")), parameters)
+        return summary.combined(part, self._query, self._wide(part, parameters))
+
+    def _start(self, part: Part, layout: str) -> date | None:
         """The first day that is read: before the period by what formulas look back on."""
         if self._query.start is None:
             return None
         months = max(formulas.lookback(m.node) for m in part.measures)
+        if layout == "summary":
+            months += MONTHS.get(part.frequency, 2)
         return back(self._query.start, months + 1) if months else self._query.start
 
-    def _obs(self, part: Part, inputs: Sequence[str], parameters: list[Any]) -> str:
+    def _obs(self, part: Part, inputs: Sequence[str], layout: str, parameters: list[Any]) -> str:
         selects = []
         for ident in inputs:
             tables: dict[str, tuple[Stored, list[str]]] = {}
@@ -190,7 +202,7 @@ class Compiler:
                 if where is not None:
                     tables.setdefault(where[0].table.id, (where[0], []))[1].append(entity.id)
             for stored, entities in tables.values():
-                selects.append(self._leaf(stored, entities, self._start(part), parameters))
+                selects.append(self._leaf(stored, entities, self._start(part, layout), parameters))
         return " union all ".join(selects)
 
     def _leaf(self, stored: Stored, entities: list[str], start: date | None, parameters: list[Any]) -> str:
@@ -273,11 +285,11 @@ class Compiler:
             f" group by entity, indicator, date_trunc('{bucket}', date)"
         )
 
-    def _dates(self, part: Part, parameters: list[Any]) -> str:
+    def _dates(self, part: Part, layout: str, parameters: list[Any]) -> str:
         if not part.regular or part.frequency not in MONTHS:
             return "select distinct date from rows"
         step, bucket = MONTHS[part.frequency], BUCKETS[part.frequency]
-        parameters += [self._start(part), self._query.end]
+        parameters += [self._start(part, layout), self._query.end]
         # Of an open period the spine reaches from the first to the last value that there is.
         return (
             f"select distinct last_day(unnest(generate_series(date_trunc('{bucket}', coalesce(?::date, min(date))"
@@ -323,7 +335,12 @@ class Compiler:
         return steps
 
     def _done(
-        self, measures: Sequence[tuple[Measure, str, int]], inputs: Sequence[str], below: str, parameters: list[Any]
+        self,
+        measures: Sequence[tuple[Measure, str, int]],
+        inputs: Sequence[str],
+        below: str,
+        layout: str,
+        parameters: list[Any],
     ) -> str:
         columns = []
         for measure, sql, _ in measures:
@@ -335,7 +352,7 @@ class Compiler:
             columns.append(f"{sql} as {quoted(column_of(measure))}")
         columns += [f"{quoted(ident)} as {quoted('in.' + ident)}" for ident in inputs]
         conditions = []
-        for operator, day in ((">=", self._query.start), ("<=", self._query.end)):
+        for operator, day in ((">=", self._query.start if layout != "summary" else None), ("<=", self._query.end)):
             if day is not None:
                 conditions.append(f"date {operator} ?")
                 parameters.append(day)

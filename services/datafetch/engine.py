@@ -14,8 +14,9 @@ from fathom.ids import content_hash
 from services.datafetch import formulas
 from services.datafetch.compiler import Compiler
 from services.datafetch.config import Config
+from services.datafetch.flight import Flight
 from services.datafetch.indicators import Matcher, Scored
-from services.datafetch.model import Missing, Query, Result, Sheet
+from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
 from services.datafetch.plan import Part, Planner, bounded
 from services.datafetch.question import Reader
 from services.datafetch.semantic.layer import LIBRARY, Layer, load
@@ -25,6 +26,7 @@ from services.datafetch.warehouse import Stored, Warehouse
 
 MAX_QUESTION_CHARS = 2_000
 MAX_NAMES = 5_000
+CACHE_BYTES = 64 << 20
 
 
 class Engine:
@@ -36,6 +38,7 @@ class Engine:
         self.layer: Layer
         self.warehouse: Warehouse
         self.snapshot = ""
+        self.flight: Flight[Result] = Flight(config.cache_entries, CACHE_BYTES, weight_of)
         self._planner: Planner
         self.matcher: Matcher
         self.reader: Reader
@@ -84,9 +87,12 @@ class Engine:
         question = question.strip()
         if not 1 <= len(question) <= MAX_QUESTION_CHARS:
             raise InvalidField("question", f"must have 1 to {MAX_QUESTION_CHARS:,} characters")
+        return await self.flight.get((question, as_of), lambda: self._ask(question, as_of))
+
+    async def _ask(self, question: str, as_of: date | None) -> Result:
         seen = await asyncio.to_thread(self.reader.read, question, as_of)
         missing = seen.missing
-        if not seen.query.entities and not seen.query.indicators and not missing:
+        if not seen.query.entities and not seen.query.indicators:
             missing.append(Missing(question[:80], "NO_MATCH", "the question names nothing that has data here"))
         try:
             result = await self.run(seen.query, as_of)
@@ -100,6 +106,9 @@ class Engine:
 
     async def run(self, query: Query, as_of: date | None) -> Result:
         """Runs a typed query; raises ``InvalidField`` for a start after the end or too many columns."""
+        return await self.flight.get((query, as_of), lambda: self._run(query, as_of))
+
+    async def _run(self, query: Query, as_of: date | None) -> Result:
         if len(query.entities) > MAX_NAMES or len(query.indicators) > self._config.max_columns:
             raise InvalidField(
                 "typed", f"names more than {MAX_NAMES:,} entities or {self._config.max_columns} indicators"
@@ -109,36 +118,37 @@ class Engine:
         missing = list(plan.missing)
         sheets = []
         for part in plan.parts:
-            sheet, empty = await self._sheet(part, limited, as_of)
-            missing += empty
-            if sheet is not None:
-                sheets.append(sheet)
+            for layout in self._layouts(part, limited):
+                sheet, empty = await self._sheet(part, limited, as_of, layout)
+                missing += empty
+                if sheet is not None:
+                    sheets.append(sheet)
         return Result(tuple(sheets), tuple(dict.fromkeys(missing)), query, self.snapshot)
 
-    async def _sheet(self, part: Part, query: Query, as_of: date | None) -> tuple[Sheet | None, list[Missing]]:
+    async def _sheet(
+        self, part: Part, query: Query, as_of: date | None, layout: str
+    ) -> tuple[Sheet | None, list[Missing]]:
         """One part's sheet, None when nothing is in it, and what is missing of it."""
-        layout = self._layout(part, query)
         compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._rates())
         table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
-        columns = provenance(table, part, self.layer, layout)
-        missing = empty_cells(table, part, query, as_of) if layout == "wide" else []
+        columns = provenance(table, part, self.layer, query, layout)
+        missing = [] if layout == "long" else empty_cells(table, part, query, as_of, layout)
         values = [column for column in columns if column.indicator]
         if not table.num_rows or all(column.nulls == table.num_rows for column in values):
             return None, missing or [self._nothing(part, query)]
         sheet = await asyncio.to_thread(make_sheet, table, self._title(part, query), columns)
         return sheet, missing
 
-    def _layout(self, part: Part, query: Query) -> str:
-        """Wide for series, long for rankings, conditions and more columns than a sheet has."""
+    def _layouts(self, part: Part, query: Query) -> list[str]:
+        """Wide for series, summary and rows for statistics, long for rankings, conditions and too many columns."""
         if query.order or query.filters or query.kind:
-            return "long"
+            return ["long"]
         if 1 + len(part.cells) > self._config.max_columns:
-            if len(part.entities) <= 1 or query.entities:
-                raise InvalidField(
-                    "typed", f"asks for {len(part.cells)} columns; at most {self._config.max_columns} are allowed"
-                )
-            return "long"
-        return "wide"
+            asked, most = len(part.cells), self._config.max_columns
+            raise InvalidField("typed", f"asks for {asked} columns; at most {most} are allowed")
+        found = [f"rows:{item}" for item in query.statistics if item in ROWS]
+        found += ["summary"] if any(item not in ROWS for item in query.statistics) else []
+        return found or ["wide"]
 
     def _rates(self) -> Stored | None:
         return next(iter(self.warehouse.stored.get("eur_rate", ())), None)
@@ -155,12 +165,18 @@ class Engine:
         measures = ", ".join(measure.spec.name for measure in part.measures)
         facts = [where[1] for where in part.facts.values()]
         start, end = query.start or min(f.first for f in facts), query.end or max(f.last for f in facts)
-        shown = f" ({query.transform})" if query.transform else ""
+        asked = ", ".join(filter(None, (query.transform, *query.statistics, query.combination)))
+        shown = f" ({asked})" if asked else ""
         return f"{who}: {measures}{shown}, {part.frequency}, {start} to {end}"
 
     async def sql(self, statement: str, sheets: Mapping[str, bytes], rows: int, seconds: float) -> Sheet:
         """A read-only SELECT over sheets by their ids."""
         return await asyncio.to_thread(run_sql, statement, sheets, rows, seconds)
+
+
+def weight_of(result: Result) -> int:
+    """Bytes that a result holds."""
+    return 1_000 + sum(len(sheet.arrow) for sheet in result.sheets)
 
 
 def fingerprint(folder: Path, data: Path) -> list[str]:

@@ -103,11 +103,20 @@ def number(word: str) -> int | None:
 def digits(text: str) -> str:
     """Years and months in Chinese numerals as digits, in as many characters, where they stand before 年, 月 or 季."""
     text = re.sub(rf"[{ZH_DIGITS}]{{4}}(?=年|财年)", lambda m: "".join(DIGITS[c] for c in m[0]), text)
+    text = re.sub(
+        r"(?<=[\d年])([一二三四五六七八九十]{1,2})(?=月)|(?<=月)([一二三四五六七八九十]{1,3})(?=[日号])", padded, text
+    )
     return re.sub(
         rf"(?<![{ZH_DIGITS}十])[{ZH_DIGITS}]{{2}}(?=年(?!前|内|来|以来|间))",
         lambda m: "".join(DIGITS[c] for c in m[0]),
         text,
     )
+
+
+def padded(match: re.Match[str]) -> str:
+    """A Chinese number as digits, in as many characters: "三" is "3", "十三" is "13", "二十三" is " 23"."""
+    value = chinese_number(match[0])
+    return match[0] if value is None else f"{value:>{len(match[0])}}"
 
 
 def full_year(text: str) -> int:
@@ -124,6 +133,12 @@ def day(match: Twin, today: date) -> Period | None:
 def named_day(match: Twin, today: date) -> Period | None:
     found = safe_day(int(match["y"]), MONTH[match["mon"][:3].lower()], int(match["d"]))
     return day_period(found) if found else None
+
+
+def named_days(match: Twin, today: date) -> Period | None:
+    year = int(match["y"])
+    first, last = (safe_day(year, MONTH[match[m][:3].lower()], int(match[d])) for m, d in (("a", "d1"), ("b", "d2")))
+    return Period(first, last, Frequency.DAILY) if first and last and first <= last else None
 
 
 def years(match: Twin, today: date) -> Period | None:
@@ -198,6 +213,19 @@ def fiscal(match: Twin, today: date) -> Period | None:
     which = match.groupdict().get("q")
     period = quarter_period(year, int(which)) if which else year_period(year, full_year(last) if last else year)
     return replace(period, fiscal=True)
+
+
+def decade(match: Twin, today: date) -> Period | None:
+    tens = int(match["d"])
+    first = int(match["c"]) * 100 + tens if match["c"] else (1900 if tens >= 30 else 2000) + tens
+    return year_period(first, first + 9)
+
+
+def yesterday(match: Twin, today: date) -> Period | None:
+    back_by = {"今": 0, "to": 0, "昨": 1, "ye": 1, "前": 2}.get(
+        match[0][:1], {"to": 0, "ye": 1}.get(match[0][:2].lower(), 1)
+    )
+    return replace(day_period(days_before(today, back_by)), relative=True)
 
 
 def since(match: Twin, today: date) -> Period | None:
@@ -276,10 +304,13 @@ QN = r"(?P<q>[1-4一二三四]|first|second|third|fourth|1st|2nd|3rd|4th)"
 YY = rf"(?P<y>{Y4}|(?<!\d)\d{{2}})"
 RULES: list[tuple[str, Reader]] = [
     # Days.
+    (rf"\b(?P<a>{MON})\s+(?P<d1>\d{{1,2}}){SEP}(?P<b>{MON})\s+(?P<d2>\d{{1,2}}),?\s+(?P<y>{Y4})\b", named_days),
     (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d>\d{{1,2}})(?!\d)\s*[日号]?(?:t?\s*\d{{1,2}}:\d{{2}}(?::\d{{2}})?)?", day),
     (rf"(?<!\d)(?P<y>{Y4})(?P<m>\d{{2}})(?P<d>\d{{2}})(?!\d)", day),
     (rf"\b(?P<mon>{MON})\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", named_day),
     (rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<mon>{MON}),?\s+(?P<y>{Y4})\b", named_day),
+    # Decades.
+    (r"(?<!\d)(?P<c>(?:19|20)?)(?P<d>\d0)年代|\b(?:the\s+)?(?P<c_>(?:19|20))?(?P<d_>\d0)'?s\b", decade),
     # Fiscal years.
     (rf"\bfy\s*'?(?P<y>{Y4}|\d{{2}}){SEP}fy\s*'?(?P<z>{Y4}|\d{{2}})\b", fiscal),
     (rf"\b(?:q(?P<q>[1-4])\s*(?:of\s*)?(?:fy|fiscal(?:\s+year)?)\s*'?(?P<y>{Y4}|\d{{2}}))\b", fiscal),
@@ -320,11 +351,13 @@ RULES: list[tuple[str, Reader]] = [
     (r"上个?月|本月|这个月|\b(?:last|previous|this)\s+month\b", this),
     (rf"\b(?:the\s+)?(?:past|last|previous|recent|trailing)\s+(?:(?P<n>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<u>(?:fiscal\s+)?years?|quarters?|months?|weeks?|(?:trading\s+)?days?)\b", past),
     (r"(?:过去|最近|近|前)的?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,3}|半)个?(?:完整)?(?P<u>财年|年度|年|季度|月|周|星期|交易日|天|日)(?:以来|来|内|间)?", past),
+    (r"前天|昨天|昨日|\byesterday\b", yesterday),
     # A year alone.
     (rf"(?<![\d.])(?P<y>{Y4})(?!\d)\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年|全年)?", single_year),
     (r"(?<![\d.])(?P<y>\d{2})\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年)(?!前|内|来|以来|间|期)", single_year),
     (r"(?<=\s)'(?P<y>\d{2})\b", single_year),
 ]  # fmt: skip
+BARE_QUARTER = re.compile(r"第(?P<q>[一二三四1-4])季度|\bq(?P<e>[1-4])\b", re.I)
 COMPILED = [(re.compile(pattern, re.IGNORECASE), reader) for pattern, reader in RULES]
 # Every group may have a twin with an underscore, since one pattern cannot name a group twice.
 TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
@@ -361,8 +394,28 @@ def read(text: str, today: date) -> Reading:
     for words, kind in TRANSFORMS:
         if transform == Transform.NONE and words.search(plain(text)):
             transform = kind
-    periods = tuple(period for _, period in sorted(found, key=lambda item: item[0]))
+    periods = anchored(tuple(period for _, period in sorted(found, key=lambda item: item[0])))
+    bare = BARE_QUARTER.search(rest)
+    if bare and len(periods) == 1 and periods[0].grain == Frequency.ANNUAL and periods[0].start and periods[0].end:
+        which = number(bare["q"] or bare["e"])
+        if which and periods[0].start.year == periods[0].end.year:
+            periods = (replace(quarter_period(periods[0].start.year, which), span=periods[0].span),)
+            spans.append(bare.span())
     return Reading(open_pairs(periods), tuple(impossible), transform, tuple(sorted(spans)))
+
+
+def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "The twelve months to August 2022": a run up to today ends with the other period when one is named."""
+    runs = [
+        p for p in periods if p.relative and p.kind == Kind.FLOW and p.start and p.end and p.grain == Frequency.NATIVE
+    ]
+    named = [p for p in periods if not p.relative and p.end]
+    if len(runs) != 1 or len(named) != 1 or len(periods) != 2 or named[0].end is None:
+        return periods
+    run, end = runs[0], named[0].end
+    to_date = run.start is not None and (run.start.month, run.start.day) == (1, 1)
+    begin = date(end.year, 1, 1) if to_date else days_before(back(end, 12), -1)
+    return (replace(run, start=begin, end=end),)
 
 
 def open_pairs(periods: tuple[Period, ...]) -> tuple[Period, ...]:

@@ -8,7 +8,21 @@ from enum import StrEnum
 
 from services.datafetch.semantic.schema import Frequency
 
-__all__ = ["Basis", "Column", "Filter", "Frequency", "Match", "Missing", "Query", "Result", "Sheet", "Transform"]
+__all__ = [
+    "ROWS",
+    "Basis",
+    "Column",
+    "Combination",
+    "Filter",
+    "Frequency",
+    "Match",
+    "Missing",
+    "Query",
+    "Result",
+    "Sheet",
+    "Statistic",
+    "Transform",
+]
 
 
 class Transform(StrEnum):
@@ -23,6 +37,37 @@ class Transform(StrEnum):
     TTM = "ttm"
     SINGLE = "single"
     RUNNING = "running"
+
+
+class Statistic(StrEnum):
+    """One number of a whole period. Rates are in per cent.
+
+    A period that begins with a month is measured from the last value before it, one that is named from day to day from
+    the value of its first day. ``MAX``, ``MIN`` and ``LAST`` keep the row in which the value stands.
+    """
+
+    RETURN = "return"
+    CHANGE = "change"
+    CAGR = "cagr"
+    VOLATILITY = "volatility"
+    DRAWDOWN = "max_drawdown"
+    MEAN = "mean"
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    LAST = "last"
+
+
+ROWS = (Statistic.MAX, Statistic.MIN, Statistic.LAST)
+
+
+class Combination(StrEnum):
+    """Two series of one query against each other, in the order of the query."""
+
+    NONE = ""
+    RATIO = "ratio"
+    SPREAD = "spread"
+    CROSS = "cross"
 
 
 class Basis(StrEnum):
@@ -66,6 +111,8 @@ class Query:
     basis: Basis = Basis.CALENDAR
     vintage: str = "latest"
     periods: tuple[tuple[date, date], ...] = ()
+    statistics: tuple[Statistic, ...] = ()
+    combination: Combination = Combination.NONE
 
 
 @dataclass(frozen=True)

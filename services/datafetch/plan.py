@@ -10,7 +10,7 @@ from services.datafetch import formulas
 from services.datafetch.model import Frequency, Missing, Query, Transform
 from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.schema import EntitySpec, IndicatorSpec
-from services.datafetch.units import Conversion, conversion
+from services.datafetch.units import Conversion, conversion, currency_of
 from services.datafetch.warehouse import Facts, Stored, Warehouse
 
 ORDER = list(Frequency)
@@ -224,6 +224,12 @@ class Planner:
             detail = f"{measure.spec.name} of {owner.name} is no amount of a period; it has no {query.transform} value"
             plan.missing.append(Missing(owner.name, "NO_MATCH", detail, aspect=measure.spec.id))
             return
+        source = measure.conversion.source
+        if source and any(currency_of(where[1].unit) != source for where in facts.values()):
+            unit = next(iter(facts.values()))[1].unit
+            detail = f"{measure.spec.name} of {owner.name} is in {unit}, which is no amount of money in {source}"
+            plan.missing.append(Missing(owner.name, "NO_MATCH", detail, aspect=measure.spec.id))
+            return
         part = self._part(plan, density, regular)
         if owner not in part.entities:
             part.entities.append(owner)
@@ -248,7 +254,7 @@ class Planner:
                 owner.name, "SOURCE_FAILED", f"source {source} could not be read: {message}", measure.spec.id
             )
         what = measure.spec.name if lacking == [measure.spec.id] else f"{measure.spec.name} (it needs {names})"
-        return Missing(owner.name, "NO_DATA_IN_PERIOD", f"no source here keeps {what} of {owner.name}", measure.spec.id)
+        return Missing(owner.name, "NO_MATCH", f"no source here keeps {what} of {owner.name}", measure.spec.id)
 
 
 def tree(spec: IndicatorSpec, layer: Layer) -> formulas.Node:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import pairwise
 
-from services.datafetch import grammar
+from services.datafetch import cues, formulas, grammar
 from services.datafetch.entities import Found, Resolver
 from services.datafetch.indicators import Matcher
-from services.datafetch.model import Basis, Frequency, Match, Missing, Query, Transform
+from services.datafetch.model import Basis, Combination, Frequency, Match, Missing, Query, Statistic, Transform
 from services.datafetch.periods import Period, in_fiscal
-from services.datafetch.residue import COMPANY_TAIL, chinese_leftovers, is_company, unknown_names
+from services.datafetch.residue import (
+    COMPANY_TAIL,
+    ECONOMIES,
+    chinese_leftovers,
+    is_company,
+    latin_leftovers,
+    unknown_names,
+)
 from services.datafetch.semantic.layer import PARTICLES, Layer
 from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.schema import EntitySpec, IndicatorSpec
 from services.datafetch.semantic.text import CJK, is_chinese, plain
-from services.datafetch.units import find_unit
+from services.datafetch.units import find_unit, parse_unit
 
 ACCEPT = 0.62
 MAX_BEFORE, MAX_AFTER = 12, 16
+JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
 QUOTIENTS = [
     (
         re.compile(r"(?:占|与|和|同|跟|对|除以|/|比上?)\s*(?:其|总|全部)?\s*"),
@@ -86,29 +94,54 @@ class Reader:
         if ranking:
             rest = blank(rest, [ranking.span()])
         kinds = {self._layer.entities[ident].kind for ident in entities} or ({"stock"} if ranking else set())
-        names = [self._choose(mention, kinds, seen) for mention in mentions]
+        chosen = [(mention, self._choose(mention, kinds, seen)) for mention in mentions]
+        specific = [name for _, name in chosen if name and not self._layer.indicators[name].default]
+        if specific and not entities:
+            chosen = [(mention, name) for mention, name in chosen if name in specific]
+        mentions, names = [m for m, name in chosen if name], [name for _, name in chosen if name]
         anchor = as_of or self._latest(entities, names)
-        reading = grammar.read(rest, anchor)
+        reading = grammar.read(blank(rest, [m.span() for m in cues.AGAINST.finditer(rest)]), anchor)
         rest = blank(rest, reading.spans)
         for text in reading.impossible:
             seen.missing.append(
                 Missing(text, "NO_DATA_IN_PERIOD", f"there is no such day, month or quarter as {text!r}", period=text)
             )
+        names = [self._twin(name, shown) for name in names]
+        rest = blank(rest, [*cues.spoken(rest), *(m.span() for m in GROWTH.finditer(rest))])
         self._leftovers(rest, found, mentions, names, kinds, shown, seen)
         entities = list(dict.fromkeys(item.ids[0] for item in found))
         if entities and not names and not seen.unmatched:
             names = self._defaults(kinds)
         names, mentions = self._shares(shown, mentions, names)
         indicators, transform = self._growth(shown, mentions, names, reading.transform)
+        transform, indicators = self._offset(transform, indicators, reading)
+        indicators = self._parts(shown, list(dict.fromkeys(indicators)))
+        if self._is_cross(shown, entities, indicators):
+            unit = ""
+            one = [
+                ident
+                for item in seen.matches
+                for ident in (item.id,)
+                if re.search(rf"(?:一|1|\bone)\s*{re.escape(item.surface)}", shown)
+            ]
+            if one[:1] == entities[:1] if one else not re.search(r"\bper\b|每", shown):
+                entities.reverse()  # "USD/JPY" and "美元兑日元" are yen for one dollar.
         period = self._period(reading.whole, entities)
+        if transform == Transform.TTM and reading.whole.relative:
+            transform = Transform.NONE
+        statistics = () if transform or ranking else self._statistics(shown, mentions, indicators, reading)
+        if (unit == "fraction" or statistics) and parse_rate(unit):
+            unit = ""
         seen.query = Query(
             tuple(entities),
             tuple(dict.fromkeys(indicators)),
             period.start,
             period.end,
-            self._frequency(period, indicators, transform),
+            self._frequency(period, indicators, transform) or self._density(shown, statistics),
             transform=transform,
             unit=unit,
+            statistics=statistics,
+            combination=self._combination(shown, entities, indicators),
             periods=apart(reading.periods, period),
             basis=Basis.FISCAL if period.fiscal else Basis.CALENDAR,
         )
@@ -162,6 +195,9 @@ class Reader:
     def _choose(self, mention: Mention, kinds: set[str], seen: Understanding) -> str:
         """Of several indicators of one name the one that the entities have."""
         specs = [self._layer.indicators[ident] for ident in mention.ids]
+        if specs[0].default and kinds and not kinds & set(specs[0].kinds):
+            # "Trend", "rise" and the like are no wish for a price where there is none.
+            return ""
         fitting = [spec for spec in specs if kinds & set(spec.kinds)] or specs
         others = tuple(spec.id for spec in specs if spec is not fitting[0])
         seen.matches.append(Match(mention.surface, fitting[0].id, 1.0, "exact", others[:5]))
@@ -181,22 +217,90 @@ class Reader:
         seen: Understanding,
     ) -> None:
         """What is left of the question: unknown names, words for an indicator that the dictionary lacks, qualifiers."""
+        for other in self._economies(rest, names):
+            seen.missing.append(unknown_entity(other, ("United States",)))
+            names.clear()
+            mentions.clear()
+            rest = ECONOMIES.sub(lambda match: "\0" * len(match[0]), rest)
         for name in unknown_names(rest):
-            if not self._match_free(name, kinds, names, seen, quiet=True):
-                nearest = tuple(self._layer.entity_names.nearest(name))
-                seen.missing.append(unknown_entity(name, nearest))
+            if not names and self._match_free(name, kinds, names, seen, quiet=True):
+                continue
+            if found and not names and not re.search(rf"(?:\band|,|\bvs\.?|versus|\bor|&)\s+{re.escape(name)}", rest):
+                self._unknown(name, kinds, found, seen)
+            elif not ECONOMIES.fullmatch(name):
+                seen.missing.append(unknown_entity(name, tuple(self._layer.entity_names.nearest(name))))
+        if not names and not is_chinese(shown):
+            for words in latin_leftovers(rest):
+                if any(words in item.subject or item.subject in words for item in seen.missing):
+                    continue
+                if not self._match_free(words, kinds, names, seen, quiet=True) and found:
+                    self._unknown(words, kinds, found, seen)
+        self._attached(shown, mentions, names, found, kinds, seen)
         for words, start, end in chinese_leftovers(rest):
             touching = [m for m in mentions if end == m.start or (start == m.end and not GROWTH.match(shown, m.end))]
             inside = [item for item in found if item.end == start or end == item.start]
             if inside and (is_company(words, rest, end) or COMPANY_TAIL.match(shown, inside[0].end)):
                 self._longer(shown, rest, start, end, inside[0], found, seen)
-            elif not found and is_company(words, rest, end):
+            elif self._is_name(words, rest, start, end, found, names):
                 seen.missing.append(unknown_entity(words, tuple(self._layer.entity_names.nearest(words))))
             elif touching:
                 surface = shown[min(start, touching[0].start) : max(end, touching[0].end)]
                 self._qualified(surface, touching[0], names, mentions, kinds, seen)
             elif not names and (found or mentions or is_chinese(shown)):
                 self._match_free(words, kinds, names, seen)
+
+    def _economies(self, rest: str, names: Sequence[str]) -> list[str]:
+        """Economies that are named beside an indicator that is kept for another one."""
+        if not names or not all("economy" in self._layer.indicators[name].kinds for name in names):
+            return []
+        return [match.group() for match in ECONOMIES.finditer(rest)]
+
+    def _unknown(self, words: str, kinds: set[str], found: Sequence[Found], seen: Understanding) -> None:
+        """Words for an indicator of someone that nothing is called."""
+        if words in seen.unmatched:
+            return
+        near = [item.id for item in self._matcher.match(words, 5) if self._fits(item.id, kinds) and item.score > 0.2]
+        owner = self._layer.entities[found[0].ids[0]]
+        item = self._unknown_indicator(words, near)
+        seen.missing.append(replace(item, detail=f"{item.detail}, asked of {owner.name}"))
+        seen.unmatched.append(words)
+
+    def _attached(
+        self,
+        shown: str,
+        mentions: list[Mention],
+        names: list[str],
+        found: Sequence[Found],
+        kinds: set[str],
+        seen: Understanding,
+    ) -> None:
+        """ "Price-to-earnings" is no price: a name with a hyphen on is another name."""
+        for mention in list(mentions):
+            tied = re.match(r"-[A-Za-z]+(?:-[A-Za-z]+)*(?: (?:ratio|multiple))?", shown[mention.end :])
+            if tied and mention in mentions and len(mentions) == len(names) and found:
+                position = mentions.index(mention)
+                names.pop(position)
+                mentions.pop(position)
+                self._unknown(shown[mention.start : mention.end + tied.end()], kinds, found, seen)
+
+    def _is_name(
+        self, words: str, rest: str, start: int, end: int, found: Sequence[Found], names: Sequence[str]
+    ) -> bool:
+        """Whether leftover words stand where a name would: as a company does, beside one, or as the only thing unknown."""
+        if not found and is_company(words, rest, end):
+            return True
+        joined = any(
+            JOINT.fullmatch(rest[end : item.start]) or JOINT.fullmatch(rest[item.end : start]) for item in found
+        )
+        if joined:
+            return True
+        needs = [name for name in names if "economy" not in self._layer.indicators[name].kinds]
+        return not found and bool(needs) and len(needs) == len(names)
+
+    def _twin(self, name: str, shown: str) -> str:
+        """The yearly figures of an indicator, when these are asked for."""
+        twin = self._layer.indicators[name].annual
+        return twin if twin and cues.ANNUAL.search(shown) and not re.search(r"annuali[sz]ed", shown, re.I) else name
 
     def _longer(
         self, shown: str, rest: str, start: int, end: int, inside: Found, found: list[Found], seen: Understanding
@@ -295,6 +399,8 @@ class Reader:
         grown = list(names)
         for position, mention in enumerate(mentions[: len(names)]):
             spec = self._layer.indicators[names[position]]
+            if formulas.metric_type(spec) == "offset" or spec.default:
+                continue
             if GROWTH.match(shown, mention.end) and not spec.text and transform in (Transform.NONE, Transform.YOY):
                 known = self._layer.indicator_names.all(f"{mention.surface}增长率")
                 grown[position] = known[0] if known else f"yoy({names[position]})"
@@ -303,6 +409,80 @@ class Reader:
         if transform and any(self._layer.indicators[name].text for name in names):
             return grown, Transform.NONE
         return grown, transform
+
+    def _offset(
+        self, transform: Transform, indicators: list[str], reading: grammar.Reading
+    ) -> tuple[Transform, list[str]]:
+        """A change of a change is the change of what is under it; "on the period before" is the month for months."""
+        specs = self._layer.indicators
+        if transform in (Transform.YOY, Transform.QOQ, Transform.MOM):
+            trees = [
+                formulas.parse(specs[name].formula, name) if name in specs and specs[name].formula else None
+                for name in indicators
+            ]
+            under = [
+                formulas.leaves(tree) if tree is not None and formulas.metric_type(specs[name]) == "offset" else [name]
+                for name, tree in zip(indicators, trees, strict=True)
+            ]
+            if transform == Transform.YOY and any(
+                len(item) == 1 and item[0] != name for item, name in zip(under, indicators, strict=True)
+            ):
+                return Transform.NONE, indicators
+            indicators = [item[0] for item in under]
+        monthly = [name for name in indicators if name in specs and specs[name].frequency == Frequency.MONTHLY]
+        if (
+            transform == Transform.QOQ
+            and len(monthly) == len(indicators)
+            and reading.whole.grain != Frequency.QUARTERLY
+        ):
+            return Transform.MOM, indicators
+        return transform, indicators
+
+    def _statistics(
+        self, shown: str, mentions: list[Mention], indicators: Sequence[str], reading: grammar.Reading
+    ) -> tuple[Statistic, ...]:
+        """What is asked of the whole period. Words inside an indicator's own name ask for nothing."""
+        specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
+        own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
+        text = blank(shown, own)
+        if not specs or any(spec.text or spec.formula or spec.frequency == Frequency.ANNUAL for spec in specs):
+            return ()
+        found = cues.statistics(text) or self._flows(specs, reading)
+        if not found and cues.LATEST.search(text) and not reading.periods:
+            return (Statistic.LAST,)
+        whole = reading.whole
+        if not found and cues.ENDING.search(text) and whole.start is not None and not cues.EACH.search(text):
+            return (Statistic.LAST,)
+        if whole.start is not None and whole.start == whole.end:
+            return ()
+        return found
+
+    def _flows(self, specs: Sequence[IndicatorSpec], reading: grammar.Reading) -> tuple[Statistic, ...]:
+        """Flows since the year's start or over twelve months are added up."""
+        runs = [p for p in reading.periods if p.relative and p.grain == Frequency.NATIVE and p.start and p.end]
+        return (Statistic.SUM,) if runs and all(spec.flow for spec in specs) else ()
+
+    def _density(self, shown: str, statistics: Sequence[Statistic]) -> Frequency:
+        return Frequency.NATIVE if statistics else cues.density(shown)
+
+    def _combination(self, shown: str, entities: Sequence[str], indicators: Sequence[str]) -> Combination:
+        """Two series against each other, when two are there and the words say so."""
+        if self._is_cross(shown, entities, indicators):
+            return Combination.CROSS
+        if len(entities) * len(indicators) == 2 or (not entities and len(indicators) == 2):
+            return cues.combination(shown)
+        return Combination.NONE
+
+    def _is_cross(self, shown: str, entities: Sequence[str], indicators: Sequence[str]) -> bool:
+        kinds = [self._layer.entities[ident].kind for ident in entities]
+        return kinds == ["currency"] * 2 and list(indicators) == ["eur_rate"] and bool(cues.PER.search(shown))
+
+    def _parts(self, shown: str, indicators: list[str]) -> list[str]:
+        """Of a difference or a quotient and its two parts only the parts: they are set against each other."""
+        stored = [
+            name for name in indicators if name in self._layer.indicators and not self._layer.indicators[name].formula
+        ]
+        return stored if len(stored) == 2 and len(indicators) == 3 and cues.combination(shown) else indicators
 
     def _period(self, period: Period, entities: Sequence[str]) -> Period:
         first: EntitySpec | None = self._layer.entities[entities[0]] if entities else None
@@ -317,17 +497,21 @@ class Reader:
 
 def apart(periods: Sequence[Period], whole: Period) -> tuple[tuple[date, date], ...]:
     """Periods named one by one, when they leave something out of the whole: "2021 against 2019" is two years."""
-    named = sorted((p.start, p.end) for p in periods if p.start and p.end and not p.fiscal)
+    named = sorted((p.start, p.end) for p in periods if p.start and p.end and not p.fiscal and p.start != p.end)
     if len(named) < 2 or len(named) != len(periods) or whole.fiscal:
         return ()
     gaps = any((later[0] - earlier[1]).days > 1 for earlier, later in pairwise(named))
     return tuple(named) if gaps else ()
 
 
+def parse_rate(unit: str) -> bool:
+    """Whether a unit is a way to write a share: statistics have theirs already."""
+    read = parse_unit(unit) if unit else None
+    return read is not None and read.fraction > 0
+
+
 def ranked(query: Query, match: re.Match[str], indicator: str) -> Query:
     """The query over all entities of a kind, ordered."""
-    from dataclasses import replace
-
     way, count = match["way"].lower(), match["n"]
     kind = "currency" if match["kind"].lower().startswith("currenc") else "stock"
     descending = way not in ("最低", "最小", "最少", "lowest", "smallest")

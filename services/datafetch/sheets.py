@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 from fathom import frames
 from fathom.ids import sha256
+from services.datafetch import summary
 from services.datafetch.compiler import shown_inputs
-from services.datafetch.model import Column, Frequency, Missing, Query, Sheet
+from services.datafetch.formulas import Leaf
+from services.datafetch.model import ROWS, Column, Frequency, Missing, Query, Sheet, Statistic, Transform
 from services.datafetch.plan import Measure, Part
 from services.datafetch.semantic.layer import Layer
+from services.datafetch.units import Conversion
 from services.datafetch.warehouse import REGULAR
+
+LATE_DAYS = 7
+"""A series that ends so long before the period does is said to end."""
 
 
 def described(table: Any, name: str) -> Column:
@@ -27,39 +34,66 @@ def make_sheet(table: Any, title: str, columns: Sequence[Column]) -> Sheet:
     return Sheet(ident, title, tuple(columns), table.num_rows, frames.digest(frames.from_arrow(arrow), ident), arrow)
 
 
-def provenance(table: Any, part: Part, layer: Layer, layout: str) -> list[Column]:
+def provenance(table: Any, part: Part, layer: Layer, query: Query, layout: str) -> list[Column]:
     """The columns of a part's table with units, sources and formulas."""
     found: dict[str, Column] = {}
     for entity in part.entities:
-        for measure in part.measures:
-            if (entity.id, measure.spec.id) in part.cells:
-                name = f"{entity.id}.{measure.spec.id}" if layout == "wide" else measure.spec.id
-                found.setdefault(
-                    name, of_measure(table, name, entity.id if layout == "wide" else "", measure, part, entity.id)
-                )
+        prefix = "" if layout == "long" else f"{entity.id}."
+        owner = "" if layout == "long" else entity.id
+        measures = [measure for measure in part.measures if (entity.id, measure.spec.id) in part.cells]
+        for measure in measures:
+            for name, statistic in names_of(prefix, measure, query, layout):
+                if name in table.column_names and name not in found:
+                    column = of_measure(table, name, owner, measure, part, entity.id)
+                    found[name] = summarised(column, measure, statistic) if statistic else column
         for ident in shown_inputs(part, entity.id):
-            name = f"{entity.id}.{ident}" if layout == "wide" else ident
-            plain = Measure(
-                layer.indicators[ident],
-                part.measures[0].node,
-                (),
-                part.measures[0].conversion.__class__(),
-                Query().transform,
-            )
-            found.setdefault(
-                name, of_measure(table, name, entity.id if layout == "wide" else "", plain, part, entity.id, (ident,))
-            )
+            name = f"{prefix}{ident}"
+            if name in table.column_names and name not in found:
+                stored = Measure(layer.indicators[ident], Leaf(ident), (), Conversion(), Transform.NONE)
+                found[name] = of_measure(table, name, owner, stored, part, entity.id)
+    together, _ = summary.combination(part, query)
+    if together in table.column_names:
+        found[together] = against(table, together, query, list(found.values()))
     return [found.get(name) or described(table, name) for name in table.column_names]
 
 
-def of_measure(
-    table: Any, name: str, entity: str, measure: Measure, part: Part, member: str, reads: tuple[str, ...] = ()
-) -> Column:
+def names_of(prefix: str, measure: Measure, query: Query, layout: str) -> list[tuple[str, Statistic | None]]:
+    """The columns that a measure has in a layout."""
+    if layout != "summary":
+        return [(f"{prefix}{measure.spec.id}", None)]
+    return [(f"{prefix}{item}({measure.spec.id})", item) for item in query.statistics if item not in ROWS]
+
+
+def summarised(column: Column, measure: Measure, statistic: Statistic) -> Column:
+    """A column of a statistic: its unit, and the statistic as its formula."""
+    unit = summary.unit_of(statistic, column.unit)
+    inputs = column.inputs or (measure.spec.id,)
+    return replace(column, unit=unit, formula=f"{statistic}({column.formula or measure.spec.id})", inputs=inputs)
+
+
+def against(table: Any, name: str, query: Query, pair: list[Column]) -> Column:
+    """The column of two series against each other."""
+    one, other = pair[0], pair[1]
+    unit = summary.combined_unit(query, (one.entity, other.entity), (one.unit, other.unit))
+    sources = ", ".join(dict.fromkeys((one.source, other.source)))
+    vendors = ", ".join(dict.fromkeys((one.vendor, other.vendor)))
+    bare = described(table, name)
+    shown = str(query.combination)
+    as_of = min(one.as_of, other.as_of)
+    return replace(
+        bare, unit=unit, indicator=shown, entity=one.entity, source=sources, vendor=vendors, as_of=as_of, formula=name,
+        inputs=(one.name, other.name),
+    )  # fmt: skip
+
+
+def of_measure(table: Any, name: str, entity: str, measure: Measure, part: Part, member: str) -> Column:
     """One column; ``member`` is the entity whose sources are named."""
     bare = described(table, name)
-    leaves = reads or measure.inputs or (measure.spec.id,)
+    leaves = measure.inputs or (measure.spec.id,)
     facts = [part.facts[member, leaf][1] for leaf in leaves if (member, leaf) in part.facts]
     unit = measure.conversion.unit or (facts[0].unit if facts and not measure.formula else measure.spec.unit)
+    if measure.conversion.target and facts and facts[0].unit.startswith(f"{measure.conversion.source} "):
+        unit = facts[0].unit.replace(measure.conversion.source, measure.conversion.target, 1)
     if measure.transform in ("yoy", "qoq", "mom"):
         unit = "fraction"
     return Column(
@@ -86,19 +120,27 @@ def label(day: date, frequency: Frequency) -> str:
     return f"{day:%Y-%m}" if frequency == Frequency.MONTHLY else day.isoformat()
 
 
-def empty_cells(table: Any, part: Part, query: Query, as_of: date | None) -> list[Missing]:
+def empty_cells(table: Any, part: Part, query: Query, as_of: date | None, layout: str) -> list[Missing]:
     """A missing item for each period of a spine without a value, and for each series without any."""
     missing: list[Missing] = []
-    if not {"date"} <= set(table.column_names):
-        return missing
-    days = [day.date() for day in table.column("date").to_pylist()]
+    days = [day.date() for day in table.column("date").to_pylist()] if "date" in table.column_names else []
     for entity in part.entities:
         for measure in part.measures:
-            name = f"{entity.id}.{measure.spec.id}"
-            if name in table.column_names:
+            names = [
+                name for name, _ in names_of(f"{entity.id}.", measure, query, layout) if name in table.column_names
+            ]
+            for name in names[:1]:
                 values = table.column(name).to_pylist()
-                empty = [day for day, value in zip(days, values, strict=True) if value is None or value != value]
-                missing += self_explained(table, part, entity.id, entity.name, measure, days, empty, query, as_of)
+                empty = [value is None or value != value for value in values]
+                if layout == "wide":
+                    gaps = [day for day, none in zip(days, empty, strict=True) if none]
+                    missing += self_explained(table, part, entity.id, entity.name, measure, days, gaps, query, as_of)
+                elif all(empty):
+                    missing += self_explained(table, part, entity.id, entity.name, measure, [], [], query, as_of)
+                else:
+                    missing += self_explained(
+                        table, part, entity.id, entity.name, measure, days or [date.min], [], query, as_of
+                    )
     return missing
 
 
@@ -142,12 +184,9 @@ def self_explained(
             )
             found.append(Missing(ident, reason, detail, spec.id, shown))
         return found
-    if query.end and query.end > last and query.end.year > last.year:
-        return [
-            Missing(
-                ident, "NO_DATA_IN_PERIOD", f"{spec.name} of {name} ends on {last}", spec.id, f"{last}..{query.end}"
-            )
-        ]
+    if query.end and (query.end - last).days > LATE_DAYS and (as_of is None or last < as_of):
+        detail = f"{spec.name} of {name} ends on {last}"
+        return [Missing(ident, "NO_DATA_IN_PERIOD", detail, spec.id, f"{last}..{query.end}")]
     return []
 
 

@@ -17,7 +17,8 @@ CURRENCIES = {
     "元": "", "块": "", "块钱": "", "人民币": "CNY", "元人民币": "CNY", "rmb": "CNY", "yuan": "CNY", "cny": "CNY", "美元": "USD", "美金": "USD", "usd": "USD",
     "dollars": "USD", "dollar": "USD", "$": "USD", "us dollars": "USD", "欧元": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR",
     "港元": "HKD", "港币": "HKD", "hkd": "HKD", "日元": "JPY", "jpy": "JPY", "yen": "JPY", "英镑": "GBP", "gbp": "GBP", "pounds": "GBP",
-    "瑞士法郎": "CHF", "chf": "CHF",
+    "pounds sterling": "GBP", "japanese yen": "JPY", "hong kong dollar": "HKD", "hong kong dollars": "HKD", "chinese yuan": "CNY",
+    "swiss franc": "CHF", "swiss francs": "CHF", "us dollar": "USD", "瑞士法郎": "CHF", "chf": "CHF",
 }  # fmt: skip
 MONEY = {"CNY": "元", "USD": "USD"}
 FRACTIONS = {
@@ -33,7 +34,7 @@ FRACTIONS = {
 ZH_SCALE = "万亿|百亿|十亿|亿|千万|百万|十万|万|千"
 ZH_MONEY = "元人民币|人民币|美元|美金|欧元|港元|港币|日元|英镑|瑞士法郎|块钱|元|块"
 EN_SCALE = "thousand|million|billion|trillion|mn|bn"
-EN_MONEY = "us dollars|dollars?|usd|rmb|yuan|cny|euros?|eur|hkd|jpy|yen|gbp|pounds|chf"
+EN_MONEY = "pounds sterling|japanese yen|hong kong dollars?|chinese yuan|swiss francs?|us dollars|dollars?|usd|rmb|yuan|cny|euros?|eur|hkd|jpy|yen|gbp|pounds|chf"
 WANTED = re.compile(
     rf"(?:单位(?:是|为|:|：|用)?|以|用|按|换算成|折算成|折合成?|换成|多少(?:个)?|几(?:个)?|是|为|\()\s*((?:{ZH_SCALE})?(?:{ZH_MONEY})|{ZH_SCALE})"
     rf"(?:为单位|计算?|表示|的?单位|是?多少)?"
@@ -144,10 +145,16 @@ def conversion(spec: IndicatorSpec, unit: str, currency: str) -> Conversion:
                 "typed.unit", f"{spec.name} is {'in ' + spec.unit if spec.unit else 'a plain number'}, not money"
             )
         return Conversion(1.0 / wanted.scale, f"{unit}{spec.unit}") if unit else Conversion()
-    if spec.unit not in ("元", "CNY", own) and not re.match(r"(Bil|Mil|Thous)\. of|[万亿]", spec.unit):
+    if (
+        spec.unit not in ("元", "CNY", own)
+        and not spec.unit.startswith(f"{own} per ")
+        and not re.match(r"(Bil|Mil|Thous)\. of|[万亿]", spec.unit)
+    ):
         raise InvalidField("typed.unit", f"{spec.name} is in {spec.unit}, which is no plain amount of money")
     factor = scale_of(spec.unit) / wanted.scale
     changes = bool(target) and target != own
+    if wanted.scale == 1.0 and wanted.currency:
+        unit = ""
     label = unit if unit and (wanted.currency or not target) else f"{unit}{MONEY.get(target, target)}"
     return Conversion(factor, label or spec.unit, own if changes else "", target if changes else "")
 

@@ -129,6 +129,8 @@ class Warehouse:
                 self._layer.indicators[ident] = IndicatorSpec(
                     id=ident, name=name, unit=unit, frequency=density, kinds=sorted(kinds) or ["other"], lag_days=None
                 )
+            elif not self._layer.indicators[ident].unit and unit:
+                self._layer.indicators[ident] = self._layer.indicators[ident].model_copy(update={"unit": unit})
         for ident, found in members.items():
             known = self._layer.indicators[ident]
             self.stored[ident].append(Stored(known, spec, relation, spec.published is not None, found))

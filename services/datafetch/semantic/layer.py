@@ -91,14 +91,22 @@ def names_of_entities(specs: Iterable[EntitySpec]) -> Iterator[tuple[str, str]]:
 
 
 def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, str]]:
-    """Every name with its indicator: ids and names before synonyms."""
+    """Every name with its indicator: those written for people before those that a source gives, which may be double."""
     specs = list(specs)
-    for spec in specs:
+    written = [spec for spec in specs if spec.name_zh or spec.synonyms]
+    # Of two series of one name the seasonally adjusted one is meant.
+    sourced = sorted(
+        (spec for spec in specs if not spec.name_zh and not spec.synonyms), key=lambda s: "(SA" not in s.unit
+    )
+    for spec in written:
         # An id of one or two letters is a word of the language rather than a name.
         for name in (spec.id if len(spec.id) > 2 else "", spec.name, spec.name_zh):
             yield name, spec.id
-    for spec in specs:
+    for spec in written:
         for name in spec.synonyms:
+            yield name, spec.id
+    for spec in sourced:
+        for name in (spec.id if len(spec.id) > 3 else "", spec.name, spec.name.replace(" [-]", "")):
             yield name, spec.id
 
 

@@ -35,6 +35,7 @@ class Names:
         ids: dict[str, list[str]] = defaultdict(list)
         self._spelt: dict[str, str] = {}
         self._codes: set[str] = set()
+        mixed: set[str] = set()
         for name, ident in names:
             key = normal(name)
             if not key:
@@ -42,8 +43,11 @@ class Names:
             if ident not in ids[key]:
                 ids[key].append(ident)
             self._spelt.setdefault(key, " ".join(plain(name).split()))
-            if name == ident and name.isupper() and name.isalnum() and not name.isdecimal():
+            if not name.isupper():
+                mixed.add(key)
+            elif name == ident and name.isalnum() and not name.isdecimal():
                 self._codes.add(key)
+        self._codes -= mixed
         self._ids = {key: tuple(found) for key, found in ids.items()}
         lengths: dict[str, set[int]] = defaultdict(set)
         for key in self._ids:

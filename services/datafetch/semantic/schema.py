@@ -45,7 +45,8 @@ class IndicatorSpec(Settings):
     ``formula`` makes it derived: an expression over other indicators' ids (``services.datafetch.formulas``).
     ``flow`` tells amounts of a period from states at its end; ``cumulative`` marks flows that statements give since the
     start of the fiscal year. ``lag_days`` is how long after its date a value is published, where the source keeps
-    no date of publication. ``default`` marks what a name of its kinds alone asks for.
+    no date of publication. ``default`` marks what a name of its kinds alone asks for, ``annual``
+    is its twin in yearly figures.
     """
 
     id: str
@@ -63,6 +64,7 @@ class IndicatorSpec(Settings):
     aggregate: Literal["last", "sum", "mean"] = "last"
     lag_days: int | None = Field(None, ge=0)
     default: bool = False
+    annual: str = ""
 
     @field_validator("id")
     @classmethod
