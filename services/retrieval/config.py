@@ -55,6 +55,8 @@ class Config(Settings):
     """Rankings that are kept; 0 keeps none."""
     max_ingest_mb: int = Field(default=4_096, ge=1)
     """Most bytes of one ingest stream, in MiB."""
+    http_host: str = "127.0.0.1"
+    """Address of ``POST /retrieve``; a pod says 0.0.0.0."""
     http_port: int = Field(default=-1, ge=-1, le=65_535)
     """Port of ``POST /retrieve``; 0 takes any free one, -1 opens none."""
     http_top_k: int = Field(default=3, ge=1, le=100)

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,13 +22,26 @@ from fathom.errors import Conflict, CorruptData, FathomError, InvalidField, Miss
 from fathom.ids import checked_id, content_hash
 from fathom.store import ObjectStore
 from services.retrieval.config import Config, Recipe
-from services.retrieval.corpus import Document, read_documents
-from services.retrieval.snapshot import MANIFEST, Manifest, Open, Part, Snapshot, build, check, open_snapshot
+from services.retrieval.corpus import Document, document_of, key64, read_documents
+from services.retrieval.snapshot import (
+    MANIFEST,
+    Manifest,
+    Open,
+    Part,
+    Snapshot,
+    build,
+    check,
+    file_sha256,
+    open_snapshot,
+)
 
 PREFIX = "retrieval"
 KEPT_OPEN = 2
 """Snapshots that are open though they are not active, because somebody asked for them."""
 MAX_NAME_CHARS = 200
+
+Report = Callable[[int, str], None]
+"""Told the number of a line that is left out, and why."""
 
 
 @dataclass
@@ -267,20 +280,55 @@ class Library:
         await self._store.put(f"{PREFIX}/{corpus}/state.json", json.dumps(state).encode(), "application/json")
 
     def _bundled(self, source: Path) -> Snapshot:
-        """The bundle as a snapshot; its local copy is opened again when neither bundle nor recipe have changed."""
         manifest, name = verify(source), self._config.corpus_name
+        return self._kept(name, manifest.snapshot, self._config.recipe_of(name), lambda: read_documents(source))
+
+    async def serve_file(self, name: str, path: Path, report: Report, index_file: Path | None = None) -> Snapshot:
+        """Serves a file of JSON lines that is in no store; its local copy is opened again while nothing changes.
+
+        Lines that cannot be read and ids that come again are reported and left out. With ``index_file``, a FAISS
+        index of exactly these lines, they are an error, and nothing is encoded. Raises ``CorruptData``, ``NotFound``.
+        """
         recipe = self._config.recipe_of(name)
-        mark = self._folder / f"{content_hash([manifest.snapshot, recipe.model_dump(), name])}.id"
+
+        def work() -> Snapshot:
+            if not path.is_file():
+                raise NotFound("corpus file", str(path))
+            source = [file_sha256(path), str(index_file and index_file.resolve())]
+            rows = lambda: file_rows(path, report, strict=index_file is not None)  # noqa: E731 - read when needed
+            return self._kept(name, content_hash(source), recipe, rows, index_file)
+
+        snapshot = await asyncio.to_thread(work)
+        self._shelves[name] = Shelf(snapshot, head=snapshot.manifest)
+        return snapshot
+
+    def _kept(
+        self,
+        name: str,
+        source: str,
+        recipe: Recipe,
+        rows: Callable[[], Iterable[Document]],
+        index_file: Path | None = None,
+    ) -> Snapshot:
+        """The snapshot of a source; opened again when neither source nor recipe have changed."""
+        mark = self._folder / f"{content_hash([source, recipe.model_dump(), name])}.id"
         if mark.exists():
             try:
                 return open_snapshot(self._folder / name / mark.read_text())
             except CorruptData:
                 mark.unlink()
-        snapshot = self._built(name, read_documents(source), recipe, None)
+        snapshot = self._built(name, rows(), recipe, None, index_file)
         mark.write_text(snapshot.id)
         return snapshot
 
-    def _built(self, corpus: str, fresh: Iterable[Document], recipe: Recipe, base: Snapshot | None) -> Snapshot:
+    def _built(
+        self,
+        corpus: str,
+        fresh: Iterable[Document],
+        recipe: Recipe,
+        base: Snapshot | None,
+        index_file: Path | None = None,
+    ) -> Snapshot:
         """Builds beside, then renames: a folder with an id is whole."""
         shelf = self._folder / corpus
         shelf.mkdir(parents=True, exist_ok=True)
@@ -288,7 +336,7 @@ class Library:
         beside.mkdir()
         try:
             try:
-                manifest = build(corpus, fresh, recipe, beside, self._open_encoder, base)
+                manifest = build(corpus, fresh, recipe, beside, self._open_encoder, base, index_file)
             except ImportError as error:
                 raise MissingExtra(error.name or "bm25s", "dense" if recipe.encoder else "retrieval") from error
             final = shelf / manifest.id
@@ -297,6 +345,26 @@ class Library:
             return open_snapshot(final)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def file_rows(path: Path, report: Report, *, strict: bool) -> Iterator[Document]:
+    """Documents of a file of JSON lines; ``strict`` raises ``CorruptData`` where else a line is left out."""
+    seen: set[int] = set()
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                document = document_of(json.loads(line))
+                if not strict and key64(document.id) in seen:
+                    raise ValueError(f"id {document.id!r} comes twice")
+            except ValueError as error:
+                if strict:
+                    raise CorruptData(f"{path}:{number}", str(error)) from error
+                report(number, str(error))
+                continue
+            seen.add(key64(document.id))
+            yield document
 
 
 def manifest_key(manifest: Manifest) -> str:

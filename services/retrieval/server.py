@@ -17,6 +17,7 @@ from fathom.rpc.service import Deps, Service
 from fathom.rpc.status import OK, to_status
 from services.retrieval.config import Config
 from services.retrieval.corpus import Document, Filter, document_of
+from services.retrieval.doorway import Doorway
 from services.retrieval.engine import Engine, Hit
 from services.retrieval.intake import Chunk, Issue
 from services.retrieval.library import Shelf, manifest_key
@@ -27,7 +28,17 @@ from services.retrieval.snapshot import Manifest
 def build(config: Config, deps: Deps) -> Service:
     """Retrieval; the only constructor."""
     engine = Engine(config, deps.store)
-    return Service("retrieval", RetrievalServicer(engine), engine.start, engine.close)
+    doorway = Doorway(config, engine, deps)
+
+    async def start() -> None:
+        await engine.start()
+        await doorway.open()
+
+    async def close() -> None:
+        await doorway.close()
+        await engine.close()
+
+    return Service("retrieval", RetrievalServicer(engine), start, close)
 
 
 class RetrievalServicer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -124,10 +125,12 @@ def build(
     folder: Path,
     open_encoder: Open,
     base: Snapshot | None = None,
+    index_file: Path | None = None,
 ) -> Manifest:
     """Writes a snapshot with the documents of ``base`` and then ``fresh`` into ``folder``; gives its manifest.
 
     Only fresh documents are written and encoded when ``base`` has the same encoder; the word index is made anew.
+    ``index_file`` is a FAISS index of all documents in order, taken as it is.
     Raises ``MissingExtra`` without the packages, and what the encoder raises.
     """
     from services.retrieval.table import Table, offsets_of, write_columns, write_segment
@@ -148,7 +151,11 @@ def build(
     documents = Segments(paths, offsets, counts)
     write_columns(documents, offsets, folder / "columns.npz")
     write_words(documents, recipe, folder)
-    index, dim = write_vectors(documents, recipe, folder, open_encoder, base)
+    index, dim = (
+        write_vectors(documents, recipe, folder, open_encoder, base)
+        if index_file is None
+        else link_vectors(index_file, len(documents), recipe, folder, open_encoder)
+    )
     Table(paths, counts, folder / "columns.npz")  # raises now rather than when it is opened
     known = {path.name for path in paths}
     files = tuple(
@@ -207,6 +214,20 @@ def write_vectors(
         dense.build(vectors, kind, folder / dense.FILE)
         del vectors
     return kind, dim
+
+
+def link_vectors(source: Path, count: int, recipe: Recipe, folder: Path, open_encoder: Open) -> tuple[str, int]:
+    """Takes an index that was made elsewhere; raises ``CorruptData`` when it does not fit documents and encoder."""
+    from services.retrieval import dense
+
+    dim = open_encoder(recipe.encoder).dim
+    dense.Dense.load(source, count, dim)
+    target = folder / dense.FILE
+    try:
+        target.hardlink_to(source.resolve())
+    except OSError:  # another file system
+        shutil.copyfile(source, target)
+    return "given", dim
 
 
 def reusable(base: Snapshot, recipe: Recipe) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from fathom.cli.retrieval import app as retrieval
 from fathom.errors import FathomError
 
 app = typer.Typer(
@@ -17,6 +18,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(retrieval, name="retrieval")
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
 HOME = Path(".fathom")
