@@ -6,6 +6,7 @@ faiss and numpy are an extra: imported when a corpus has vectors.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -68,7 +69,7 @@ def empty(kind: IndexKind, count: int, dim: int) -> Any:
 class Dense:
     """Read-only after construction, so that any number of threads may search."""
 
-    def __init__(self, index: Any, key: str) -> None:
+    def __init__(self, index: Any, key: str, threads: int = 0) -> None:
         self._index, self._key = index, key
         self.dim, self.count = int(index.d), int(index.ntotal)
         self._lists = int(getattr(index, "nlist", 0))
@@ -76,11 +77,15 @@ class Dense:
         if self._lists:
             index.make_direct_map()
         self._gpu = on_gpu(index)
+        faiss.omp_set_num_threads(threads or len(os.sched_getaffinity(0)))
         faiss.cvar.distance_compute_blas_threshold = BLAS_FROM_QUERIES * self.dim
 
     @classmethod
-    def load(cls, path: Path, count: int, dim: int) -> Dense:
-        """Opens an index memory-mapped; raises ``CorruptData`` naming the file when it is not the one expected."""
+    def load(cls, path: Path, count: int, dim: int, threads: int = 0) -> Dense:
+        """Opens an index memory-mapped; ``threads`` 0 takes all processors, for all indexes of the process.
+
+        Raises ``CorruptData`` naming the file when it is not the one expected.
+        """
         try:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
@@ -89,7 +94,7 @@ class Dense:
             raise CorruptData(
                 str(path), f"holds {index.ntotal:,} vectors of dimension {index.d}, not {count:,} of {dim}"
             )
-        return cls(index, str(path))
+        return cls(index, str(path), threads)
 
     def search(
         self, queries: Vectors, count: int, mask: NDArray[np.bool_] | None = None

@@ -25,6 +25,7 @@ from services.retrieval.paging import read_token, write_token
 from services.retrieval.searching import Searching
 from services.retrieval.snapshot import Snapshot
 from services.retrieval.text import summary, tokens
+from services.retrieval.threads import settle
 
 MAX_QUERY_CHARS, MAX_QUERIES, MAX_TOP_K, MAX_IDS = 2_000, 256, 100, 32
 PAGE_CHARS, MAX_PAGE_CHARS = 8_000, 100_000
@@ -74,6 +75,7 @@ class Engine:
     """Ready after ``start``."""
 
     def __init__(self, config: Config, store: ObjectStore, parsers: Mapping[str, Parse] | None = None) -> None:
+        settle()
         self._config, self._parsers = config, dict(parsers or {})
         self.encoders = Encoders(config)
         self.library = Library(config, store, self.encoders)

@@ -36,6 +36,7 @@ class Launch:
     threads: int = 0
     shape: str = "lists"
     model_dir: Path = Path(".fathom/models")
+    cache: int = 20_000
 
     def config(self) -> Config:
         """The service's settings; dense alone unless ``alpha`` says otherwise, as the original ranks.
@@ -49,7 +50,7 @@ class Launch:
             "corpus_dir": None, "corpus_name": CORPUS, "recipe": recipe, "threads": self.threads,
             "index_dir": self.index_path.with_suffix(".fathom") if given else self.index_path,
             "http_host": self.host, "http_port": self.port, "http_top_k": self.topk, "http_shape": self.shape,
-            "model_dir": self.model_dir,
+            "model_dir": self.model_dir, "cache": self.cache,
         }  # fmt: skip
         return load(Config, "retrieval", environ={}, overrides=fields)
 

@@ -245,7 +245,7 @@ class Library:
         for part in manifest.parts:
             await self._fetch(part, folder)
         (folder / MANIFEST).write_bytes(manifest.to_json())
-        return await asyncio.to_thread(open_snapshot, folder)
+        return await asyncio.to_thread(open_snapshot, folder, self._config.threads)
 
     async def _fetch(self, part: Part, folder: Path) -> None:
         path = folder / part.path
@@ -314,7 +314,7 @@ class Library:
         mark = self._folder / f"{content_hash([source, recipe.model_dump(), name])}.id"
         if mark.exists():
             try:
-                return open_snapshot(self._folder / name / mark.read_text())
+                return open_snapshot(self._folder / name / mark.read_text(), self._config.threads)
             except CorruptData:
                 mark.unlink()
         snapshot = self._built(name, rows(), recipe, None, index_file)
@@ -342,7 +342,7 @@ class Library:
             final = shelf / manifest.id
             if not final.exists():
                 beside.rename(final)
-            return open_snapshot(final)
+            return open_snapshot(final, self._config.threads)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 

@@ -253,7 +253,7 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def open_snapshot(folder: Path) -> Snapshot:
+def open_snapshot(folder: Path, threads: int = 0) -> Snapshot:
     """Opens a folder after checking every file's size and SHA-256.
 
     Raises ``CorruptData`` naming the file that is not there, truncated or changed, ``MissingExtra`` without packages.
@@ -276,7 +276,7 @@ def open_snapshot(folder: Path) -> Snapshot:
         if manifest.dim:
             from services.retrieval.dense import FILE, Dense
 
-            dense = Dense.load(folder / FILE, manifest.documents, manifest.dim)
+            dense = Dense.load(folder / FILE, manifest.documents, manifest.dim, threads)
     except ImportError as error:
         raise MissingExtra(error.name or "bm25s", "dense" if manifest.dim else "retrieval") from error
     arms = Arms(table, Lexical.load(folder), dense, float(manifest.recipe["alpha"]))

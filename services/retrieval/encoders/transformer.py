@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 TOKENS_TOGETHER = 8_192
 """Tokens of one forward pass, padding included: bounds memory, and short texts go together."""
+ROWS_BEFORE_SPLIT, WIDTH_BEFORE_SPLIT = 8, 1.3
+"""Longer texts begin a batch of their own when it pays: padding costs as much as words do."""
 BGE_QUERY = "Represent this sentence for searching relevant passages: "
 
 
@@ -128,7 +130,9 @@ def batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     """Positions in batches of like lengths, so that little is padding."""
     batch: list[int] = []
     for at in sorted(range(len(rows)), key=lambda at: len(rows[at])):
-        if batch and (len(batch) + 1) * len(rows[at]) > TOKENS_TOGETHER:
+        full = (len(batch) + 1) * len(rows[at]) > TOKENS_TOGETHER
+        wide = len(batch) >= ROWS_BEFORE_SPLIT and len(rows[at]) > WIDTH_BEFORE_SPLIT * len(rows[batch[0]])
+        if batch and (full or wide):
             yield batch
             batch = []
         batch.append(at)
