@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from fathom.cli.evaluate import app as evaluate
 from fathom.cli.retrieval import app as retrieval
 from fathom.errors import FathomError
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 
 app.add_typer(retrieval, name="retrieval")
+app.add_typer(evaluate, name="eval")
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
 HOME = Path(".fathom")
