@@ -53,6 +53,8 @@ class Config(Settings):
     """Most queries that wait; the next gets RESOURCE_EXHAUSTED."""
     cache: int = Field(default=20_000, ge=0)
     """Rankings that are kept; 0 keeps none."""
+    refresh_s: float = Field(default=5.0, ge=0)
+    """Seconds between two looks at what other processes have switched to; 0 never looks."""
     max_ingest_mb: int = Field(default=4_096, ge=1)
     """Most bytes of one ingest stream, in MiB."""
     http_host: str = "127.0.0.1"

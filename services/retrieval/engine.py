@@ -8,7 +8,7 @@ import math
 import tempfile
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -81,6 +81,7 @@ class Engine:
         self.library = Library(config, store, self.encoders)
         self.searching = Searching(config, self.encoders)
         self._seen: OrderedDict[str, dict[str, None]] = OrderedDict()
+        self._duties: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Opens the corpora; raises ``CorruptData`` naming the file of a broken bundle, or ``MissingExtra``."""
@@ -88,9 +89,27 @@ class Engine:
             await self.library.start()
         except ImportError as error:
             raise MissingExtra(error.name or "bm25s", "retrieval") from error
+        self._duties = [asyncio.create_task(duty) for duty in (self._load_encoders(), self._look_again())]
+
+    async def _load_encoders(self) -> None:
+        """Before somebody waits for them; what fails here is said to who searches."""
+        for name in self.library.names():
+            active = self.library.shelf(name).active
+            if active is not None and active.encoder:
+                with suppress(FathomError):
+                    await asyncio.to_thread(getattr, self.encoders(active.encoder), "dim")
+
+    async def _look_again(self) -> None:
+        while self._config.refresh_s:
+            await asyncio.sleep(self._config.refresh_s)
+            with suppress(FathomError):  # a store that is away now may be there the next time
+                await self.library.refresh()
 
     async def close(self) -> None:
         """Ends what runs and removes what is temporary."""
+        for duty in self._duties:
+            duty.cancel()
+        await asyncio.gather(*self._duties, return_exceptions=True)
         await self.searching.close()
         await self.library.close()
 

@@ -1,6 +1,6 @@
 """BM25 over words and Chinese bigrams. numpy and bm25s are an extra: imported when the service starts.
 
-Lucene's variant with k1 1.5 and b 0.75 (bm25s' defaults; Kamphuis et al. 2020). Document frequencies are those of
+Lucene's variant with its k1 1.2 and b 0.75 (Kamphuis et al. 2020). Document frequencies are those of
 the whole corpus, so scores do not depend on a filter.
 """
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fathom.errors import CorruptData
 from services.retrieval.text import is_single_character
 
+K1, B = 1.2, 0.75
 FOLDER = "bm25"
 FILES = ("data.csc.index.npy", "indices.csc.index.npy", "indptr.csc.index.npy", "vocab.index.json", "params.index.json")
 
@@ -34,7 +35,7 @@ class Lexical:
         """Indexes token lists. They are kept as numbers, 4 bytes a token, until the index stands."""
         vocabulary: dict[str, int] = {}
         rows = [array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in terms]) for terms in corpus]
-        bm25 = bm25s.BM25()
+        bm25 = bm25s.BM25(k1=K1, b=B)
         bm25.index((rows, vocabulary), show_progress=False)
         return cls(bm25)
 

@@ -16,11 +16,12 @@ from fathom.ids import sha256
 from fathom.rpc.service import Deps, Service
 from fathom.rpc.status import OK, to_status
 from services.retrieval.config import Config
+from services.retrieval.copies import manifest_key
 from services.retrieval.corpus import Document, Filter, document_of
 from services.retrieval.doorway import Doorway
 from services.retrieval.engine import Engine, Hit
 from services.retrieval.intake import Chunk, Issue
-from services.retrieval.library import Shelf, manifest_key
+from services.retrieval.library import Shelf
 from services.retrieval.paging import page_of_list
 from services.retrieval.snapshot import Manifest
 

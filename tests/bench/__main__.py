@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.bench import retrieval, stack, transports
+from tests.bench import retrieval, retrieval_growth, stack, transports
 
-BENCHES = {"transports": transports.run, "stack": stack.run, "retrieval": retrieval.run}
+BENCHES = {
+    "transports": transports.run,
+    "stack": stack.run,
+    "retrieval": retrieval.run,
+    "retrieval_growth": retrieval_growth.run,
+}
 
 
 def main(names: list[str]) -> int:

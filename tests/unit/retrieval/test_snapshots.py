@@ -109,6 +109,26 @@ async def test_a_corpus_is_there_after_a_restart_on_another_machine(tmp_path: Pa
     await engine.close()
 
 
+async def test_other_processes_follow_a_switch(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    writer = await started(tmp_path / "writer", store)
+    first = (await ingest(writer, document("a", "gold rose"))).snapshot
+    reader = await started(tmp_path / "reader", store, refresh_s=0.01)
+    second = (await ingest(writer, document("b", "gold fell"))).snapshot
+    for wanted in (second, first):
+        await writer.library.activate("main", wanted)
+        async with asyncio.timeout(10):
+            while (await reader.library.snapshot("main")).id != wanted:
+                await asyncio.sleep(0)
+    await ingest(writer, document("c", "tin"), corpus="new")
+    async with asyncio.timeout(10):
+        while "new" not in reader.library.names() or reader.library.shelf("new").active is None:
+            await asyncio.sleep(0)
+    assert (await reader.library.snapshot("new")).manifest.documents == 1
+    await reader.close()
+    await writer.close()
+
+
 async def test_equal_content_has_one_id(tmp_path: Path) -> None:
     made = []
     for name in ("one", "two"):
