@@ -12,7 +12,7 @@ from fathom.errors import InvalidField
 from services.retrieval.corpus import Document, content_key, document_of, key64
 from services.retrieval.snapshot import Snapshot
 
-JSONL = frozenset({"", "application/jsonl", "application/x-ndjson", "application/json-lines"})
+JSONL = frozenset({"", "application/jsonl", "application/x-ndjson", "application/jsonlines", "application/x-jsonlines"})
 MAX_ISSUES, MAX_LINE_BYTES, MAX_FILE_BYTES = 100, 16 << 20, 64 << 20
 
 

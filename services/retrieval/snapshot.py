@@ -197,6 +197,7 @@ def write_vectors(
     import numpy as np
 
     from services.retrieval import dense
+    from services.retrieval.encoders.base import checked
 
     encoder = open_encoder(recipe.encoder)
     count, dim, filled = len(documents), encoder.dim, 0
@@ -208,7 +209,8 @@ def write_vectors(
                 filled += len(chunk)
         rest = (encoded_text(documents[at], recipe) for at in range(filled, count))
         for texts in batches(rest, ENCODED_TOGETHER):
-            vectors[filled : filled + len(texts)] = encoder.encode(texts, "passage")
+            fresh = checked(encoder.encode(texts, "passage"), len(texts), dim, recipe.encoder)
+            vectors[filled : filled + len(texts)] = fresh
             filled += len(texts)
         kind = dense.chosen(recipe.index, count)
         dense.build(vectors, kind, folder / dense.FILE)

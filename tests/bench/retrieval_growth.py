@@ -36,7 +36,7 @@ class Made:
     name, dim = "made", DIM
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        seeds = np.array([hash(text) % 2**32 for text in texts], dtype=np.uint64)
+        seeds = np.array([hash(text) % 10_006 + 1 for text in texts], dtype=np.uint64)
         angles = (seeds[:, None] * np.arange(1, DIM + 1, dtype=np.uint64)) % np.uint64(10_007)
         vectors = np.sin(angles.astype(np.float32))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -16,6 +16,7 @@ from fathom import errors
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.bus import open_bus
 from fathom.bus.server import NatsServer
+from fathom.cli.ingest import send
 from fathom.clients import Clients
 from fathom.obs import Telemetry
 from fathom.rpc.host import Runtime, hosting
@@ -107,6 +108,29 @@ async def test_a_launch_takes_an_index_that_was_made_elsewhere(tmp_path: Path) -
     with pytest.raises(errors.CorruptData, match=r"20 vectors of dimension 384, not 21"):
         async with serving(given, print):
             pass
+
+
+async def test_files_are_sent_to_a_running_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    telemetry = Telemetry("retrieval", stream=io.StringIO())
+    store = open_store("memory://")
+    deps = Deps(Clients({}, telemetry), store, await open_bus("memory://", store), telemetry)
+    async with hosting(build(Config(corpus_dir=None), deps), deps, Runtime()) as hosted:
+        await hosted.warm
+        path = corpus(tmp_path)
+        for _ in range(2):
+            await send([path], "mine", activate=True, url=hosted.url, home=tmp_path)
+        printed = capsys.readouterr()
+        assert "20 added, 0 there already, 1 left out" in printed.out
+        assert "0 added, 20 there already, 1 left out" in printed.out
+        assert f"{path}:2 is left out: is no JSON" in printed.err
+        clients = Clients({"retrieval": hosted.url}, telemetry)
+        found = await clients.retrieval.search(pb.SearchRequest(queries=["copper"], corpus="mine"))
+        assert len(found.results[0].hits) == 5
+        await clients.close()
+        with pytest.raises(errors.NotFound, match="nowhere"):
+            await send([tmp_path / "nowhere.jsonl"], "mine", activate=False, url=hosted.url, home=tmp_path)
+        with pytest.raises(errors.InvalidField, match="files"):
+            await send([Path(__file__)], "mine", activate=False, url=hosted.url, home=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -37,3 +37,21 @@ def serve(
         corpus_path, index_path, topk, retriever_model, index, alpha, host, port, threads, shape, home / "models"
     )
     uvloop.run(until_signalled(launch, lambda line: typer.echo(line)))
+
+
+@app.command()
+def ingest(
+    files: Annotated[list[Path], typer.Argument(help="JSON lines, or what else the service can read.")],
+    corpus: Annotated[str, typer.Option(help="Corpus to add to; a new one is made.")],
+    activate: Annotated[bool, typer.Option("--activate", help="Serve the new snapshot at once.")] = False,
+    url: Annotated[str, typer.Option(help="grpc://host:port; by default the local stack's.")] = "",
+    home: Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")] = Path(
+        ".fathom"
+    ),
+) -> None:
+    """Adds files to a corpus of a running service, and says what was left out and why."""
+    import asyncio
+
+    from fathom.cli.ingest import send
+
+    asyncio.run(send(files, corpus, activate=activate, url=url, home=home))

@@ -207,6 +207,18 @@ async def test_an_encoder_of_another_dimension_is_refused(tmp_path: Path) -> Non
     await engine.close()
 
 
+async def test_vectors_that_are_none_are_refused_and_nothing_is_kept(tmp_path: Path) -> None:
+    class Broken(Letters):
+        def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+            return np.full((len(texts), self.dim), np.nan, dtype=np.float32)
+
+    engine = await opened(tmp_path, Broken())
+    with pytest.raises(errors.CorruptData, match="not finite"):
+        await ingest(engine, document_of({"text": "x"}))
+    assert engine.library.names() == []
+    await engine.close()
+
+
 async def test_an_unknown_encoder_is_named_and_nothing_is_kept(tmp_path: Path) -> None:
     config = Config(corpus_dir=None, corpus_name="main", index_dir=tmp_path, recipe=Recipe(encoder="no such"))
     engine = Engine(config, MemoryStore())
