@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from fathom.call import Lane
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Completion, Message, Sampling, ToolFormat, ToolSpec
 
@@ -40,6 +41,15 @@ class Request:
 
 
 @dataclass(frozen=True)
+class LaneVersion:
+    """A version's share of a lane in percent."""
+
+    lane: Lane
+    version: int
+    percent: int
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """What is told about a model."""
 
@@ -50,6 +60,7 @@ class ModelInfo:
     window_tokens: int
     exact: bool
     detail: str
+    lanes: tuple[LaneVersion, ...] = ()
 
 
 class Backend(Protocol):

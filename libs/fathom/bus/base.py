@@ -94,6 +94,10 @@ class KeyValue(Protocol):
         """Ends a key, likewise; watchers see an entry without a value."""
         ...
 
+    async def keys(self) -> list[str]:
+        """Keys that were ever set, sorted; of a deleted one ``get`` gives None."""
+        ...
+
     def watch(self) -> AsyncGenerator[Entry, None]:
         """Every key's present entry, then each change, until closed; outlives restarts of the server.
 

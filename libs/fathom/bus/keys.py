@@ -63,6 +63,10 @@ class MemoryKeyValue:
             self._changed.notify_all()
         return self._last
 
+    async def keys(self) -> list[str]:
+        self._check_open()
+        return sorted(self._entries)
+
     async def watch(self) -> AsyncGenerator[Entry, None]:
         after = 0
         while not self._closed:

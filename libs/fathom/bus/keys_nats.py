@@ -91,6 +91,20 @@ class NatsKeyValue:
             raise changed_meanwhile(self._bucket.name, key, revision)
         return latest.revision
 
+    async def keys(self) -> list[str]:
+        stream = self._bucket.stream
+
+        async def call() -> list[str]:
+            try:
+                info = await self._link.jetstream.stream_info(stream.name, subjects_filter=stream.subjects[0])
+            except NotFoundError:
+                await self._declare()
+                return []
+            return sorted(map(self._bucket.key, info.state.subjects or ()))
+
+        found: list[str] = await self._link.confirmed(f"the keys of {self._bucket.name}", call)
+        return found
+
     async def watch(self) -> AsyncGenerator[Entry, None]:
         stream = self._bucket.stream
         async with aclosing(replay(self._link, stream, stream.subjects[0], 0)) as messages:

@@ -28,6 +28,7 @@ async def until(keys: KeyValue, key: str, value: bytes | None) -> list[Entry]:
 async def test_a_value_is_set_changed_and_deleted(make: Make) -> None:
     keys = (await make()).bus.bucket(SERVING)
     assert await keys.get("model.tiny") is None
+    assert await keys.keys() == []
     first = await keys.put("model.tiny", b"1", revision=0)
     second = await keys.put("model.tiny", b"2", revision=first)
     assert second > first
@@ -64,6 +65,7 @@ async def test_watchers_see_what_is_there_and_what_comes(make: Make) -> None:
     keys = lab.bus.bucket(SERVING)
     await keys.put("a", b"1")
     await keys.put("b", b"1")
+    assert await other.keys() == ["a", "b"]
     watching = asyncio.create_task(until(other, "a", None))
     await until(keys, "b", b"1")
     await keys.put("b", b"2")
