@@ -95,7 +95,8 @@ class Admission:
     async def drained(self, timeout_s: float) -> bool:
         """Waits until nothing runs, at most ``timeout_s`` seconds; says whether that is so."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
         return not self._running
 
     @asynccontextmanager

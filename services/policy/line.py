@@ -98,7 +98,7 @@ class Line:
         """
         if version:
             return self._exactly(version)
-        if self.serving is None and self.wanted is not None:
+        if self.serving is None and (self.wanted is not None or not self._slots):
             raise self._not_yet()
         share = None if self.serving is None else self.serving.choose(lane, affinity)
         slot = self._slots.get(BASE if share is None else share.ident)
@@ -210,6 +210,7 @@ async def retire(slot: Slot) -> None:
     """Closes a version when its last generation has ended, at the latest after ``RETIRE_AFTER_S``."""
     try:
         with suppress(TimeoutError):
-            await asyncio.wait_for(slot.idle.wait(), RETIRE_AFTER_S)
+            async with asyncio.timeout(RETIRE_AFTER_S):
+                await slot.idle.wait()
     finally:
         await slot.close()

@@ -73,10 +73,11 @@ class Versions:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = set(self._tasks)
+        while tasks:  # more than once: a wait that ends at the same moment swallows a cancellation
+            for task in tasks:
+                task.cancel()
+            _, tasks = await asyncio.wait(tasks, timeout=1.0)
 
     async def activate(
         self, name: str, version: int, manifest: StoredObject | None, lanes: Collection[Lane], percent: int
@@ -220,7 +221,8 @@ class Versions:
         delay_s = FIRST_DELAY_S
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(line.changed.wait(), delay_s if may_pass(line.problem) else None)
+                async with asyncio.timeout(delay_s if may_pass(line.problem) else None):
+                    await line.changed.wait()
             fresh = line.changed.is_set()
             line.changed.clear()
             delay_s = FIRST_DELAY_S if fresh else min(delay_s * 2, MAX_DELAY_S)
