@@ -21,7 +21,7 @@ from fathom.store.base import ObjectStore, StoredObject
 from services.policy.backends import open_backend
 from services.policy.config import Config
 from services.policy.generations import Generations
-from services.policy.model import ModelInfo, Request, checked
+from services.policy.model import ModelInfo, Occupancy, Request, checked
 from services.policy.slot import Slot
 
 MAX_SEQUENCES, MAX_TEMPERATURE = 256, 10.0
@@ -113,6 +113,10 @@ class Engine:
 
     def model(self, name: str) -> ModelInfo:
         return self._find(name).info
+
+    def occupancy(self, name: str) -> Occupancy:
+        """What the engine of a model holds now; raises why it could not be loaded."""
+        return self._find(name).backend.occupancy
 
     def models(self) -> list[ModelInfo]:
         return [self._slots[name].info for name in sorted(self._slots)]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from fathom.errors import FathomError, Internal, InvalidField, MissingExtra, NotReady
 from fathom.protocol.hermes import parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
-from services.policy.backends.chat import prompt_ids
+from services.policy.backends.chat import Rendered, rendered
 from services.policy.backends.text import TextStream
 from services.policy.config import TransformersModel
-from services.policy.model import Request
+from services.policy.model import Occupancy, Request
 
 if TYPE_CHECKING:
     from services.policy.backends.transformers.batch import Row
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Outbox = asyncio.Queue[str | FathomError | None]
 
 
 class Sampler:
@@ -37,11 +38,16 @@ class Sampler:
         self._executor, self._largest = executor, largest_batch
         self._batch = Batch(loaded.network)
         self._waiting: deque[Row] = deque()
-        self._outboxes: dict[Row, asyncio.Queue[str | FathomError]] = {}
+        self._outboxes: dict[Row, Outbox] = {}
         self._loop: asyncio.Task[None] | None = None
 
-    def enter(self, row: Row) -> asyncio.Queue[str | FathomError]:
-        """Queues a row for the batch; its pieces, one per token, come out of the returned queue."""
+    @property
+    def occupancy(self) -> Occupancy:
+        waiting = len(self._waiting)
+        return Occupancy(len(self._outboxes) - waiting, waiting)
+
+    def enter(self, row: Row) -> Outbox:
+        """Queues a row for the batch; its pieces, one per token, come out of the returned queue, then None."""
         outbox = self._outboxes[row] = asyncio.Queue()
         self._waiting.append(row)
         if self._loop is None or self._loop.done():
@@ -67,8 +73,8 @@ class Sampler:
             for row, piece in pieces:
                 if row in self._outboxes:
                     self._outboxes[row].put_nowait(piece)
-                if row.finish is not None:
-                    self._outboxes.pop(row, None)
+                if row.finish is not None and (outbox := self._outboxes.pop(row, None)) is not None:
+                    outbox.put_nowait(None)
         self._clear()
 
     def _fail(self, error: Exception) -> None:
@@ -111,6 +117,10 @@ class TransformersBackend:
     def window_tokens(self) -> int:
         return self._current.loaded.window_tokens if self._current else self._config.window_tokens
 
+    @property
+    def occupancy(self) -> Occupancy:
+        return self._current.occupancy if self._current else Occupancy()
+
     async def load(self) -> None:
         """Loads the configured folder, or SmolLM2."""
         self._current = self._sampler(await self._in_thread(self._load_configured), 0)
@@ -140,18 +150,19 @@ class TransformersBackend:
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
         """Samples with the version that is current now; a swap meanwhile does not touch this generation."""
         started, sampler = time.monotonic(), self._ready()
-        prompt = await asyncio.to_thread(prompt_ids, sampler.loaded.tokenizer, request)
-        row = self._row(request, prompt, sampler.loaded)
+        prompt = await asyncio.to_thread(rendered, sampler.loaded.tokenizer, request)
+        row = self._row(request, prompt.ids, sampler.loaded)
         outbox = sampler.enter(row)
         try:
             while True:
                 piece = await outbox.get()
+                # The end comes through the queue: the row itself is written by the other thread, ahead of its pieces.
+                if piece is None:
+                    break
                 if isinstance(piece, FathomError):
                     raise piece
                 if piece:
                     yield piece
-                if row.finish is not None and outbox.empty():
-                    break
         finally:
             sampler.leave(row)
         duration_ms = round((time.monotonic() - started) * 1000)
@@ -171,11 +182,11 @@ class TransformersBackend:
         source = generator(request.sampling, request.request_id)
         return Row(whole, request.sampling, min(wanted, room), tokenizer.end_ids, source, text)
 
-    def _completion(self, request: Request, prompt: list[int], row: Row, version: int, duration_ms: int) -> Completion:
+    def _completion(self, request: Request, prompt: Rendered, row: Row, version: int, duration_ms: int) -> Completion:
         calls = parse_tool_calls(row.text.text)[1] if request.tool_format is ToolFormat.HERMES else ()
         finish = row.finish or FinishReason.ABORT
         return Completion(
-            prompt_token_ids=tuple(prompt),
+            prompt_token_ids=tuple(prompt.ids),
             sampled_token_ids=tuple(row.sampled),
             log_probs=tuple(row.log_probs),
             text=row.text.text,
@@ -186,6 +197,7 @@ class TransformersBackend:
             usage=Usage(len(row.prompt), len(row.sampled), 0, duration_ms),
             exact=True,
             model=self._name,
+            boundary_tokens=prompt.boundary,
         )
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
