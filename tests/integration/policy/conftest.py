@@ -55,6 +55,8 @@ class Contender:
     scores: bool = True
     endless: bool = True
     schema: bool = False
+    granule: int = 0
+    """What is computed for a turn is kept for the next one in blocks of so many tokens; 0: nothing is."""
     endpoints: list[Endpoint] = field(default_factory=list)
 
     def running(self) -> int:
@@ -129,7 +131,7 @@ async def transformers(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> 
 
         return patched("services.policy.backends.transformers.batch.forward", after(5, batch.forward))
 
-    return Contender("transformers", engine, RECITED, crash, schema=True)
+    return Contender("transformers", engine, RECITED, crash, schema=True, granule=1)
 
 
 async def openai(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contender:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import pytest
 
 from fathom.errors import Conflict, FathomError, InvalidField
@@ -185,6 +186,58 @@ def results(completion: Completion) -> tuple[Message, ...]:
 def context_end(contender: Contender, completion: Completion) -> int:
     """The id that ends a turn, or -1 for a completion that was cut before it."""
     return -1 if completion.finish_reason is FinishReason.LENGTH else completion.sampled_token_ids[-1]
+
+
+async def test_the_next_turn_reuses_what_was_computed(contender: Contender, ask: Ask) -> None:
+    if not contender.granule:
+        pytest.skip("nothing is computed, or far away")
+    opening = (Message(Role.SYSTEM, f"{new_id('s')} {'the fox in the den ' * 20}"), Message(Role.USER, "short"))
+    first = await ask("short", messages=opening, sampling=Sampling(max_tokens=20))
+    assert first.usage.cached_tokens < 16 + contender.granule
+    context = (*first.prompt_token_ids, *first.sampled_token_ids)
+    following = (*opening, Message(Role.ASSISTANT, first.text), Message(Role.USER, "call"))
+    fields: dict[str, Any] = {"messages": following, "sampling": Sampling(max_tokens=20)}
+    second = await ask("call", **fields, context_token_ids=context, context_messages=3)
+    assert len(context) - contender.granule <= second.usage.cached_tokens <= len(context)
+    # The reuse changes nothing: scoring computes everything anew.
+    ids = [*context, *second.prompt_token_ids, *second.sampled_token_ids]
+    [scores], _ = await contender.engine.score("", [ids], 0.0)
+    assert scores[-len(second.log_probs) :] == pytest.approx(second.log_probs, abs=2e-3)
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "rating": {"enum": ["good", "bad", "差"]},
+        "pages": {"type": "integer", "minimum": 0, "maximum": 99},
+        "tags": {"type": "array", "items": {"type": "string", "maxLength": 6}, "maxItems": 2},
+    },
+    "required": ["rating", "pages", "tags"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 2.0])
+async def test_a_schema_is_followed(contender: Contender, ask: Ask, temperature: float) -> None:
+    if not contender.schema:
+        pytest.skip("this engine follows no schema: its callers read tolerantly")
+    sampling = Sampling(temperature=temperature, max_tokens=200, seed=3)
+    completion = await ask("short", sampling=sampling, response_schema_json=json.dumps(SCHEMA))
+    assert completion.finish_reason is FinishReason.STOP
+    jsonschema.validate(json.loads(completion.text), SCHEMA)
+    if contender.exact:
+        ids = [*completion.prompt_token_ids, *completion.sampled_token_ids]
+        [scores], _ = await contender.engine.score("", [ids], temperature)
+        assert scores[-len(completion.log_probs) :] == pytest.approx(completion.log_probs, abs=2e-3)
+
+
+async def test_a_schema_that_is_none_is_refused(contender: Contender, ask: Ask) -> None:
+    if not contender.schema:
+        pytest.skip("this engine follows no schema: its callers read tolerantly")
+    with pytest.raises(InvalidField) as raised:
+        await ask("short", response_schema_json='{"type": "nonsense"}')
+    assert raised.value.field in ("response_schema_json", "messages")  # an endpoint says it in its own words
+    assert (await ask("short")).text
 
 
 async def test_a_context_of_another_conversation_is_refused(contender: Contender, ask: Ask) -> None:

@@ -17,7 +17,7 @@ from fathom.protocol.messages import Completion, FinishReason, Message, ToolForm
 from services.policy.backends.chat import Rendered, rendered
 from services.policy.backends.text import TextStream
 from services.policy.config import TransformersModel
-from services.policy.model import Occupancy, Request
+from services.policy.model import Occupancy, Request, json_object
 
 if TYPE_CHECKING:
     from services.policy.backends.transformers.batch import Row
@@ -31,20 +31,26 @@ Outbox = asyncio.Queue[str | FathomError | None]
 class Sampler:
     """Samples with one loaded version. Its loop runs while there is work and then ends by itself."""
 
-    def __init__(self, loaded: LoadedModel, version: int, executor: ThreadPoolExecutor, largest_batch: int) -> None:
+    def __init__(
+        self, loaded: LoadedModel, version: int, executor: ThreadPoolExecutor, largest_batch: int, prefix_tokens: int
+    ) -> None:
         from services.policy.backends.transformers.batch import Batch
+        from services.policy.backends.transformers.cache import PrefixStore
 
         self.loaded, self.version = loaded, version
         self._executor, self._largest = executor, largest_batch
-        self._batch = Batch(loaded.network)
+        self._prefixes = PrefixStore(prefix_tokens)
+        self._batch = Batch(loaded.network, self._prefixes)
         self._waiting: deque[Row] = deque()
         self._outboxes: dict[Row, Outbox] = {}
         self._loop: asyncio.Task[None] | None = None
 
     @property
     def occupancy(self) -> Occupancy:
-        waiting = len(self._waiting)
-        return Occupancy(len(self._outboxes) - waiting, waiting)
+        waiting, rows = len(self._waiting), list(self._outboxes)
+        tokens = self._prefixes.tokens + sum(len(row.prompt) + len(row.sampled) for row in rows[: self._largest])
+        room = self._prefixes.capacity + self._largest * self.loaded.window_tokens
+        return Occupancy(len(rows) - waiting, waiting, tokens, tokens / room)
 
     def enter(self, row: Row) -> Outbox:
         """Queues a row for the batch; its pieces, one per token, come out of the returned queue, then None."""
@@ -63,7 +69,7 @@ class Sampler:
         loop = asyncio.get_running_loop()
         while self._outboxes:
             joining: list[Row] = []
-            while self._waiting and len(self._batch.rows) + len(joining) < self._largest:
+            while self._waiting and self._batch.size + len(joining) < self._largest:
                 joining.append(self._waiting.popleft())
             try:
                 pieces = await loop.run_in_executor(self._executor, self._batch.step, joining)
@@ -91,7 +97,7 @@ class Sampler:
 
         self._outboxes.clear()
         self._waiting.clear()
-        self._batch = Batch(self.loaded.network)
+        self._batch = Batch(self.loaded.network, self._prefixes)
 
 
 class TransformersBackend:
@@ -142,16 +148,16 @@ class TransformersBackend:
         from services.policy.backends.transformers.loading import from_folder
 
         torch.set_num_threads(self._config.threads)
-        return from_folder(folder, window)
+        return from_folder(folder, window, self._config.device, self._config.dtype)
 
     def _sampler(self, loaded: LoadedModel, version: int) -> Sampler:
-        return Sampler(loaded, version, self._executor, self._config.running)
+        return Sampler(loaded, version, self._executor, self._config.running, self._config.prefix_tokens)
 
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
         """Samples with the version that is current now; a swap meanwhile does not touch this generation."""
         started, sampler = time.monotonic(), self._ready()
         prompt = await asyncio.to_thread(rendered, sampler.loaded.tokenizer, request)
-        row = self._row(request, prompt.ids, sampler.loaded)
+        row = await asyncio.to_thread(self._row, request, prompt.ids, sampler.loaded)
         outbox = sampler.enter(row)
         try:
             while True:
@@ -180,7 +186,11 @@ class TransformersBackend:
         wanted = request.sampling.max_tokens or self._config.max_tokens
         text = TextStream(tokenizer.decode, request.sampling.stop)
         source = generator(request.sampling, request.request_id)
-        return Row(whole, request.sampling, min(wanted, room), tokenizer.end_ids, source, text)
+        grammar = None
+        if request.response_schema_json:
+            schema = json_object("response_schema_json", "it", request.response_schema_json)
+            grammar = loaded.grammars.schema(schema)
+        return Row(whole, request.sampling, min(wanted, room), tokenizer.end_ids, source, text, grammar)
 
     def _completion(self, request: Request, prompt: Rendered, row: Row, version: int, duration_ms: int) -> Completion:
         calls = parse_tool_calls(row.text.text)[1] if request.tool_format is ToolFormat.HERMES else ()
@@ -194,7 +204,7 @@ class TransformersBackend:
             finish_reason=FinishReason.TOOL_CALLS if calls and finish is FinishReason.STOP else finish,
             version_min=version,
             version_max=version,
-            usage=Usage(len(row.prompt), len(row.sampled), 0, duration_ms),
+            usage=Usage(len(row.prompt), len(row.sampled), row.cached, duration_ms),
             exact=True,
             model=self._name,
             boundary_tokens=prompt.boundary,
