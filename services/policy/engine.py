@@ -29,7 +29,7 @@ from services.policy.downloads import Downloads
 from services.policy.generations import Generations
 from services.policy.line import Line
 from services.policy.metrics import PolicyMetrics
-from services.policy.model import ModelInfo, Request, checked
+from services.policy.model import ModelInfo, Occupancy, Request, checked
 from services.policy.slot import Slot, limits
 from services.policy.versions import Versions
 
@@ -147,6 +147,10 @@ class Engine:
 
     def model(self, name: str) -> ModelInfo:
         return self._line_of(name).info
+
+    def occupancy(self, name: str) -> Occupancy:
+        """What the engine of a model holds now; raises why it could not be loaded."""
+        return self._find(name).backend.occupancy
 
     def models(self) -> list[ModelInfo]:
         return [self._lines[name].info for name in sorted(self._lines)]

@@ -172,8 +172,7 @@ class Line:
     def cache_share(self) -> float:
         """Share of the key-value cache that is taken in the main version's engine, as far as it says so."""
         main = self.main
-        occupancy = getattr(main.backend, "occupancy", None) if main is not None and main.ready else None
-        return float(getattr(occupancy, "cache_share", 0.0))
+        return main.backend.occupancy.cache_share if main is not None and main.ready else 0.0
 
     @property
     def info(self) -> ModelInfo:

@@ -277,7 +277,7 @@ class Versions:
                 if main is None or notice.version <= main.version:
                     continue
                 try:
-                    await self._downloads.fetch(notice.model, Share(notice.version, 100, notice.manifest))
+                    await self._downloads.fetch_ahead(notice.model, Share(notice.version, 100, notice.manifest))
                 except FathomError as error:
                     self._log.warning(
                         "weights not fetched ahead", model=notice.model, version=notice.version, error=error.message

@@ -26,9 +26,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def reloader() -> Any:
+    from services.policy.backends.transformers.loading import from_folder
     from services.policy.backends.transformers.reload import Reloader
 
-    return Reloader(512)
+    return Reloader(lambda folder: from_folder(folder, 512))
 
 
 def tensors(network: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import copy
 import json
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fathom.errors import CorruptData
 from fathom.ids import sha256
 from fathom.protocol.weights import MANIFEST_NAME
-from services.policy.backends.transformers.loading import LoadedModel, from_folder
+from services.policy.backends.transformers.loading import LoadedModel
 
 if TYPE_CHECKING:
     import torch
@@ -31,10 +31,10 @@ INDEX = ".safetensors.index.json"
 
 
 class Reloader:
-    """Loads versions of one model; keeps the tensors of versions that are no longer used."""
+    """Loads versions of one model, new kinds of it by ``whole``; keeps the tensors of versions no longer used."""
 
-    def __init__(self, window_tokens: int) -> None:
-        self._window = window_tokens
+    def __init__(self, whole: Callable[[Path], LoadedModel]) -> None:
+        self._whole = whole
         self._lock = threading.Lock()
         self._spare: list[dict[str, torch.Tensor]] = []
         self._kinds: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -47,13 +47,13 @@ class Reloader:
         """
         kind = signature(folder)
         if like is None or kind != self._kinds.get(like.network):
-            return self._kept(from_folder(folder, self._window), kind)
+            return self._kept(self._whole(folder), kind)
         with ExitStack() as files:
             tensors = opened(folder, files)
             wanted = own_tensors(like.network)
             if not wanted.keys() <= tensors.keys():
                 # The library may know these names by another spelling; and if not, it says what is wrong.
-                return self._kept(from_folder(folder, self._window), kind)
+                return self._kept(self._whole(folder), kind)
             check(folder, tensors, like.network.state_dict())
             network = self._successor(like.network, wanted, tensors)
         return self._kept(replace(like, network=network), kind)

@@ -135,7 +135,7 @@ class GenerateDelta(_message.Message):
     def __init__(self, text: _Optional[str] = ...) -> None: ...
 
 class Completion(_message.Message):
-    __slots__ = ("prompt_token_ids", "sampled_token_ids", "log_probs", "text", "tool_calls", "finish_reason", "version_min", "version_max", "usage", "exact", "model")
+    __slots__ = ("prompt_token_ids", "sampled_token_ids", "log_probs", "text", "tool_calls", "finish_reason", "version_min", "version_max", "usage", "exact", "model", "boundary_tokens")
     PROMPT_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     LOG_PROBS_FIELD_NUMBER: _ClassVar[int]
@@ -147,6 +147,7 @@ class Completion(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    BOUNDARY_TOKENS_FIELD_NUMBER: _ClassVar[int]
     prompt_token_ids: _containers.RepeatedScalarFieldContainer[int]
     sampled_token_ids: _containers.RepeatedScalarFieldContainer[int]
     log_probs: _containers.RepeatedScalarFieldContainer[float]
@@ -158,7 +159,8 @@ class Completion(_message.Message):
     usage: _common_pb2.Usage
     exact: bool
     model: str
-    def __init__(self, prompt_token_ids: _Optional[_Iterable[int]] = ..., sampled_token_ids: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., text: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., exact: bool = ..., model: _Optional[str] = ...) -> None: ...
+    boundary_tokens: int
+    def __init__(self, prompt_token_ids: _Optional[_Iterable[int]] = ..., sampled_token_ids: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., text: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., exact: bool = ..., model: _Optional[str] = ..., boundary_tokens: _Optional[int] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
     __slots__ = ("delta", "completion")
