@@ -86,6 +86,8 @@ class Downloads:
     async def prune(self, model: str, served: Collection[str]) -> None:
         """Removes a model's fetched versions but the newest few, never one that is served (by ``Share.ident``)."""
         await asyncio.to_thread(prune, self._folder / model, served)
+        for folder in [path for path, lock in self._fetching.items() if not (lock.locked() or path.is_dir())]:
+            del self._fetching[folder]
 
 
 def prune(folder: Path, served: Collection[str]) -> None:

@@ -7,7 +7,6 @@ call in a thread of its own.
 
 from __future__ import annotations
 
-import copy
 import json
 import threading
 import weakref
@@ -141,16 +140,34 @@ def own_tensors(network: Any) -> dict[str, torch.Tensor]:
 
 
 def twin(network: Any, old: Mapping[str, torch.Tensor], new: Mapping[str, torch.Tensor]) -> Any:
-    """A copy of the network with other tensors in place of its own; nothing large is copied."""
+    """A network of the same modules with other tensors in place of ``old``; nothing else is copied.
+
+    What modules hold besides (configurations, functions, unsaved buffers) does not change while they compute, so
+    both have it together. A deep copy of it would take as long as the weights do.
+    """
     import torch
 
     replaced: dict[int, Any] = {}
     for name, tensor in old.items():
         parameter = isinstance(tensor, torch.nn.Parameter)
         replaced[id(tensor)] = torch.nn.Parameter(new[name], requires_grad=False) if parameter else new[name]
-    made = copy.deepcopy(network, replaced)
+    made = with_tensors(network, replaced, {})
     made.eval()
     return made
+
+
+def with_tensors(module: Any, replaced: Mapping[int, Any], made: dict[int, Any]) -> Any:
+    """A module and its children anew; one that occurs twice stays one."""
+    if id(module) in made:
+        return made[id(module)]
+    copied = made[id(module)] = module.__class__.__new__(module.__class__)
+    copied.__dict__.update(module.__dict__)
+    for kind in ("_parameters", "_buffers"):
+        own = getattr(module, kind)
+        copied.__dict__[kind] = {name: replaced.get(id(tensor), tensor) for name, tensor in own.items()}
+    children = {name: child and with_tensors(child, replaced, made) for name, child in module._modules.items()}
+    copied.__dict__["_modules"] = children
+    return copied
 
 
 def signature(folder: Path) -> str:
