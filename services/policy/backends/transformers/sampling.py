@@ -6,6 +6,7 @@ import torch
 
 from fathom.ids import sha256
 from fathom.protocol.messages import Sampling
+from services.policy.backends.transformers.grammar import Grammar
 
 
 def generator(sampling: Sampling, request_id: str) -> torch.Generator:
@@ -20,17 +21,21 @@ def log_probabilities(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     return torch.log_softmax(scaled / temperature if temperature > 0 else scaled, dim=-1)
 
 
-def sample(logits: torch.Tensor, sampling: Sampling, source: torch.Generator) -> tuple[int, float]:
+def sample(
+    logits: torch.Tensor, sampling: Sampling, source: torch.Generator, grammar: Grammar | None
+) -> tuple[int, float]:
     """One id from logits [V] and its log-probability in nats.
 
-    The log-probability is that of the whole distribution at the sampling temperature, before top-k and top-p
-    cut it: what a trainer recomputes. Temperature 0 takes the likeliest id, with its log-probability under 1.
+    The log-probability is that of the whole distribution at the sampling temperature, before a grammar, top-k and
+    top-p cut it: what a trainer recomputes. Temperature 0 takes the likeliest id, with its log-probability under 1.
     """
     log_probs = log_probabilities(logits, sampling.temperature)
-    if sampling.temperature == 0:
-        token = int(log_probs.argmax())
-    else:
-        token = draw(log_probs, sampling.top_k, sampling.top_p, source)
+    choice = log_probs
+    if grammar is not None:
+        choice = log_probs.masked_fill(~grammar.allowed(len(log_probs)), -torch.inf).log_softmax(dim=-1)
+    token = int(choice.argmax()) if sampling.temperature == 0 else draw(choice, sampling.top_k, sampling.top_p, source)
+    if grammar is not None:
+        grammar.consume(token)
     return token, float(log_probs[token])
 
 
