@@ -157,7 +157,7 @@ class Engine:
         if version < 1:
             raise InvalidField("policy_version", "must be at least 1")
         known = self._slots.get(name)
-        if known is not None and known.config.engine != "transformers":
+        if known is not None and known.config.engine not in ("transformers", "vllm"):
             raise VersionMismatch(name, version, 0)
         folder = await self._fetch(name, manifest, version)
         previous = await self._serve(name, folder, version)

@@ -16,6 +16,7 @@ RETRY_WHILE_WARMING_S, RETRY_WHEN_FULL_S = 1.0, 0.5
 DETAILS = {
     "rules": "Deterministic reference policy: fixed rules, no neural network.",
     "transformers": "Causal language model in this process.",
+    "vllm": "Causal language model in vLLM's engine.",
     "openai": "Model behind a compatible endpoint; token ids and log-probabilities are not exact.",
 }
 
