@@ -8,7 +8,6 @@ Also: time to the first token, and what reusing the prefix saves over a conversa
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
 import statistics
 import time

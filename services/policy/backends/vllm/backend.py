@@ -54,7 +54,9 @@ class Sampled:
                 self.finish = FinishReason.STOP
                 break
         if self.finish is None and step.finish is not None:
-            self.finish = {"length": FinishReason.LENGTH, "stop": FinishReason.STOP}.get(step.finish, FinishReason.ABORT)
+            self.finish = {"length": FinishReason.LENGTH, "stop": FinishReason.STOP}.get(
+                step.finish, FinishReason.ABORT
+            )
         if self.finish is not None:
             pieces.append(self.text.rest())
         return "".join(pieces)
@@ -136,6 +138,11 @@ class VllmBackend:
                     yield piece
                 if sampled.finish is not None:
                     break
+        if request.response_schema_json:
+            # The engine masks the logits before it reads log-probabilities: those of the whole distribution are
+            # computed once more.
+            scores = await core.score(new_id("score"), [*whole, *sampled.ids], request.sampling.temperature)
+            sampled.log_probs = scores[len(whole) :]
         usage = Usage(len(whole), len(sampled.ids), sampled.cached, round((time.monotonic() - started) * 1000))
         yield self._completion(request, prompt, sampled, (version, self.version), usage)
 

@@ -128,7 +128,7 @@ class Core:
     def _sampling(self, sampling: Sampling, seed: int, end_ids: Sequence[int], schema: str) -> Any:
         structured = None
         if schema:
-            structured = self._params.StructuredOutputsParams(json=schema, disable_any_whitespace=True)
+            structured = self._params.StructuredOutputsParams(json=schema)
         return self._params.SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -158,12 +158,12 @@ class Core:
     async def reload(self, folder: Path, version: int, mode: str) -> None:
         """Replaces the weights: running generations end ("wait") or go on with the new ones ("keep")."""
         try:
-            # What was computed with the old weights must not be the prefix of what the new ones sample.
             await self._llm.pause_generation(mode=mode, clear_cache=mode != "keep")
             try:
                 await self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
                 await self._llm.update_weight_version(str(version))
-                await self._llm.reset_prefix_cache()
+                # What was computed with the old weights must not be the prefix of what the new ones sample.
+                await self._llm.reset_prefix_cache(reset_running_requests=True)
             finally:
                 await self._llm.resume_generation()
         except Exception as error:
@@ -183,6 +183,7 @@ class Core:
 
 def arguments_of(config: VllmModel, folder: Path, window: int) -> dict[str, Any]:
     """Arguments of vLLM's engine."""
+    structured: Any = importlib.import_module("vllm.config").StructuredOutputsConfig
     on_gpu = bool(importlib.import_module("torch").cuda.is_available())
     arguments: dict[str, Any] = {
         "model": str(folder),
@@ -195,6 +196,8 @@ def arguments_of(config: VllmModel, folder: Path, window: int) -> dict[str, Any]
         "gpu_memory_utilization": config.gpu_share,
         "logprobs_mode": "raw_logprobs",
         "worker_extension_cls": WORKER,
+        # With free whitespace a small model may indent until its tokens are spent.
+        "structured_outputs_config": structured(backend="guidance", disable_any_whitespace=True),
         "generation_config": "vllm",  # the folder's own defaults would change what a request asks for
     }
     if config.kv_cache_gb is not None or not on_gpu:

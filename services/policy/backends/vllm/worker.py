@@ -55,7 +55,8 @@ class Tempered:
 
     def of_prompts(self, hidden_states: Any, num_scheduled_tokens: Any) -> Any:
         """The runner's own, one request after the other, because each has a temperature of its own."""
-        wanted, found = self._runner.num_prompt_logprobs, {}
+        wanted: dict[str, Any] = self._runner.num_prompt_logprobs
+        found: dict[str, Any] = {}
         left: dict[str, Any] = {}
         for request_id, count in list(wanted.items()):
             self._runner.num_prompt_logprobs = one = {request_id: count}
