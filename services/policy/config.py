@@ -23,6 +23,8 @@ class ModelSettings(Settings):
     """Generations at once; for ``transformers`` also the largest batch."""
     waiting: int = Field(default=64, ge=0)
     """Generations that may queue behind them; more are answered with RESOURCE_EXHAUSTED."""
+    tokens_in_flight: int = Field(default=0, ge=0)
+    """Tokens that the running generations may hold together, prompts and completions; 0 means a full window each."""
 
 
 class RulesModel(ModelSettings):
@@ -118,6 +120,11 @@ class Config(Settings):
     """Completions remembered by request id, so that a retry gets the same one."""
     trained: TransformersModel = Field(default_factory=lambda: TransformersModel())
     """Settings of models that a trainer creates by publishing weights under a new name."""
+
+    fetch_budget_s: float = Field(default=20.0, ge=0)
+    """How long an activation asks a store again that is out of reach, in seconds."""
+    ready_wait_s: float = Field(default=30.0, ge=0)
+    """How long a start waits for the versions that were served before; models whose are late are not ready."""
 
     @model_validator(mode="after")
     def default_is_known(self) -> Config:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from fathom.call import Lane
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Completion, Message, Sampling, ToolFormat, ToolSpec
 
@@ -41,6 +42,15 @@ class Request:
 
 
 @dataclass(frozen=True)
+class LaneVersion:
+    """A version's share of a lane in percent."""
+
+    lane: Lane
+    version: int
+    percent: int
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """What is told about a model."""
 
@@ -51,6 +61,7 @@ class ModelInfo:
     window_tokens: int
     exact: bool
     detail: str
+    lanes: tuple[LaneVersion, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.bench import policy, stack, transports
+from tests.bench import policy, stack, transports, weights
 
-BENCHES = {"transports": transports.run, "stack": stack.run, "policy": policy.run}
+BENCHES = {"transports": transports.run, "stack": stack.run, "weights": weights.run, "policy": policy.run}
 
 
 def main(names: list[str]) -> int:

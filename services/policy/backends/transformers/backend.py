@@ -22,6 +22,7 @@ from services.policy.model import Occupancy, Request, json_object
 if TYPE_CHECKING:
     from services.policy.backends.transformers.batch import Row
     from services.policy.backends.transformers.loading import LoadedModel
+    from services.policy.backends.transformers.reload import Reloader
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -113,6 +114,8 @@ class TransformersBackend:
                 raise MissingExtra(module, "policy")
         self._name, self._config, self._cache_dir = name, config, cache_dir
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"torch-{name}")
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix=f"weights-{name}")
+        self._reloader: Reloader | None = None
         self._current: Sampler | None = None
 
     @property
@@ -133,22 +136,37 @@ class TransformersBackend:
 
     async def load_weights(self, folder: Path, version: int) -> None:
         """Builds the new model beside the old one and then swaps."""
-        window = self._config.window_tokens
-        self._current = self._sampler(await self._in_thread(self._load_folder, folder, window), version)
+        swap = await self.stage_weights(folder, version)
+        swap()
+
+    async def stage_weights(self, folder: Path, version: int) -> Callable[[], None]:
+        """Reads and checks a version while sampling goes on; the returned call serves it, at once."""
+        like = self._current.loaded if self._current else None
+        loop = asyncio.get_running_loop()
+        loaded = await loop.run_in_executor(self._loader, self._load_folder, folder, like)
+
+        def swap() -> None:
+            self._current = self._sampler(loaded, version)
+
+        return swap
 
     def _load_configured(self) -> LoadedModel:
         from services.policy.backends.transformers.loading import smollm2_folder
 
         folder = self._config.folder or smollm2_folder(self._cache_dir)
-        return self._load_folder(folder, self._config.window_tokens)
+        return self._load_folder(folder, None)
 
-    def _load_folder(self, folder: Path, window: int) -> LoadedModel:
+    def _load_folder(self, folder: Path, like: LoadedModel | None) -> LoadedModel:
         import torch
 
         from services.policy.backends.transformers.loading import from_folder
+        from services.policy.backends.transformers.reload import Reloader
 
         torch.set_num_threads(self._config.threads)
-        return from_folder(folder, window, self._config.device, self._config.dtype)
+        if self._reloader is None:
+            config = self._config
+            self._reloader = Reloader(lambda f: from_folder(f, config.window_tokens, config.device, config.dtype))
+        return self._reloader.load(folder, like)
 
     def _sampler(self, loaded: LoadedModel, version: int) -> Sampler:
         return Sampler(loaded, version, self._executor, self._config.running, self._config.prefix_tokens)
@@ -240,6 +258,7 @@ class TransformersBackend:
         return await asyncio.to_thread(loaded.tokenizer.decode, ids)
 
     async def close(self) -> None:
+        await asyncio.to_thread(self._loader.shutdown, cancel_futures=True)
         await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
 
     def _ready(self) -> Sampler:

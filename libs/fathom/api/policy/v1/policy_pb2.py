@@ -25,21 +25,21 @@ _sym_db = _symbol_database.Default()
 from fathom.api.common.v1 import common_pb2 as fathom_dot_api_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!fathom/api/policy/v1/policy.proto\x12\x14\x66\x61thom.api.policy.v1\x1a!fathom/api/common/v1/common.proto\"<\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\"\x8e\x01\n\x07Message\x12(\n\x04role\x18\x01 \x01(\x0e\x32\x1a.fathom.api.policy.v1.Role\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x32\n\ntool_calls\x18\x03 \x03(\x0b\x32\x1e.fathom.api.policy.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"F\n\x08ToolSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x17\n\x0fparameters_json\x18\x03 \x01(\t\"m\n\x08Sampling\x12\x13\n\x0btemperature\x18\x01 \x01(\x02\x12\r\n\x05top_p\x18\x02 \x01(\x02\x12\r\n\x05top_k\x18\x03 \x01(\x05\x12\x12\n\nmax_tokens\x18\x04 \x01(\x05\x12\x0c\n\x04stop\x18\x05 \x03(\t\x12\x0c\n\x04seed\x18\x06 \x01(\x03\"\xe8\x02\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12/\n\x08messages\x18\x03 \x03(\x0b\x32\x1d.fathom.api.policy.v1.Message\x12\x19\n\x11\x63ontext_token_ids\x18\x04 \x03(\x05\x12\x18\n\x10\x63ontext_messages\x18\x05 \x01(\x05\x12-\n\x05tools\x18\x06 \x03(\x0b\x32\x1e.fathom.api.policy.v1.ToolSpec\x12\x35\n\x0btool_format\x18\x07 \x01(\x0e\x32 .fathom.api.policy.v1.ToolFormat\x12\x30\n\x08sampling\x18\x08 \x01(\x0b\x32\x1e.fathom.api.policy.v1.Sampling\x12\x16\n\x0epolicy_version\x18\t \x01(\x03\x12\x1c\n\x14response_schema_json\x18\n \x01(\t\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xde\x02\n\nCompletion\x12\x18\n\x10prompt_token_ids\x18\x01 \x03(\x05\x12\x19\n\x11sampled_token_ids\x18\x02 \x03(\x05\x12\x11\n\tlog_probs\x18\x03 \x03(\x02\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x32\n\ntool_calls\x18\x05 \x03(\x0b\x32\x1e.fathom.api.policy.v1.ToolCall\x12\x39\n\rfinish_reason\x18\x06 \x01(\x0e\x32\".fathom.api.policy.v1.FinishReason\x12\x13\n\x0bversion_min\x18\x07 \x01(\x03\x12\x13\n\x0bversion_max\x18\x08 \x01(\x03\x12*\n\x05usage\x18\t \x01(\x0b\x32\x1b.fathom.api.common.v1.Usage\x12\r\n\x05\x65xact\x18\n \x01(\x08\x12\r\n\x05model\x18\x0b \x01(\t\x12\x17\n\x0f\x62oundary_tokens\x18\x0c \x01(\x05\"\x89\x01\n\x10GenerateResponse\x12\x34\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32#.fathom.api.policy.v1.GenerateDeltaH\x00\x12\x36\n\ncompletion\x18\x02 \x01(\x0b\x32 .fathom.api.policy.v1.CompletionH\x00\x42\x07\n\x05\x65vent\"p\n\x12ScoreTokensRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x36\n\tsequences\x18\x02 \x03(\x0b\x32#.fathom.api.policy.v1.TokenSequence\x12\x13\n\x0btemperature\x18\x03 \x01(\x02\"\"\n\rTokenSequence\x12\x11\n\ttoken_ids\x18\x01 \x03(\x05\" \n\x0bTokenScores\x12\x11\n\tlog_probs\x18\x01 \x03(\x02\"`\n\x13ScoreTokensResponse\x12\x31\n\x06scores\x18\x01 \x03(\x0b\x32!.fathom.api.policy.v1.TokenScores\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x03\" \n\x0fGetModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\"\xa4\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x02 \x01(\t\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .fathom.api.policy.v1.ModelState\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x03\x12\x15\n\rwindow_tokens\x18\x05 \x01(\x05\x12\r\n\x05\x65xact\x18\x06 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x07 \x01(\t\">\n\x10GetModelResponse\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.fathom.api.policy.v1.Model\":\n\x11ListModelsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"Z\n\x12ListModelsResponse\x12+\n\x06models\x18\x01 \x03(\x0b\x32\x1b.fathom.api.policy.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x82\x01\n\x12LoadWeightsRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x31\n\x08manifest\x18\x03 \x01(\x0b\x32\x1f.fathom.api.common.v1.ObjectRef\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x03\"p\n\x13LoadWeightsResponse\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.fathom.api.policy.v1.Model\x12\x18\n\x10previous_version\x18\x02 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\"\'\n\x16PauseGenerationRequest\x12\r\n\x05model\x18\x01 \x01(\t\"E\n\x17PauseGenerationResponse\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.fathom.api.policy.v1.Model\"(\n\x17ResumeGenerationRequest\x12\r\n\x05model\x18\x01 \x01(\t\"F\n\x18ResumeGenerationResponse\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.fathom.api.policy.v1.Model\"\xad\x01\n\x0fTokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12/\n\x08messages\x18\x02 \x03(\x0b\x32\x1d.fathom.api.policy.v1.Message\x12-\n\x05tools\x18\x03 \x03(\x0b\x32\x1e.fathom.api.policy.v1.ToolSpec\x12\x1d\n\x15\x61\x64\x64_generation_prompt\x18\x04 \x01(\x08\x12\x0c\n\x04text\x18\x05 \x01(\t\"%\n\x10TokenizeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\x05\"5\n\x11\x44\x65tokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\"\"\n\x12\x44\x65tokenizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_SYSTEM\x10\x01\x12\r\n\tROLE_USER\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03\x12\r\n\tROLE_TOOL\x10\x04*W\n\nToolFormat\x12\x1b\n\x17TOOL_FORMAT_UNSPECIFIED\x10\x00\x12\x16\n\x12TOOL_FORMAT_HERMES\x10\x01\x12\x14\n\x10TOOL_FORMAT_TAGS\x10\x02*\x96\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x1c\n\x18\x46INISH_REASON_TOOL_CALLS\x10\x03\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x04*\x89\x01\n\nModelState\x12\x1b\n\x17MODEL_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13MODEL_STATE_WARMING\x10\x01\x12\x15\n\x11MODEL_STATE_READY\x10\x02\x12\x16\n\x12MODEL_STATE_PAUSED\x10\x03\x12\x16\n\x12MODEL_STATE_FAILED\x10\x04\x32\x8f\x07\n\rPolicyService\x12[\n\x08Generate\x12%.fathom.api.policy.v1.GenerateRequest\x1a&.fathom.api.policy.v1.GenerateResponse0\x01\x12\x62\n\x0bScoreTokens\x12(.fathom.api.policy.v1.ScoreTokensRequest\x1a).fathom.api.policy.v1.ScoreTokensResponse\x12Y\n\x08GetModel\x12%.fathom.api.policy.v1.GetModelRequest\x1a&.fathom.api.policy.v1.GetModelResponse\x12_\n\nListModels\x12\'.fathom.api.policy.v1.ListModelsRequest\x1a(.fathom.api.policy.v1.ListModelsResponse\x12\x62\n\x0bLoadWeights\x12(.fathom.api.policy.v1.LoadWeightsRequest\x1a).fathom.api.policy.v1.LoadWeightsResponse\x12n\n\x0fPauseGeneration\x12,.fathom.api.policy.v1.PauseGenerationRequest\x1a-.fathom.api.policy.v1.PauseGenerationResponse\x12q\n\x10ResumeGeneration\x12-.fathom.api.policy.v1.ResumeGenerationRequest\x1a..fathom.api.policy.v1.ResumeGenerationResponse\x12Y\n\x08Tokenize\x12%.fathom.api.policy.v1.TokenizeRequest\x1a&.fathom.api.policy.v1.TokenizeResponse\x12_\n\nDetokenize\x12\'.fathom.api.policy.v1.DetokenizeRequest\x1a(.fathom.api.policy.v1.DetokenizeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!fathom/api/policy/v1/policy.proto\x12\x14\x66\x61thom.api.policy.v1\x1a!fathom/api/common/v1/common.proto\"<\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\"\x8e\x01\n\x07Message\x12(\n\x04role\x18\x01 \x01(\x0e\x32\x1a.fathom.api.policy.v1.Role\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x32\n\ntool_calls\x18\x03 \x03(\x0b\x32\x1e.fathom.api.policy.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"F\n\x08ToolSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x17\n\x0fparameters_json\x18\x03 \x01(\t\"m\n\x08Sampling\x12\x13\n\x0btemperature\x18\x01 \x01(\x02\x12\r\n\x05top_p\x18\x02 \x01(\x02\x12\r\n\x05top_k\x18\x03 \x01(\x05\x12\x12\n\nmax_tokens\x18\x04 \x01(\x05\x12\x0c\n\x04stop\x18\x05 \x03(\t\x12\x0c\n\x04seed\x18\x06 \x01(\x03\"\xe8\x02\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12/\n\x08messages\x18\x03 \x03(\x0b\x32\x1d.fathom.api.policy.v1.Message\x12\x19\n\x11\x63ontext_token_ids\x18\x04 \x03(\x05\x12\x18\n\x10\x63ontext_messages\x18\x05 \x01(\x05\x12-\n\x05tools\x18\x06 \x03(\x0b\x32\x1e.fathom.api.policy.v1.ToolSpec\x12\x35\n\x0btool_format\x18\x07 \x01(\x0e\x32 .fathom.api.policy.v1.ToolFormat\x12\x30\n\x08sampling\x18\x08 \x01(\x0b\x32\x1e.fathom.api.policy.v1.Sampling\x12\x16\n\x0epolicy_version\x18\t \x01(\x03\x12\x1c\n\x14response_schema_json\x18\n \x01(\t\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xde\x02\n\nCompletion\x12\x18\n\x10prompt_token_ids\x18\x01 \x03(\x05\x12\x19\n\x11sampled_token_ids\x18\x02 \x03(\x05\x12\x11\n\tlog_probs\x18\x03 \x03(\x02\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x32\n\ntool_calls\x18\x05 \x03(\x0b\x32\x1e.fathom.api.policy.v1.ToolCall\x12\x39\n\rfinish_reason\x18\x06 \x01(\x0e\x32\".fathom.api.policy.v1.FinishReason\x12\x13\n\x0bversion_min\x18\x07 \x01(\x03\x12\x13\n\x0bversion_max\x18\x08 \x01(\x03\x12*\n\x05usage\x18\t \x01(\x0b\x32\x1b.fathom.api.common.v1.Usage\x12\r\n\x05\x65xact\x18\n \x01(\x08\x12\r\n\x05model\x18\x0b \x01(\t\x12\x17\n\x0f\x62oundary_tokens\x18\x0c \x01(\x05\"\x89\x01\n\x10GenerateResponse\x12\x34\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32#.fathom.api.policy.v1.GenerateDeltaH\x00\x12\x36\n\ncompletion\x18\x02 \x01(\x0b\x32 .fathom.api.policy.v1.CompletionH\x00\x42\x07\n\x05\x65vent\"p\n\x12ScoreTokensRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x36\n\tsequences\x18\x02 \x03(\x0b\x32#.fathom.api.policy.v1.TokenSequence\x12\x13\n\x0btemperature\x18\x03 \x01(\x02\"\"\n\rTokenSequence\x12\x11\n\ttoken_ids\x18\x01 \x03(\x05\" \n\x0bTokenScores\x12\x11\n\tlog_probs\x18\x01 \x03(\x02\"`\n\x13ScoreTokensResponse\x12\x31\n\x06scores\x18\x01 \x03(\x0b\x32!.fathom.api.policy.v1.TokenScores\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x03\" \n\x0fGetModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\"\xd4\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x02 \x01(\t\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .fathom.api.policy.v1.ModelState\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x03\x12\x15\n\rwindow_tokens\x18\x05 \x01(\x05\x12\r\n\x05\x65xact\x18\x06 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x07 \x01(\t\x12.\n\x05lanes\x18\x08 \x03(\x0b\x32\x1f.fathom.api.policy.v1.LaneShare\"^\n\tLaneShare\x12(\n\x04lane\x18\x01 \x01(\x0e\x32\x1a.fathom.api.common.v1.Lane\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x03\x12\x0f\n\x07percent\x18\x03 \x01(\x05\">\n\x10GetModelResponse\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.fathom.api.policy.v1.Model\":\n\x11ListModelsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"Z\n\x12ListModelsResponse\x12+\n\x06models\x18\x01 \x03(\x0b\x32\x1b.fathom.api.policy.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xbe\x01\n\x12LoadWeightsRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x31\n\x08manifest\x18\x03 \x01(\x0b\x32\x1f.fathom.api.common.v1.ObjectRef\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x03\x12)\n\x05lanes\x18\x05 \x03(\x0e\x32\x1a.fathom.api.common.v1.Lane\x12\x0f\n\x07percent\x18\x06 \x01(\x05\"p\n\x13LoadWeightsResponse\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.fathom.api.policy.v1.Model\x12\x18\n\x10previous_version\x18\x02 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\"R\n\x16PauseGenerationRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x08\x64rain_ms\x18\x02 \x01(\x03\x12\x17\n\x0fresume_after_ms\x18\x03 \x01(\x03\"V\n\x17PauseGenerationResponse\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.fathom.api.policy.v1.Model\x12\x0f\n\x07running\x18\x02 \x01(\x05\"(\n\x17ResumeGenerationRequest\x12\r\n\x05model\x18\x01 \x01(\t\"F\n\x18ResumeGenerationResponse\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.fathom.api.policy.v1.Model\"\xad\x01\n\x0fTokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12/\n\x08messages\x18\x02 \x03(\x0b\x32\x1d.fathom.api.policy.v1.Message\x12-\n\x05tools\x18\x03 \x03(\x0b\x32\x1e.fathom.api.policy.v1.ToolSpec\x12\x1d\n\x15\x61\x64\x64_generation_prompt\x18\x04 \x01(\x08\x12\x0c\n\x04text\x18\x05 \x01(\t\"%\n\x10TokenizeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\x05\"5\n\x11\x44\x65tokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\"\"\n\x12\x44\x65tokenizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t*_\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_SYSTEM\x10\x01\x12\r\n\tROLE_USER\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03\x12\r\n\tROLE_TOOL\x10\x04*W\n\nToolFormat\x12\x1b\n\x17TOOL_FORMAT_UNSPECIFIED\x10\x00\x12\x16\n\x12TOOL_FORMAT_HERMES\x10\x01\x12\x14\n\x10TOOL_FORMAT_TAGS\x10\x02*\x96\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x1c\n\x18\x46INISH_REASON_TOOL_CALLS\x10\x03\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x04*\x89\x01\n\nModelState\x12\x1b\n\x17MODEL_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13MODEL_STATE_WARMING\x10\x01\x12\x15\n\x11MODEL_STATE_READY\x10\x02\x12\x16\n\x12MODEL_STATE_PAUSED\x10\x03\x12\x16\n\x12MODEL_STATE_FAILED\x10\x04\x32\x8f\x07\n\rPolicyService\x12[\n\x08Generate\x12%.fathom.api.policy.v1.GenerateRequest\x1a&.fathom.api.policy.v1.GenerateResponse0\x01\x12\x62\n\x0bScoreTokens\x12(.fathom.api.policy.v1.ScoreTokensRequest\x1a).fathom.api.policy.v1.ScoreTokensResponse\x12Y\n\x08GetModel\x12%.fathom.api.policy.v1.GetModelRequest\x1a&.fathom.api.policy.v1.GetModelResponse\x12_\n\nListModels\x12\'.fathom.api.policy.v1.ListModelsRequest\x1a(.fathom.api.policy.v1.ListModelsResponse\x12\x62\n\x0bLoadWeights\x12(.fathom.api.policy.v1.LoadWeightsRequest\x1a).fathom.api.policy.v1.LoadWeightsResponse\x12n\n\x0fPauseGeneration\x12,.fathom.api.policy.v1.PauseGenerationRequest\x1a-.fathom.api.policy.v1.PauseGenerationResponse\x12q\n\x10ResumeGeneration\x12-.fathom.api.policy.v1.ResumeGenerationRequest\x1a..fathom.api.policy.v1.ResumeGenerationResponse\x12Y\n\x08Tokenize\x12%.fathom.api.policy.v1.TokenizeRequest\x1a&.fathom.api.policy.v1.TokenizeResponse\x12_\n\nDetokenize\x12\'.fathom.api.policy.v1.DetokenizeRequest\x1a(.fathom.api.policy.v1.DetokenizeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fathom.api.policy.v1.policy_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROLE']._serialized_start=2849
-  _globals['_ROLE']._serialized_end=2944
-  _globals['_TOOLFORMAT']._serialized_start=2946
-  _globals['_TOOLFORMAT']._serialized_end=3033
-  _globals['_FINISHREASON']._serialized_start=3036
-  _globals['_FINISHREASON']._serialized_end=3186
-  _globals['_MODELSTATE']._serialized_start=3189
-  _globals['_MODELSTATE']._serialized_end=3326
+  _globals['_ROLE']._serialized_start=3113
+  _globals['_ROLE']._serialized_end=3208
+  _globals['_TOOLFORMAT']._serialized_start=3210
+  _globals['_TOOLFORMAT']._serialized_end=3297
+  _globals['_FINISHREASON']._serialized_start=3300
+  _globals['_FINISHREASON']._serialized_end=3450
+  _globals['_MODELSTATE']._serialized_start=3453
+  _globals['_MODELSTATE']._serialized_end=3590
   _globals['_TOOLCALL']._serialized_start=94
   _globals['_TOOLCALL']._serialized_end=154
   _globals['_MESSAGE']._serialized_start=157
@@ -67,33 +67,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETMODELREQUEST']._serialized_start=1653
   _globals['_GETMODELREQUEST']._serialized_end=1685
   _globals['_MODEL']._serialized_start=1688
-  _globals['_MODEL']._serialized_end=1852
-  _globals['_GETMODELRESPONSE']._serialized_start=1854
-  _globals['_GETMODELRESPONSE']._serialized_end=1916
-  _globals['_LISTMODELSREQUEST']._serialized_start=1918
-  _globals['_LISTMODELSREQUEST']._serialized_end=1976
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1978
-  _globals['_LISTMODELSRESPONSE']._serialized_end=2068
-  _globals['_LOADWEIGHTSREQUEST']._serialized_start=2071
-  _globals['_LOADWEIGHTSREQUEST']._serialized_end=2201
-  _globals['_LOADWEIGHTSRESPONSE']._serialized_start=2203
-  _globals['_LOADWEIGHTSRESPONSE']._serialized_end=2315
-  _globals['_PAUSEGENERATIONREQUEST']._serialized_start=2317
-  _globals['_PAUSEGENERATIONREQUEST']._serialized_end=2356
-  _globals['_PAUSEGENERATIONRESPONSE']._serialized_start=2358
-  _globals['_PAUSEGENERATIONRESPONSE']._serialized_end=2427
-  _globals['_RESUMEGENERATIONREQUEST']._serialized_start=2429
-  _globals['_RESUMEGENERATIONREQUEST']._serialized_end=2469
-  _globals['_RESUMEGENERATIONRESPONSE']._serialized_start=2471
-  _globals['_RESUMEGENERATIONRESPONSE']._serialized_end=2541
-  _globals['_TOKENIZEREQUEST']._serialized_start=2544
-  _globals['_TOKENIZEREQUEST']._serialized_end=2717
-  _globals['_TOKENIZERESPONSE']._serialized_start=2719
-  _globals['_TOKENIZERESPONSE']._serialized_end=2756
-  _globals['_DETOKENIZEREQUEST']._serialized_start=2758
-  _globals['_DETOKENIZEREQUEST']._serialized_end=2811
-  _globals['_DETOKENIZERESPONSE']._serialized_start=2813
-  _globals['_DETOKENIZERESPONSE']._serialized_end=2847
-  _globals['_POLICYSERVICE']._serialized_start=3329
-  _globals['_POLICYSERVICE']._serialized_end=4240
+  _globals['_MODEL']._serialized_end=1900
+  _globals['_LANESHARE']._serialized_start=1902
+  _globals['_LANESHARE']._serialized_end=1996
+  _globals['_GETMODELRESPONSE']._serialized_start=1998
+  _globals['_GETMODELRESPONSE']._serialized_end=2060
+  _globals['_LISTMODELSREQUEST']._serialized_start=2062
+  _globals['_LISTMODELSREQUEST']._serialized_end=2120
+  _globals['_LISTMODELSRESPONSE']._serialized_start=2122
+  _globals['_LISTMODELSRESPONSE']._serialized_end=2212
+  _globals['_LOADWEIGHTSREQUEST']._serialized_start=2215
+  _globals['_LOADWEIGHTSREQUEST']._serialized_end=2405
+  _globals['_LOADWEIGHTSRESPONSE']._serialized_start=2407
+  _globals['_LOADWEIGHTSRESPONSE']._serialized_end=2519
+  _globals['_PAUSEGENERATIONREQUEST']._serialized_start=2521
+  _globals['_PAUSEGENERATIONREQUEST']._serialized_end=2603
+  _globals['_PAUSEGENERATIONRESPONSE']._serialized_start=2605
+  _globals['_PAUSEGENERATIONRESPONSE']._serialized_end=2691
+  _globals['_RESUMEGENERATIONREQUEST']._serialized_start=2693
+  _globals['_RESUMEGENERATIONREQUEST']._serialized_end=2733
+  _globals['_RESUMEGENERATIONRESPONSE']._serialized_start=2735
+  _globals['_RESUMEGENERATIONRESPONSE']._serialized_end=2805
+  _globals['_TOKENIZEREQUEST']._serialized_start=2808
+  _globals['_TOKENIZEREQUEST']._serialized_end=2981
+  _globals['_TOKENIZERESPONSE']._serialized_start=2983
+  _globals['_TOKENIZERESPONSE']._serialized_end=3020
+  _globals['_DETOKENIZEREQUEST']._serialized_start=3022
+  _globals['_DETOKENIZEREQUEST']._serialized_end=3075
+  _globals['_DETOKENIZERESPONSE']._serialized_start=3077
+  _globals['_DETOKENIZERESPONSE']._serialized_end=3111
+  _globals['_POLICYSERVICE']._serialized_start=3593
+  _globals['_POLICYSERVICE']._serialized_end=4504
 # @@protoc_insertion_point(module_scope)
