@@ -31,7 +31,7 @@ from services.datafetch.config import Config
 from services.datafetch.server import build
 from tests.bench.datafetch_scoring import Answer, Given, Lack, Verdict, judge
 from tests.golden.datafetch.oracle import Oracle
-from tests.golden.datafetch.schema import Question, load_names, load_questions
+from tests.golden.datafetch.schema import HELD, Question, load_names, load_questions
 
 TABLES = Path(".fathom/data/tables")
 REASON = "MISSING_REASON_"
@@ -39,8 +39,15 @@ Ask = Callable[[Question], Awaitable[Answer]]
 
 
 async def run() -> None:
-    """Prints accuracy by class, the median and slowest latency, and every fault."""
-    questions, oracle, names = load_questions(), Oracle(TABLES), [entity.folded for entity in load_names().entities]
+    """Prints accuracy by class, the median and slowest latency, and every fault; then the same for the held-out ones."""
+    for title, questions in (("fitted on", load_questions()), ("held out", load_questions(HELD))):
+        print(f"-- {title}")
+        await measure(questions)
+
+
+async def measure(questions: list[Question]) -> None:
+    """One set of questions."""
+    oracle, names = Oracle(TABLES), [entity.folded for entity in load_names().entities]
     verdicts: dict[str, list[Verdict]] = {}
     taken: dict[str, list[float]] = {}
     async with service(TABLES) as (servicer, store):
