@@ -22,6 +22,8 @@ from services.retrieval.copies import PREFIX, Copies, Report, file_rows
 from services.retrieval.corpus import Document, read_documents
 from services.retrieval.snapshot import Manifest, Open, Snapshot, file_sha256
 
+WEB = "web"
+"""The corpus that no snapshot holds."""
 STATES = f"{PREFIX}/corpora/"
 KEPT_OPEN = 2
 """Snapshots that are open though they are not active, because somebody asked for them."""
@@ -212,7 +214,10 @@ class Library:
 
     def opened_for_writing(self, corpus: str) -> Shelf:
         """The shelf, a new one when there is none; raises ``InvalidField("corpus")`` for a name that cannot be kept."""
-        return self._shelves.setdefault(checked_id("corpus", corpus or self._config.corpus_name), Shelf())
+        name = checked_id("corpus", corpus or self._config.corpus_name)
+        if name == WEB:
+            raise InvalidField("corpus", f"{WEB!r} is the web: nothing can be added to it")
+        return self._shelves.setdefault(name, Shelf())
 
     def forget_empty(self, corpus: str) -> None:
         """Undoes ``opened_for_writing`` when nothing was written."""
