@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +53,7 @@ class Library:
         self._copies = Copies(store, open_encoder, config.index_dir, config.threads)
         self._shelves: dict[str, Shelf] = {}
         self._others: OrderedDict[str, Snapshot] = OrderedDict()
+        self._opening: Counter[str] = Counter()
 
     async def start(self) -> None:
         """Opens every corpus of the store, and the bundle; one that is broken says so when it is asked for.
@@ -125,7 +126,12 @@ class Library:
         if not ident:
             raise NotFound("snapshot", "active", [shelf.head.id] if shelf.head else [])
         if ident not in self._others:
-            self._keep_open(await self._copies.open(await self._manifest(corpus or self._config.corpus_name, ident)))
+            self._opening[ident] += 1
+            try:
+                manifest = await self._manifest(corpus or self._config.corpus_name, ident)
+                self._keep_open(await self._copies.open(manifest))
+            finally:
+                self._opening[ident] -= 1
         self._others.move_to_end(ident)
         return self._others[ident]
 
@@ -250,6 +256,8 @@ class Library:
         }
         shelf.noted = json.dumps(state).encode()
         await self._store.put(f"{STATES}{corpus}.json", shelf.noted, "application/json")
+        # What is in the store can be fetched again: here stays what somebody may ask for next.
+        await asyncio.to_thread(self._copies.prune, corpus, {*state.values(), *self._others, *+self._opening})
 
 
 def local(shelf: Shelf) -> list[Manifest]:

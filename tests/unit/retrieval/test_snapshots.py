@@ -179,6 +179,19 @@ async def test_a_lost_local_file_comes_from_the_store_and_a_lost_stored_one_brea
     await engine.close()
 
 
+async def test_local_copies_do_not_pile_up_and_old_snapshots_can_still_be_read(tmp_path: Path) -> None:
+    engine = await started(tmp_path, MemoryStore())
+    made = []
+    for number in range(6):
+        made.append((await ingest(engine, document(f"d{number}", f"gold {number}"))).snapshot)
+        await engine.library.activate("main", made[-1])
+    assert made[0] not in {path.name for path in (tmp_path / "main").iterdir()}
+    assert len(list((tmp_path / "main").iterdir())) <= 4
+    assert await ids(engine, "gold", made[0]) == ["d0"]
+    assert len(await ids(engine, "gold", made[3])) == 4
+    await engine.close()
+
+
 async def test_an_unknown_snapshot_changes_nothing(tmp_path: Path) -> None:
     engine = await started(tmp_path, MemoryStore())
     active = (await ingest(engine, document("a", "gold"))).snapshot
