@@ -268,7 +268,8 @@ async def witness(walled: Engine) -> AsyncIterator[Session]:
 
 async def withstood(session: Session, attack: Attack, code: str, outside: Outside) -> None:
     """Runs the attack and looks at what came of it."""
-    printed, outcome = await run_cell(session, code, 3_000)
+    # An attack on time is over soon; the others get enough of it on a busy machine to show what stops them.
+    printed, outcome = await run_cell(session, code, 1_500 if Status.TIMEOUT in attack.status else 30_000)
     assert outcome.status in attack.status, f"{printed}\n{outcome}"
     assert attack.says in printed, printed
     assert "went through" not in printed, printed
@@ -319,18 +320,24 @@ async def test_sessions_share_nothing(walled: Engine, walls: str) -> None:
         await walled.close_session(item.id)
 
 
+async def pool_full(walled: Engine) -> None:
+    async with asyncio.timeout(30):
+        while len(walled._spares) < 2:
+            await asyncio.sleep(0.01)
+
+
 async def test_afterwards_nothing_is_left(walled: Engine, walls: str, witness: Session) -> None:
     """Runs last: the service still serves, and holds only what it holds when idle."""
     assert (await run_cell(witness, "kept"))[1].result == "'untouched'"
+    await pool_full(walled)
     before = open_files()
-    for _ in range(3):
+    for _ in range(10):
         session = await walled.create()
         assert (await run_cell(session, "1 + 1"))[1].result == "2"
         await walled.close_session(session.id)
-    async with asyncio.timeout(10):
-        while len(walled._spares) < 2:
-            await asyncio.sleep(0.01)
-    assert abs(open_files() - before) <= 1
+    await pool_full(walled)
+    # A leak would show ten times; one may just be closing at either look.
+    assert open_files() <= before + 1
     living = {witness.worker.init_pid, *(spare.init_pid for spare in walled._spares)}
     assert {pid for pid in descendants(walled._fork_server.pid) if process(pid)} >= living
     inits = [pid for pid in living if process(pid)]
