@@ -9,6 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from fathom.config import Settings
+from services.retrieval.encoders.remote import RemoteEncoderConfig
+from services.retrieval.web.config import WebConfig
 
 
 class Recipe(Settings):
@@ -65,6 +67,11 @@ class Config(Settings):
     """Results of a ``/retrieve`` that does not say how many."""
     http_shape: Literal["lists", "parallel"] = "lists"
     """``lists``: a list of documents per query; ``parallel``: an object with documents and scores per query."""
+
+    web: WebConfig = WebConfig()
+    """Engines of the corpus ``web``, off without an address or a key, and what may be fetched."""
+    remote_encoders: Mapping[str, RemoteEncoderConfig] = Field(default_factory=dict)
+    """Encoders behind HTTP, by the name that recipes use."""
 
     def recipe_of(self, corpus: str) -> Recipe:
         """The recipe for a corpus."""

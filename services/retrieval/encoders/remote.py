@@ -16,17 +16,18 @@ from pydantic import Field
 from fathom.config import ConfigError, Settings
 from fathom.errors import CorruptData, InvalidField
 from fathom.http import BlockingClient, HttpPolicy, MalformedAnswer
+from services.retrieval.encoders.base import Encoder, Kind
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Kind = Literal["query", "passage"]
-
 
 class RemoteEncoderConfig(Settings):
     """Where the encoder is, and what its model wants."""
 
+    contract: Literal["openai", "tei"] = "openai"
+    """What the endpoint speaks."""
     url: str
     """``http://host/v1`` of an OpenAI-compatible endpoint, ``http://host`` of TEI."""
     model: str = ""
@@ -137,12 +138,17 @@ def normalised(vectors: Sequence[Any], dim: int, name: str) -> NDArray[np.float3
     return unit
 
 
-def openai_encoder(config: RemoteEncoderConfig) -> RemoteEncoder:
+def remote_encoder(name: str, config: RemoteEncoderConfig) -> Encoder:
+    """The encoder of a name in the settings; raises ``ConfigError``."""
+    return openai_encoder(config, name) if config.contract == "openai" else tei_encoder(config, name)
+
+
+def openai_encoder(config: RemoteEncoderConfig, name: str = "") -> RemoteEncoder:
     """An encoder at an OpenAI-compatible endpoint; raises ``ConfigError`` without a model's name."""
     if not config.model:
         raise ConfigError("model: an OpenAI-compatible endpoint needs the model's name", metadata={"field": "model"})
     url = config.url.rstrip("/") + "/embeddings"
-    name = f"openai:{config.model}"
+    name = name or f"openai:{config.model}"
 
     def ask(client: BlockingClient, texts: list[str]) -> list[Any]:
         answer = client.post(url, {"model": config.model, "input": texts, "encoding_format": "float"})
@@ -158,10 +164,10 @@ def openai_encoder(config: RemoteEncoderConfig) -> RemoteEncoder:
     return RemoteEncoder(name, config, ask)
 
 
-def tei_encoder(config: RemoteEncoderConfig) -> RemoteEncoder:
+def tei_encoder(config: RemoteEncoderConfig, name: str = "") -> RemoteEncoder:
     """An encoder at a TEI server; texts beyond its model's window are truncated there."""
     url = config.url.rstrip("/") + "/embed"
-    name = f"tei:{config.model or config.url}"
+    name = name or f"tei:{config.model or config.url}"
 
     def ask(client: BlockingClient, texts: list[str]) -> list[Any]:
         answer = client.post(url, {"inputs": texts, "normalize": True, "truncate": True})
