@@ -68,6 +68,8 @@ class Config(Settings):
     http_shape: Literal["lists", "parallel"] = "lists"
     """``lists``: a list of documents per query; ``parallel``: an object with documents and scores per query."""
 
+    reranker: str = ""
+    """What ``POST /rerank`` scores with: a cross-encoder's folder, or the URL of a TEI server; "" reranks nothing."""
     web: WebConfig = WebConfig()
     """Engines of the corpus ``web``, off without an address or a key, and what may be fetched."""
     remote_encoders: Mapping[str, RemoteEncoderConfig] = Field(default_factory=dict)

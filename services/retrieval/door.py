@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -35,7 +35,7 @@ Scored = list[tuple[Any, float]]
 class Scorer(Protocol):
     """A reranker: one score per text, the higher the better. Called in a thread."""
 
-    def score(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+    def score(self, query: str, texts: Sequence[str]) -> Iterable[float]:
         """[texts]; raises ``FathomError``."""
         ...
 

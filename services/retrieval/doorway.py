@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from fathom.rpc.host import Runtime, hosting_http
 from fathom.rpc.service import Deps, nothing
 from services.retrieval.config import Config
 from services.retrieval.engine import Engine
+from services.retrieval.rerank import reranker_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Doorway:
             from services.retrieval.door import Door
         except ImportError as error:
             raise MissingExtra(error.name or "starlette", "retrieval") from error
-        service = HttpService("retrieval-http", Door(self._config, self._engine).app())
+        scorer = await asyncio.to_thread(reranker_of, self._config.reranker)
+        service = HttpService("retrieval-http", Door(self._config, self._engine, scorer=scorer).app())
         runtime = Runtime(host=self._config.http_host, port=self._config.http_port)
         hosted = await self._stack.enter_async_context(hosting_http(service, self._deps, runtime))
         self.url = hosted.url
