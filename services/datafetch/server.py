@@ -14,6 +14,7 @@ from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.datafetch.config import Config
+from services.datafetch.connectors.sheet import imported
 from services.datafetch.convert import (
     entity_to_proto,
     indicator_to_proto,
@@ -27,7 +28,6 @@ from services.datafetch.engine import Engine
 from services.datafetch.export import XLSX, as_csv, as_xlsx
 from services.datafetch.frameworks.rpc import FrameworkLibrary
 from services.datafetch.model import Sheet
-from services.datafetch.sheets import described, make_sheet
 
 CHUNK_BYTES = 256 * 1024
 MAX_MENTIONS = 256
@@ -106,10 +106,13 @@ class DatafetchServicer:
         return pb.ExportTableResponse(file=to_ref(stored))
 
     async def ImportTable(self, request: pb.ImportTableRequest, call: Call) -> pb.ImportTableResponse:
-        table = await asyncio.to_thread(frames.read_table, await read_ref(self._store, request.data), "data")
-        columns = [described(table, name) for name in table.column_names]
-        sheet = await asyncio.to_thread(make_sheet, table, request.title or "imported table", columns)
-        return pb.ImportTableResponse(sheet=await self._keep(sheet))
+        data = await read_ref(self._store, request.data)
+        kind, title = request.data.content_type, request.title
+        sheet, issues = await asyncio.to_thread(imported, data, kind, title, request.worksheet)
+        return pb.ImportTableResponse(
+            sheet=await self._keep(sheet),
+            issues=[pb.ImportIssue(row=issue.row, column=issue.column, message=issue.reason) for issue in issues],
+        )
 
     async def ResolveEntities(self, request: pb.ResolveEntitiesRequest, call: Call) -> pb.ResolveEntitiesResponse:
         layer, response = self._engine.layer, pb.ResolveEntitiesResponse()
