@@ -14,6 +14,7 @@ from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.datafetch.config import Config
+from services.datafetch.connectors import connect
 from services.datafetch.connectors.sheet import imported
 from services.datafetch.convert import (
     entity_to_proto,
@@ -28,6 +29,7 @@ from services.datafetch.engine import Engine
 from services.datafetch.export import XLSX, as_csv, as_xlsx
 from services.datafetch.frameworks.rpc import FrameworkLibrary
 from services.datafetch.model import Sheet
+from services.datafetch.outside import Outside
 
 CHUNK_BYTES = 256 * 1024
 MAX_MENTIONS = 256
@@ -37,19 +39,33 @@ def build(config: Config, deps: Deps) -> Service:
     """Datafetch; the only constructor."""
     engine = Engine(config)
     frameworks = FrameworkLibrary(config.frameworks_dir)
+    vendors = connect(config.connectors) if config.connectors.enabled else None
+    outside = Outside(vendors, config.connectors)
 
     async def start() -> None:
         await engine.start()
         await frameworks.start()
 
-    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config), start, engine.close)
+    async def close() -> None:
+        await outside.close()
+        await engine.close()
+
+    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config, outside), start, close)
 
 
 class DatafetchServicer:
     """Answers datafetch's RPCs. Sheets are objects in the store, so that any replica can serve them."""
 
-    def __init__(self, engine: Engine, frameworks: FrameworkLibrary, store: ObjectStore, config: Config) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        frameworks: FrameworkLibrary,
+        store: ObjectStore,
+        config: Config,
+        outside: Outside | None = None,
+    ) -> None:
         self._engine, self._frameworks, self._store, self._config = engine, frameworks, store, config
+        self._outside = outside or Outside(None, config.connectors)
 
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
         if request.snapshot not in ("", self._engine.snapshot):
@@ -62,6 +78,7 @@ class DatafetchServicer:
             result = await self._engine.run(query_from_proto(request.typed), as_of)
         else:
             raise InvalidField("query", "give a question or a typed query")
+        result = await self._outside.fill(result, as_of, call.deadline)
         return pb.QueryResponse(
             sheets=[await self._keep(sheet) for sheet in result.sheets],
             missing=[missing_to_proto(item) for item in result.missing],
