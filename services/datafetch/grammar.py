@@ -357,11 +357,11 @@ RULES: list[tuple[str, Reader]] = [
     (r"(?<![\d.])(?P<y>\d{2})\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年)(?!前|内|来|以来|间|期)", single_year),
     (r"(?<=\s)'(?P<y>\d{2})\b", single_year),
 ]  # fmt: skip
-BARE_QUARTER = re.compile(r"第(?P<q>[一二三四1-4])季度|\bq(?P<e>[1-4])\b", re.I)
-COMPILED = [(re.compile(pattern, re.IGNORECASE), reader) for pattern, reader in RULES]
+BARE_QUARTER = re.compile(r"第(?P<q>[一二三四1-4])季度|\bq(?P<e>[1-4])\b", re.I | re.A)
+COMPILED = [(re.compile(pattern, re.I | re.A), reader) for pattern, reader in RULES]
 # Every group may have a twin with an underscore, since one pattern cannot name a group twice.
 TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
-    (re.compile(pattern, re.IGNORECASE), transform)
+    (re.compile(pattern, re.I | re.A), transform)
     for pattern, transform in [
         (
             r"同比(?:增长率|增速|增幅|增长|变化率|变动|涨幅|下降)?|较上年同期|与上年同期相比|\byoy\b|year[\s-](?:over|on)[\s-]year|y/y",

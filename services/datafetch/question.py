@@ -37,21 +37,21 @@ QUOTIENTS = [
     ),
     (re.compile(r"(?:占|除以|/)\s*"), re.compile("")),
     (re.compile(r"在\s*"), re.compile(r"(?:中|里|之中)?所?占?的?(?:比例|比率|比重|占比|百分比)")),
-    (re.compile(r"\s+(?:to|as a (?:share|percentage) of|divided by|over|per)\s+", re.I), re.compile("")),
+    (re.compile(r"\s+(?:to|as a (?:share|percentage) of|divided by|over|per)\s+", re.I | re.A), re.compile("")),
 ]
 MARGIN = 0.04
 GROWTH = re.compile(
     r"的?(?:年|同比)?(?:增长率|增速|增幅|增长幅度|增长(?!额)|变动率|变化率|涨幅)(?:是?多少)?|\s+(?:yoy|year[\s-]over[\s-]year|annual)?\s*growth(?:\s+rate)?\b",
-    re.I,
+    re.I | re.A,
 )
 RANKED = re.compile(
     r"(?P<way>最高|最大|最多|最低|最小|最少|排名前|前|top|highest|largest|biggest|lowest|smallest)\s*(?:的)?(?P<n>\d{1,3}|[一二三四五六七八九十]{1,2}|ten|five|three)?"
     r"\s*(?:家|名|位|只|个)?(?:的)?\s*(?P<kind>上市公司|公司|企业|股票|个股|stocks?|companies|company|currencies)",
-    re.I,
+    re.I | re.A,
 )
 ALL = re.compile(
     r"(?:哪家|哪些|哪个|所有|全部|各家?|each|every|which|all)\s*(?:的)?\s*(?:上市)?(?P<kind>公司|企业|股票|stocks?|companies|company)",
-    re.I,
+    re.I | re.A,
 )
 
 
@@ -300,7 +300,9 @@ class Reader:
     def _twin(self, name: str, shown: str) -> str:
         """The yearly figures of an indicator, when these are asked for."""
         twin = self._layer.indicators[name].annual
-        return twin if twin and cues.ANNUAL.search(shown) and not re.search(r"annuali[sz]ed", shown, re.I) else name
+        return (
+            twin if twin and cues.ANNUAL.search(shown) and not re.search(r"annuali[sz]ed", shown, re.I | re.A) else name
+        )
 
     def _longer(
         self, shown: str, rest: str, start: int, end: int, inside: Found, found: list[Found], seen: Understanding
