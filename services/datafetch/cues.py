@@ -47,6 +47,10 @@ RATIO = re.compile(
 PER = re.compile(r"(?:汇率|兑|对|\bper\b|\bagainst\b|\brate\b|/|\bin\b)", re.I | re.A)
 
 
+GROWTH = re.compile(
+    r"的?(?:年|同比)?(?:增长率|增速|增幅|增长幅度|增长(?!额)|变动率|变化率|涨幅)(?:是?多少)?|\s+(?:yoy|year[\s-]over[\s-]year|annual)?\s*growth(?:\s+rate)?\b",
+    re.I | re.A,
+)
 AGAINST = re.compile(r"(?:较|比)(?:上个?月|上个?季度|上年同期|上年|去年同期|前一?个?月)(?!相比)")
 ENDING = re.compile(
     r"(?<!每)年[末底](?!现金)|\b(?:at|by) the end of (?:19|20)\d{2}|\bend of (?:19|20)\d{2}\b|\byear[\s-]end (?:19|20)\d{2}",

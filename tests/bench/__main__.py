@@ -5,11 +5,22 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.bench import datafetch_gold, datafetch_pairs, stack, transports
+from tests.bench import (
+    datafetch,
+    datafetch_columns,
+    datafetch_gold,
+    datafetch_pairs,
+    datafetch_scale,
+    stack,
+    transports,
+)
 
 BENCHES = {
     "transports": transports.run,
     "stack": stack.run,
+    "datafetch": datafetch.run,
+    "datafetch_columns": datafetch_columns.run,
+    "datafetch_scale": datafetch_scale.run,
     "datafetch_gold": datafetch_gold.run,
     "datafetch_pairs": datafetch_pairs.run,
 }
