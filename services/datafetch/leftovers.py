@@ -127,7 +127,7 @@ class Leftovers:
     def _is_name(
         self, words: str, rest: str, start: int, end: int, found: Sequence[Found], names: Sequence[str]
     ) -> bool:
-        """Whether leftover words stand for a name: they end as a company does, stand beside one, or are all there is."""
+        """Whether leftover words are a name: they end as a company does, stand beside one, or are all there is."""
         if not found and is_company(words, rest, end):
             return True
         joined = any(
