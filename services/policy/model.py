@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from fathom.call import Lane
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Completion, Message, Sampling, ToolFormat, ToolSpec
 
-MAX_STOPS, MAX_STOP_CHARS, MAX_TEMPERATURE = 16, 256, 10.0
+MAX_STOPS, MAX_STOP_CHARS, MAX_TEMPERATURE, MAX_SEED = 16, 256, 10.0, 1 << 63
 
 
 class State(StrEnum):
@@ -40,6 +42,15 @@ class Request:
 
 
 @dataclass(frozen=True)
+class LaneVersion:
+    """A version's share of a lane in percent."""
+
+    lane: Lane
+    version: int
+    percent: int
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """What is told about a model."""
 
@@ -50,6 +61,17 @@ class ModelInfo:
     window_tokens: int
     exact: bool
     detail: str
+    lanes: tuple[LaneVersion, ...] = ()
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """What an engine holds right now: ``cache_tokens`` in its key-value cache, and their share of its room (0 to 1)."""
+
+    running: int = 0
+    waiting: int = 0
+    cache_tokens: int = 0
+    cache_share: float = 0.0
 
 
 class Backend(Protocol):
@@ -66,6 +88,11 @@ class Backend(Protocol):
 
     @property
     def window_tokens(self) -> int: ...
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """Cheap enough to be asked for every request."""
+        ...
 
     async def load(self) -> None:
         """Makes the model ready; called once, before anything else."""
@@ -115,10 +142,27 @@ def checked(request: Request) -> Request:
         raise InvalidField("sampling.top_k", "must not be negative")
     if sampling.max_tokens < 0:
         raise InvalidField("sampling.max_tokens", "must not be negative")
+    if not 0 <= sampling.seed < MAX_SEED:
+        raise InvalidField("sampling.seed", f"must be 0 to {MAX_SEED - 1}")
     if len(sampling.stop) > MAX_STOPS or not all(0 < len(stop) <= MAX_STOP_CHARS for stop in sampling.stop):
         raise InvalidField("sampling.stop", f"at most {MAX_STOPS} strings of 1 to {MAX_STOP_CHARS} characters")
     if not 0 <= request.context_messages < count:
         raise InvalidField("context_messages", f"must leave at least one of the {count} messages to be rendered")
     if bool(request.context_messages) != bool(request.context_token_ids):
         raise InvalidField("context_token_ids", "and context_messages go together: give both or neither")
+    for tool in request.tools:
+        json_object("tools", f"parameters_json of {tool.name!r}", tool.parameters_json or "{}")
+    if request.response_schema_json:
+        json_object("response_schema_json", "it", request.response_schema_json)
     return request
+
+
+def json_object(field: str, what: str, text: str) -> dict[str, Any]:
+    """The object that ``text`` holds; raises ``InvalidField(field)``."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidField(field, f"{what} is no JSON object")
+    return value

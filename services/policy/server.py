@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.policy.v1 import policy_pb2 as pb
-from fathom.call import Call
+from fathom.call import Call, Lane
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Completion
 from fathom.protocol.proto import (
@@ -28,11 +29,16 @@ STATES = {
     State.PAUSED: pb.MODEL_STATE_PAUSED,
     State.FAILED: pb.MODEL_STATE_FAILED,
 }
+LANES = {
+    Lane.INTERACTIVE: common.LANE_INTERACTIVE,
+    Lane.EVALUATION: common.LANE_EVALUATION,
+    Lane.TRAINING: common.LANE_TRAINING,
+}
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Policy; the only constructor."""
-    engine = Engine(config, deps.store, deps.telemetry.log)
+    engine = Engine(config, deps.store, deps.telemetry.log, deps.bus, deps.telemetry.registry)
     return Service("policy", PolicyServicer(engine), engine.start, engine.close)
 
 
@@ -73,9 +79,13 @@ class PolicyServicer:
         )
 
     async def LoadWeights(self, request: pb.LoadWeightsRequest, call: Call) -> pb.LoadWeightsResponse:
-        if not request.manifest.key:
-            raise InvalidField("manifest.key", "is empty")
-        loaded = await self._engine.load_weights(request.model, from_ref(request.manifest), request.policy_version)
+        loaded = await self._engine.load_weights(
+            request.model,
+            from_ref(request.manifest) if request.manifest.key else None,
+            request.policy_version,
+            [lane_from_proto(lane) for lane in request.lanes],
+            request.percent or 100,
+        )
         return pb.LoadWeightsResponse(
             model=model_to_proto(loaded.model),
             previous_version=loaded.previous_version,
@@ -83,7 +93,9 @@ class PolicyServicer:
         )
 
     async def PauseGeneration(self, request: pb.PauseGenerationRequest, call: Call) -> pb.PauseGenerationResponse:
-        return pb.PauseGenerationResponse(model=model_to_proto(self._engine.pause(request.model)))
+        after_s = request.resume_after_ms / 1000 if request.resume_after_ms else None
+        model, running = await self._engine.pause(request.model, request.drain_ms / 1000, after_s)
+        return pb.PauseGenerationResponse(model=model_to_proto(model), running=running)
 
     async def ResumeGeneration(self, request: pb.ResumeGenerationRequest, call: Call) -> pb.ResumeGenerationResponse:
         return pb.ResumeGenerationResponse(model=model_to_proto(self._engine.resume(request.model)))
@@ -127,4 +139,16 @@ def model_to_proto(model: ModelInfo) -> pb.Model:
         window_tokens=model.window_tokens,
         exact=model.exact,
         detail=model.detail,
+        lanes=[
+            pb.LaneShare(lane=LANES[item.lane], policy_version=item.version, percent=item.percent)
+            for item in model.lanes
+        ],
     )
+
+
+def lane_from_proto(lane: common.Lane) -> Lane:
+    """The lane; raises ``InvalidField("lanes")`` for one that is not said or not known."""
+    for known, value in LANES.items():
+        if value == lane:
+            return known
+    raise InvalidField("lanes", f"{lane} is no lane")

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
-from fathom.errors import FathomError, Internal, NotReady, Overloaded, VersionMismatch
+from fathom.call import Lane, current_call
+from fathom.errors import FathomError, Internal, NotReady, VersionMismatch
 from fathom.protocol.messages import Completion
+from services.policy.admission import Admission, Limits
 from services.policy.config import ModelConfig
 from services.policy.model import Backend, ModelInfo, Request, State
 
-RETRY_WHILE_WARMING_S, RETRY_WHEN_FULL_S = 1.0, 0.5
+RETRY_WHILE_WARMING_S = 1.0
+BYTES_PER_TOKEN = 3  # of UTF-8: about what English and Chinese text take, and rather too many tokens than too few
 DETAILS = {
     "rules": "Deterministic reference policy: fixed rules, no neural network.",
     "transformers": "Causal language model in this process.",
+    "vllm": "Causal language model in vLLM's engine.",
     "openai": "Model behind a compatible endpoint; token ids and log-probabilities are not exact.",
 }
 
 
 class Slot:
-    """A model by name. Bounds what runs and what waits; ``pause`` closes the way in, not the way out."""
+    """A model by name, in one version at a time. ``admission`` may be shared with other versions of the model."""
 
-    def __init__(self, name: str, config: ModelConfig, open_backend: Callable[[], Backend]) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: ModelConfig,
+        open_backend: Callable[[], Backend],
+        admission: Admission | None = None,
+    ) -> None:
         self.name, self.config = name, config
+        self.admission = admission or Admission(name, limits(config))
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self._users = 0
         self._open = open_backend
         self._backend: Backend | None = None
         self._error: FathomError | None = None
-        self._running = asyncio.Semaphore(config.running)
-        self._waiting = 0
-        self._admitting = asyncio.Event()
-        self._admitting.set()
         self._swapping = asyncio.Lock()
 
     async def load(self, folder: Path | None = None, version: int = 0) -> None:
@@ -58,7 +68,7 @@ class Slot:
             state, detail = State.FAILED, self._error.message
         elif backend is None:
             state, detail = State.WARMING, "Being loaded."
-        elif not self._admitting.is_set():
+        elif self.admission.paused:
             state, detail = State.PAUSED, "Generations wait until it is resumed."
         return ModelInfo(
             name=self.name,
@@ -71,6 +81,16 @@ class Slot:
         )
 
     @property
+    def ready(self) -> bool:
+        """True when it can answer."""
+        return self._error is None and self._backend is not None
+
+    @property
+    def version(self) -> int:
+        """The version that answers; 0 while there is none."""
+        return self._backend.version if self._backend else 0
+
+    @property
     def backend(self) -> Backend:
         """The loaded backend; raises why it could not be loaded, or ``NotReady`` while it is."""
         if self._error is not None:
@@ -79,53 +99,69 @@ class Slot:
             raise NotReady(f"model {self.name!r} is being loaded", retry_after_s=RETRY_WHILE_WARMING_S)
         return self._backend
 
-    def pause(self) -> None:
-        self._admitting.clear()
-
-    def resume(self) -> None:
-        self._admitting.set()
-
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
         """Waits for its turn, then samples; raises ``Overloaded``, ``NotReady`` or ``VersionMismatch``."""
         backend = self.backend
-        async with self._admission():
-            # Checked when its turn comes: the version may have changed while it waited.
-            if request.policy_version not in (0, backend.version):
-                raise VersionMismatch(self.name, request.policy_version, backend.version)
-            async with aclosing(backend.generate(request)) as items:
-                async for item in items:
-                    yield item
+        call = current_call()
+        lane = Lane.INTERACTIVE if call is None else call.lane
+        tokens = tokens_needed(request, self.config, backend.window_tokens)
+        with self.used():
+            async with self.admission.entered(lane, tokens):
+                # Checked when its turn comes: the version may have changed while it waited.
+                if request.policy_version not in (0, backend.version):
+                    raise VersionMismatch(self.name, request.policy_version, backend.version)
+                async with aclosing(backend.generate(request)) as items:
+                    async for item in items:
+                        yield item
 
-    @asynccontextmanager
-    async def _admission(self) -> AsyncIterator[None]:
-        if self._waiting >= self.config.waiting and (self._running.locked() or not self._admitting.is_set()):
-            raise Overloaded(
-                f"model {self.name!r} has {self.config.running} generations running and {self._waiting} waiting",
-                RETRY_WHEN_FULL_S,
-            )
-        self._waiting += 1
-        try:
-            while True:
-                await self._admitting.wait()
-                await self._running.acquire()
-                if self._admitting.is_set():
-                    break
-                self._running.release()  # paused while it waited for its turn
-        finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._running.release()
-
-    async def load_weights(self, folder: Path, version: int) -> int:
-        """Serves the version of ``folder``; returns the one served before. One swap at a time."""
+    @contextmanager
+    def used(self) -> Iterator[Backend]:
+        """The backend, not closed before the block ends; raises as ``backend`` does."""
         backend = self.backend
+        self._users += 1
+        self.idle.clear()
+        try:
+            yield backend
+        finally:
+            self._users -= 1
+            if not self._users:
+                self.idle.set()
+
+    async def stage(self, folder: Path, version: int) -> Callable[[], Awaitable[None]]:
+        """Makes the version of ``folder`` ready; the returned call serves it. On an error nothing has changed.
+
+        Engines that load beside what they serve do all the work here; for others the returned call does it.
+        """
+        backend = self.backend
+        stage = getattr(backend, "stage_weights", None)
+        if stage is None:
+            return lambda: self._load_weights(folder, version)
+        swap = await stage(folder, version)
+
+        async def commit() -> None:
+            swap()
+
+        return commit
+
+    async def _load_weights(self, folder: Path, version: int) -> None:
         async with self._swapping:
-            previous = backend.version
-            await backend.load_weights(folder, version)
-            return previous
+            await self.backend.load_weights(folder, version)
 
     async def close(self) -> None:
         if self._backend is not None:
             await self._backend.close()
+
+
+def limits(config: ModelConfig) -> Limits:
+    """What the settings of a model let in."""
+    return Limits(config.running, config.waiting, config.tokens_in_flight or config.running * config.window_tokens)
+
+
+def tokens_needed(request: Request, config: ModelConfig, window_tokens: int) -> int:
+    """What a generation may hold at its end, in tokens; exact for earlier ids, estimated for new text."""
+    new = request.messages[request.context_messages :]
+    size = sum(len(message.content.encode()) for message in new)
+    if not request.context_messages:
+        size += sum(len(tool.parameters_json) + len(tool.description) for tool in request.tools)
+    wanted = request.sampling.max_tokens or config.max_tokens
+    return min(window_tokens, len(request.context_token_ids) + size // BYTES_PER_TOKEN + wanted)

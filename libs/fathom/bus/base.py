@@ -1,4 +1,4 @@
-"""What a bus does, whichever carries it: request/reply between services, and durable streams."""
+"""What a bus does, whichever carries it: request/reply between services, durable streams, values by key."""
 
 from __future__ import annotations
 
@@ -63,6 +63,49 @@ class Delivery(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Entry:
+    """The value of a key. ``revision`` grows with every change in its bucket; ``value`` is None when deleted."""
+
+    key: str
+    value: bytes | None
+    revision: int
+
+
+class KeyValue(Protocol):
+    """Values by key with compare-and-set: one truth for many readers.
+
+    Keys are dotted paths of letters, digits and '_=/-' (``InvalidField("key")``); values have at most 64 KiB
+    (``PayloadTooLarge``). Raises ``NotReady`` when the server does not confirm after bounded retries.
+    """
+
+    async def get(self, key: str) -> Entry | None:
+        """The present value; None when there is none, or when it was deleted."""
+        ...
+
+    async def put(self, key: str, value: bytes, *, revision: int | None = None) -> int:
+        """Sets a value and returns its revision.
+
+        With ``revision``: only while that is the key's present one, 0 for a key without a value; else ``Conflict``.
+        """
+        ...
+
+    async def delete(self, key: str, *, revision: int | None = None) -> int:
+        """Ends a key, likewise; watchers see an entry without a value."""
+        ...
+
+    async def keys(self) -> list[str]:
+        """Keys that were ever set, sorted; of a deleted one ``get`` gives None."""
+        ...
+
+    def watch(self) -> AsyncGenerator[Entry, None]:
+        """Every key's present entry, then each change, until closed; outlives restarts of the server.
+
+        Entries of a key come in order. Older ones may precede the present one, and deleted ones are told.
+        """
+        ...
+
+
 class Closable(Protocol):
     """Something that was opened."""
 
@@ -118,6 +161,10 @@ class Bus(Protocol):
         ``subject`` may have wildcards within one stream of limits retention. Needs no ack: ``attempt``
         is 1, ``ack`` and ``in_progress`` do nothing, ``nak`` and ``dead_letter`` raise ``Conflict``.
         """
+        ...
+
+    def bucket(self, name: str) -> KeyValue:
+        """A declared bucket; raises ``NotFound``."""
         ...
 
     async def close(self) -> None:

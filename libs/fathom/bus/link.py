@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
@@ -19,12 +20,12 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 from nats.js import JetStreamContext
-from nats.js.api import ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
+from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import APIError, BadRequestError
 
 from fathom.bus.claim import MAX_HEADER_BYTES, THRESHOLD
 from fathom.bus.serving import LOGGER
-from fathom.bus.streams import Durable, Retention, Stream, Topology
+from fathom.bus.streams import Bucket, Durable, Retention, Stream, Topology
 from fathom.config import ConfigError
 from fathom.errors import DependencyFailed, NotReady
 
@@ -127,13 +128,14 @@ class Link:
     async def declare(self, streams: Topology) -> None:
         """Creates or updates streams and durables."""
         for stream in streams.streams:
-            await self.confirmed(f"stream {stream.name}", partial(self._declare_stream, stream))
+            await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self._replicas)))
             for durable in stream.durables:
                 add = partial(self.jetstream.add_consumer, stream.name, consumer_config(durable))
                 await self.confirmed(f"durable {durable.name}", add)
+        for bucket in streams.buckets:
+            await self.confirmed(f"bucket {bucket.name}", partial(self._declare, bucket_config(bucket, self._replicas)))
 
-    async def _declare_stream(self, stream: Stream) -> None:
-        config = stream_config(stream, self._replicas)
+    async def _declare(self, config: StreamConfig) -> None:
         try:
             await self.jetstream.add_stream(config)
         except BadRequestError as error:
@@ -200,6 +202,17 @@ def stream_config(stream: Stream, replicas: int) -> StreamConfig:
         max_msgs_per_subject=stream.max_per_subject or -1,
         duplicate_window=stream.duplicate_window_s,
         num_replicas=replicas,
+    )
+
+
+def bucket_config(bucket: Bucket, replicas: int) -> StreamConfig:
+    """A bucket as JetStream spells it: what its own command line and other clients take for a key-value bucket."""
+    return replace(
+        stream_config(bucket.stream, replicas),
+        discard=DiscardPolicy.NEW,
+        allow_rollup_hdrs=True,
+        allow_direct=False,  # a direct get may be answered by a replica that lags; this is the one truth
+        deny_delete=True,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fathom.bus.base import Closable, Handler, Message
 from fathom.bus.claim import ClaimCheck
 from fathom.bus.delivery import Followed, Leased
+from fathom.bus.keys import MemoryKeyValue
 from fathom.bus.log import Log
 from fathom.bus.serving import answer, drained, received
 from fathom.bus.streams import Durable, Topology, checked_message_id, checked_subject, followed_stream
@@ -27,6 +28,7 @@ class MemoryBus:
     def __init__(self, store: ObjectStore, streams: Topology) -> None:
         self._claims, self._streams = ClaimCheck(store), streams
         self._logs = {stream.name: Log(stream) for stream in streams.streams}
+        self._buckets = {bucket.name: MemoryKeyValue(bucket) for bucket in streams.buckets}
         self._changed = asyncio.Condition()
         self._servers: list[Server] = []
         self._turn = itertools.count()
@@ -109,8 +111,13 @@ class MemoryBus:
             payload, headers = await self._claims.open(entry.message.payload, entry.message.headers)
             yield Followed(entry.message.subject, payload, entry.sequence, headers)
 
+    def bucket(self, name: str) -> MemoryKeyValue:
+        return self._buckets[self._streams.bucket(name).name]
+
     async def close(self) -> None:
         self._closed = True
+        for bucket in self._buckets.values():
+            await bucket.close()
         await asyncio.gather(*(server.close() for server in list(self._servers)))
         await self._wake()
 

@@ -17,6 +17,7 @@ from nats.js.errors import NoStreamResponseError
 from fathom.bus.base import Closable, Handler, Message
 from fathom.bus.claim import ClaimCheck
 from fathom.bus.delivery import Followed, Leased
+from fathom.bus.keys_nats import NatsKeyValue
 from fathom.bus.link import CALL_TIMEOUT_S, Link
 from fathom.bus.pull import JetStreamSettlement, replay, work
 from fathom.bus.serving import answer, drained, received
@@ -116,6 +117,9 @@ class NatsBus:
             async for message in messages:
                 payload, headers = await self._claims.open(message.data, own_headers(message))
                 yield Followed(message.subject, payload, message.metadata.sequence.stream, headers)
+
+    def bucket(self, name: str) -> NatsKeyValue:
+        return NatsKeyValue(self._link, self._streams.bucket(name), self.declare)
 
     async def close(self) -> None:
         await asyncio.gather(*(server.close() for server in self._servers))

@@ -1,4 +1,4 @@
-"""Every stream, durable and subject of Fathom, in one place; nobody else spells a subject."""
+"""Every stream, bucket, durable and subject of Fathom, in one place; nobody else spells a subject."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ TRAJECTORIES = "TRAJECTORIES"
 FEEDBACK = "FEEDBACK"
 WEIGHTS = "WEIGHTS"
 DEAD_LETTERS = "DEAD_LETTERS"
+SERVING = "SERVING"
 
 ROLLOUT_WORKERS = "rollout-workers"
 
@@ -31,6 +32,8 @@ ACK_WAIT_S = 10.0
 MAX_DELIVER = 5
 DUPLICATE_WINDOW_S = 120.0
 DAY_S = 86_400.0
+KEPT_REVISIONS = 16
+KEY_PATTERN = re.compile(r"[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*")
 SUBJECT_PATTERN = re.compile(r"[A-Za-z0-9_$%~-]+(?:\.[A-Za-z0-9_$%~-]+)*")
 
 
@@ -70,10 +73,32 @@ class Stream:
 
 
 @dataclass(frozen=True)
+class Bucket:
+    """Values by key, the last ``history`` of each; on a server a key-value bucket of JetStream."""
+
+    name: str
+    history: int = KEPT_REVISIONS
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that carries it."""
+        return Stream(f"KV_{self.name}", (f"$KV.{self.name}.>",), Retention.LIMITS, max_per_subject=self.history)
+
+    def subject(self, key: str) -> str:
+        """Where the values of a key are; raises ``InvalidField("key")``."""
+        return f"$KV.{self.name}.{checked_key(key)}"
+
+    def key(self, subject: str) -> str:
+        """The key of a subject of this bucket."""
+        return subject.removeprefix(f"$KV.{self.name}.")
+
+
+@dataclass(frozen=True)
 class Topology:
-    """The streams of one bus."""
+    """The streams and buckets of one bus."""
 
     streams: tuple[Stream, ...]
+    buckets: tuple[Bucket, ...] = ()
 
     def stream_of(self, subject: str) -> Stream:
         """The stream that stores ``subject`` (concrete, or a wildcard within it); else ``InvalidField("subject")``."""
@@ -81,6 +106,13 @@ class Topology:
             if any(matches(pattern, subject) for pattern in stream.subjects):
                 return stream
         raise InvalidField("subject", f"no stream stores {subject!r}")
+
+    def bucket(self, name: str) -> Bucket:
+        """A declared bucket; ``NotFound`` with the known names."""
+        found = {bucket.name: bucket for bucket in self.buckets}
+        if name not in found:
+            raise NotFound("bucket", name, sorted(found))
+        return found[name]
 
     def durable(self, name: str) -> tuple[Stream, Durable]:
         """A durable with its stream; ``NotFound`` with the known names."""
@@ -123,7 +155,9 @@ def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) 
                 Retention.LIMITS,
                 max_age_s=30 * DAY_S,
             ),
-        )
+        ),
+        # Which version of which model serves which lane; see ``fathom.protocol.serving``.
+        (Bucket(SERVING),),
     )
 
 
@@ -178,6 +212,13 @@ def weights_subject(model: str) -> str:
 def dead_subject(stream: str, durable: str) -> str:
     """Messages of one durable that were given up."""
     return f"fathom.dead.{checked_id('stream', stream)}.{checked_id('durable', durable)}"
+
+
+def checked_key(key: str) -> str:
+    """Returns ``key`` when a bucket can hold it; else ``InvalidField("key")``."""
+    if len(key) > 256 or not KEY_PATTERN.fullmatch(key):
+        raise InvalidField("key", f"{key[:80]!r} is no dotted path of letters, digits and '_=/-'")
+    return key
 
 
 def checked_subject(subject: str) -> str:

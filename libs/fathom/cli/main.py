@@ -9,6 +9,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from fathom.cli.evaluate import app as evaluate
+from fathom.cli.retrieval import app as retrieval
 from fathom.errors import FathomError
 
 app = typer.Typer(
@@ -22,6 +24,8 @@ data_app = typer.Typer(help="Builds the bundled data; checks and lists the analy
 frameworks_app = typer.Typer(help="The analysis frameworks.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 data_app.add_typer(frameworks_app, name="frameworks")
+app.add_typer(retrieval, name="retrieval")
+app.add_typer(evaluate, name="eval")
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
 HOME = Path(".fathom")

@@ -85,6 +85,7 @@ class Usage:
 class Completion:
     """What was sampled. ``prompt_token_ids`` are those rendered for the new messages (mask 0),
     ``sampled_token_ids`` the sampled ones verbatim (mask 1), ``log_probs`` one per sampled id, in nats.
+    The first ``boundary_tokens`` of the prompt's end the turn before, where the model did not end it itself.
     """
 
     prompt_token_ids: tuple[int, ...]
@@ -98,3 +99,4 @@ class Completion:
     usage: Usage
     exact: bool
     model: str
+    boundary_tokens: int = 0

@@ -113,6 +113,7 @@ def completion_to_proto(completion: Completion) -> pb.Completion:
         ),
         exact=completion.exact,
         model=completion.model,
+        boundary_tokens=completion.boundary_tokens,
     )
 
 
@@ -130,4 +131,5 @@ def completion_from_proto(completion: pb.Completion) -> Completion:
         Usage(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.duration_ms),
         completion.exact,
         completion.model,
+        completion.boundary_tokens,
     )

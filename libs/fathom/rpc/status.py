@@ -18,15 +18,16 @@ _BY_REASON: dict[str, type[FathomError]] = {
     kind.reason: kind
     for kind in (
         errors.InvalidField, errors.PayloadTooLarge, errors.NotFound, errors.Conflict, errors.SessionLost,
-        errors.VersionMismatch, errors.MissingExtra, errors.NotImplementedYet, errors.CorruptData, errors.NotReady,
-        errors.DependencyFailed, errors.Overloaded, errors.DeadlineExceeded, errors.Cancelled, errors.Internal,
+        errors.FailedPrecondition, errors.VersionMismatch, errors.MissingExtra, errors.NotImplementedYet,
+        errors.CorruptData, errors.NotReady, errors.DependencyFailed, errors.Overloaded, errors.DeadlineExceeded,
+        errors.Cancelled, errors.Internal,
     )
 }  # fmt: skip
 _BY_CODE: dict[str, type[FathomError]] = {
     "INVALID_ARGUMENT": errors.InvalidField, "NOT_FOUND": errors.NotFound, "ABORTED": errors.Conflict,
     "UNIMPLEMENTED": errors.NotImplementedYet, "DATA_LOSS": errors.CorruptData, "UNAVAILABLE": errors.NotReady,
     "RESOURCE_EXHAUSTED": errors.Overloaded, "DEADLINE_EXCEEDED": errors.DeadlineExceeded,
-    "CANCELLED": errors.Cancelled,
+    "CANCELLED": errors.Cancelled, "FAILED_PRECONDITION": errors.FailedPrecondition,
 }  # fmt: skip
 
 

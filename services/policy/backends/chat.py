@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from fathom.errors import Internal, InvalidField
 from fathom.protocol.hermes import OPEN, format_tool_call
 from fathom.protocol.messages import Message, Role, ToolSpec
-from services.policy.model import Request
+from services.policy.model import Request, json_object
 
 STAND_IN = (Message(Role.SYSTEM, "s"), Message(Role.USER, "u"), Message(Role.ASSISTANT, "stand-in"))
 TOOL_INSTRUCTION = (
@@ -43,19 +44,27 @@ class Template(Protocol):
         ...
 
 
-def prompt_ids(template: Template, request: Request) -> list[int]:
-    """Ids to append to ``request.context_token_ids`` before sampling.
+@dataclass(frozen=True)
+class Rendered:
+    """Ids to append to the context before sampling; the first ``boundary`` of them end the turn before."""
+
+    ids: list[int]
+    boundary: int = 0
+
+
+def rendered(template: Template, request: Request) -> Rendered:
+    """What has to follow ``request.context_token_ids`` before sampling.
 
     Raises ``InvalidField("context_token_ids")`` when these do not begin as the messages do, and ``Internal``
     when the template is not append-only.
     """
     covered = request.context_messages
     if covered == 0:
-        return template.encode(template.render(request.messages, request.tools, True))
+        return Rendered(template.encode(template.render(request.messages, request.tools, True)))
     if request.messages[covered - 1].role is not Role.ASSISTANT:
         raise InvalidField("context_messages", "must cover the conversation up to an assistant message")
     check_beginning(template, request)
-    return suffix_ids(template, request)
+    return suffix(template, request)
 
 
 def check_beginning(template: Template, request: Request) -> None:
@@ -69,7 +78,7 @@ def check_beginning(template: Template, request: Request) -> None:
         raise InvalidField("context_token_ids", "do not begin with the rendering of the first messages and tools")
 
 
-def suffix_ids(template: Template, request: Request) -> list[int]:
+def suffix(template: Template, request: Request) -> Rendered:
     """Ids of the new messages, the boundary before them and the generation prompt after them."""
     new = request.messages[request.context_messages :]
     past_text = template.render(STAND_IN, (), False)
@@ -83,7 +92,7 @@ def suffix_ids(template: Template, request: Request) -> list[int]:
         raise Internal("the chat template does not end a turn with tokens of its own")
     last = request.context_token_ids[-1]
     emitted = 1 if boundary and last in template.end_ids and boundary[0] == last else 0
-    return [*boundary[emitted:], *whole[len(past) :]]
+    return Rendered([*boundary[emitted:], *whole[len(past) :]], len(boundary) - emitted)
 
 
 def written(message: Message) -> str:
@@ -115,11 +124,6 @@ def with_tools(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[M
 
 def function(tool: ToolSpec) -> dict[str, object]:
     """A tool in OpenAI's function form; raises ``InvalidField("tools")`` when its schema is no JSON object."""
-    try:
-        parameters = json.loads(tool.parameters_json or "{}")
-    except ValueError:
-        parameters = None
-    if not isinstance(parameters, dict):
-        raise InvalidField("tools", f"parameters_json of {tool.name!r} is no JSON object")
+    parameters = json_object("tools", f"parameters_json of {tool.name!r}", tool.parameters_json or "{}")
     described = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": described}

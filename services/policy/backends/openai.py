@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import os
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -27,7 +26,7 @@ from fathom.protocol.hermes import parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, Role, ToolCall, ToolFormat, ToolSpec, Usage
 from services.policy.backends.chat import function
 from services.policy.config import OpenAIModel
-from services.policy.model import Request
+from services.policy.model import Occupancy, Request, json_object
 
 FINISH = {"length": FinishReason.LENGTH, "content_filter": FinishReason.ABORT}
 RETRY_AFTER_S = 2.0
@@ -93,10 +92,15 @@ class OpenAIBackend:
         self._name, self._config = name, config
         self._library: Any = importlib.import_module("openai")
         self._client: Any = None
+        self._running = 0
 
     @property
     def window_tokens(self) -> int:
         return self._config.window_tokens
+
+    @property
+    def occupancy(self) -> Occupancy:
+        return Occupancy(self._running)
 
     async def load(self) -> None:
         """Makes the client; calls nobody. Raises ``ConfigError`` when the key's variable is not set."""
@@ -113,6 +117,7 @@ class OpenAIBackend:
         if self._client is None:
             raise NotReady(f"model {self._name!r} is being loaded", retry_after_s=1.0)
         started, partial = time.monotonic(), Partial()
+        self._running += 1
         try:
             stream = await self._client.chat.completions.create(**self._body(request))
             async with stream:
@@ -125,6 +130,8 @@ class OpenAIBackend:
             raise self._translated(error) from error
         except (ValueError, TypeError, AttributeError) as error:
             raise DependencyFailed(self._name, f"the endpoint sent garbage: {type(error).__name__}: {error}") from error
+        finally:
+            self._running -= 1
         if not (partial.finish or partial.stopped):
             raise DependencyFailed(self._name, "the endpoint ended its stream without a finish reason")
         yield self._completion(request, partial, round((time.monotonic() - started) * 1000))
@@ -220,12 +227,7 @@ def as_openai(message: Message) -> dict[str, Any]:
 
 def response_format(schema_json: str) -> dict[str, Any]:
     """Structured output by a JSON schema; raises ``InvalidField`` when it is no JSON object."""
-    try:
-        schema = json.loads(schema_json)
-    except ValueError:
-        schema = None
-    if not isinstance(schema, dict):
-        raise InvalidField("response_schema_json", "is no JSON object")
+    schema = json_object("response_schema_json", "it", schema_json)
     return {"type": "json_schema", "json_schema": {"name": "response", "schema": schema}}
 
 

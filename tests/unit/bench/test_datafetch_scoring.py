@@ -43,6 +43,7 @@ RIGHT = [
     (RETURN, Answer((Given("AAPL", "return", "percent", "return(AAPL.close_adj)", ((NEXT, 4.5),)),))),
     (RANGE, Answer((price(*COLUMN),))),
     (ABSENT, Answer(missing=(Lack("AAPL", "NO_MATCH"),))),
+    (VALUE.model_copy(update={"as_of": NEXT}), Answer((price((DAY, 58.7)),), (Lack("US", "NOT_YET_PUBLISHED"),))),
 ]
 WRONG = [
     (VALUE, Answer((price((DAY, 58.8)),)), "58.8 USD instead of 58.7 USD"),

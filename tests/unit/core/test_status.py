@@ -16,6 +16,7 @@ SAMPLES: list[errors.FathomError] = [
     errors.Conflict("no"),
     errors.SessionLost("s1", "oom"),
     errors.VersionMismatch("tiny", 2, 1),
+    errors.FailedPrecondition("model 'rules' takes no weights", metadata={"model": "rules"}),
     errors.MissingExtra("torch", "policy"),
     errors.NotImplementedYet("x.Y", "later"),
     errors.CorruptData("k", "checksum"),

@@ -15,6 +15,7 @@ import structlog
 from fathom.errors import (
     CorruptData,
     DeadlineExceeded,
+    FailedPrecondition,
     InvalidField,
     MissingExtra,
     NotFound,
@@ -71,7 +72,7 @@ async def test_a_version_that_is_not_served_is_refused(engine: Engine) -> None:
 
 
 async def test_a_paused_model_waits_until_it_is_resumed(engine: Engine) -> None:
-    assert engine.pause("").state is State.PAUSED
+    assert (await engine.pause(""))[0].state is State.PAUSED
     waiting = asyncio.create_task(ask(engine, ASK))
     with pytest.raises(DeadlineExceeded):
         await ask(engine, replace(ASK, request_id="r2"), 0.01)
@@ -81,7 +82,7 @@ async def test_a_paused_model_waits_until_it_is_resumed(engine: Engine) -> None:
 
 
 async def test_too_much_waiting_is_shed(engine: Engine) -> None:
-    engine.pause("")
+    await engine.pause("")
     first = [asyncio.create_task(ask(engine, replace(ASK, request_id=f"w{index}"))) for index in range(2)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -93,7 +94,7 @@ async def test_too_much_waiting_is_shed(engine: Engine) -> None:
 
 
 async def test_rules_take_no_weights_and_give_no_scores(engine: Engine) -> None:
-    with pytest.raises(VersionMismatch):
+    with pytest.raises(FailedPrecondition, match="takes no weights"):
         await engine.load_weights("rules", StoredObject("k", 1, "0" * 64, ""), 1)
     with pytest.raises(InvalidField, match="model"):
         await engine.score("", [(1, 2)], 0.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fathom.errors import Internal, InvalidField
 from fathom.protocol.messages import Message, Role, Sampling, ToolCall, ToolSpec
-from services.policy.backends.chat import prompt_ids, written
+from services.policy.backends.chat import rendered, written
 from services.policy.backends.rules.backend import RulesBackend
 from services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from services.policy.backends.text import TextStream
@@ -34,7 +34,7 @@ def test_content_cannot_forge_a_turn() -> None:
 
 
 def first_turn(messages: tuple[Message, ...], tools: tuple[ToolSpec, ...] = ()) -> list[int]:
-    return prompt_ids(TOKENIZER, Request("r", "", messages, tools=tools))
+    return rendered(TOKENIZER, Request("r", "", messages, tools=tools)).ids
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -42,9 +42,10 @@ def test_the_boundary_belongs_to_the_prompt(ended: bool) -> None:
     """A cut answer lacks its end-of-turn id; the next prompt brings it, and never brings it twice."""
     sampled = [*TOKENIZER.encode(ANSWER.content), *([END_ID] if ended else [])]
     context = (*first_turn((USER,)), *sampled)
-    suffix = prompt_ids(TOKENIZER, Request("r", "", (USER, ANSWER, TOOL), context, 2))
-    assert [*context, *suffix] == first_turn((USER, ANSWER, TOOL))
-    assert (suffix[0] == END_ID) is not ended
+    suffix = rendered(TOKENIZER, Request("r", "", (USER, ANSWER, TOOL), context, 2))
+    assert [*context, *suffix.ids] == first_turn((USER, ANSWER, TOOL))
+    assert (suffix.ids[0] == END_ID) is not ended
+    assert TOKENIZER.decode(suffix.ids[: suffix.boundary]) == ("\n" if ended else "<|im_end|>\n")
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=5))
@@ -53,7 +54,7 @@ def test_any_conversation_is_append_only(contents: list[str]) -> None:
     tools = (ToolSpec("search", "finds", "{}"),)
     messages, ids, covered = [Message(Role.SYSTEM, "s"), USER], [], 0
     for content in contents:
-        ids += prompt_ids(TOKENIZER, Request("r", "", tuple(messages), tuple(ids), covered, tools))
+        ids += rendered(TOKENIZER, Request("r", "", tuple(messages), tuple(ids), covered, tools)).ids
         ids += [*TOKENIZER.encode(content.replace("<|im_", "")), END_ID]
         messages.append(Message(Role.ASSISTANT, content.replace("<|im_", "")))
         covered = len(messages)
@@ -74,7 +75,7 @@ def test_a_context_of_another_conversation_is_refused(change: dict[str, object],
     context = (*first_turn((USER,)), 65, END_ID)
     good = Request("r", "", (USER, ANSWER, TOOL), context, 2)
     with pytest.raises(InvalidField) as raised:
-        prompt_ids(TOKENIZER, replace(good, **change))  # type: ignore[arg-type]
+        rendered(TOKENIZER, replace(good, **change))  # type: ignore[arg-type]
     assert raised.value.field == field
 
 
@@ -86,9 +87,9 @@ def test_a_template_that_rewrites_the_past_is_refused() -> None:
             return f"{len(messages)} " + super().render(messages, tools, generation_prompt)
 
     template = Forgetful(load_vocabulary())
-    context = (*prompt_ids(template, Request("r", "", (USER,))), 65, END_ID)
+    context = (*rendered(template, Request("r", "", (USER,))).ids, 65, END_ID)
     with pytest.raises(Internal, match="append-only"):
-        prompt_ids(template, Request("r", "", (USER, ANSWER, TOOL), context, 2))
+        rendered(template, Request("r", "", (USER, ANSWER, TOOL), context, 2))
 
 
 def test_structured_calls_are_written_once() -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from fathom.errors import InvalidField, VersionMismatch
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
-from services.policy.backends.chat import prompt_ids
+from services.policy.backends.chat import rendered
 from services.policy.backends.rules import search_r1
 from services.policy.backends.rules.planning import next_call
 from services.policy.backends.rules.reading import read
 from services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from services.policy.config import RulesModel
-from services.policy.model import Request
+from services.policy.model import Occupancy, Request
 
 PIECE_CHARS = 80
 NO_TOOLS = "No tool is on offer, and without one the reference policy knows nothing."
@@ -32,27 +32,36 @@ class RulesBackend:
     def __init__(self, name: str, config: RulesModel) -> None:
         self._name, self._config = name, config
         self._tokenizer = RulesTokenizer(load_vocabulary())
+        self._running = 0
 
     @property
     def window_tokens(self) -> int:
         return self._config.window_tokens
+
+    @property
+    def occupancy(self) -> Occupancy:
+        return Occupancy(self._running)
 
     async def load(self) -> None:
         """Nothing to load."""
 
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
         """Pieces of about a line each, then the completion."""
-        completion = await asyncio.to_thread(self._complete, request)
-        for start in range(0, len(completion.text), PIECE_CHARS):
-            yield completion.text[start : start + PIECE_CHARS]
-            await asyncio.sleep(0)
+        self._running += 1
+        try:
+            completion = await asyncio.to_thread(self._complete, request)
+            for start in range(0, len(completion.text), PIECE_CHARS):
+                yield completion.text[start : start + PIECE_CHARS]
+                await asyncio.sleep(0)
+        finally:
+            self._running -= 1
         yield completion
 
     def _complete(self, request: Request) -> Completion:
         started, tokenizer = time.monotonic(), self._tokenizer
         check_ids(request.context_token_ids, tokenizer, "context_token_ids")
-        prompt = prompt_ids(tokenizer, request)
-        whole = len(request.context_token_ids) + len(prompt)
+        prompt = rendered(tokenizer, request)
+        whole = len(request.context_token_ids) + len(prompt.ids)
         room = self._config.window_tokens - whole
         if room < 1:
             raise InvalidField("messages", f"take {whole:,} tokens; the window has {self._config.window_tokens:,}")
@@ -61,7 +70,7 @@ class RulesBackend:
         text = tokenizer.decode(sampled[:-1] if sampled[-1] == END_ID else sampled)
         calls = parse_tool_calls(text)[1] if request.tool_format is ToolFormat.HERMES else ()
         return Completion(
-            prompt_token_ids=tuple(prompt),
+            prompt_token_ids=tuple(prompt.ids),
             sampled_token_ids=tuple(sampled),
             log_probs=(0.0,) * len(sampled),
             text=text,
@@ -72,6 +81,7 @@ class RulesBackend:
             usage=Usage(whole, len(sampled), 0, round((time.monotonic() - started) * 1000)),
             exact=True,
             model=self._name,
+            boundary_tokens=prompt.boundary,
         )
 
     def _sampled(self, text: str, stops: Sequence[str], limit: int) -> tuple[list[int], FinishReason]:

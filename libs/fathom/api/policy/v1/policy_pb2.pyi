@@ -135,7 +135,7 @@ class GenerateDelta(_message.Message):
     def __init__(self, text: _Optional[str] = ...) -> None: ...
 
 class Completion(_message.Message):
-    __slots__ = ("prompt_token_ids", "sampled_token_ids", "log_probs", "text", "tool_calls", "finish_reason", "version_min", "version_max", "usage", "exact", "model")
+    __slots__ = ("prompt_token_ids", "sampled_token_ids", "log_probs", "text", "tool_calls", "finish_reason", "version_min", "version_max", "usage", "exact", "model", "boundary_tokens")
     PROMPT_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     LOG_PROBS_FIELD_NUMBER: _ClassVar[int]
@@ -147,6 +147,7 @@ class Completion(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    BOUNDARY_TOKENS_FIELD_NUMBER: _ClassVar[int]
     prompt_token_ids: _containers.RepeatedScalarFieldContainer[int]
     sampled_token_ids: _containers.RepeatedScalarFieldContainer[int]
     log_probs: _containers.RepeatedScalarFieldContainer[float]
@@ -158,7 +159,8 @@ class Completion(_message.Message):
     usage: _common_pb2.Usage
     exact: bool
     model: str
-    def __init__(self, prompt_token_ids: _Optional[_Iterable[int]] = ..., sampled_token_ids: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., text: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., exact: bool = ..., model: _Optional[str] = ...) -> None: ...
+    boundary_tokens: int
+    def __init__(self, prompt_token_ids: _Optional[_Iterable[int]] = ..., sampled_token_ids: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., text: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., exact: bool = ..., model: _Optional[str] = ..., boundary_tokens: _Optional[int] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
     __slots__ = ("delta", "completion")
@@ -205,7 +207,7 @@ class GetModelRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "engine", "state", "policy_version", "window_tokens", "exact", "detail")
+    __slots__ = ("name", "engine", "state", "policy_version", "window_tokens", "exact", "detail", "lanes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -213,6 +215,7 @@ class Model(_message.Message):
     WINDOW_TOKENS_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    LANES_FIELD_NUMBER: _ClassVar[int]
     name: str
     engine: str
     state: ModelState
@@ -220,7 +223,18 @@ class Model(_message.Message):
     window_tokens: int
     exact: bool
     detail: str
-    def __init__(self, name: _Optional[str] = ..., engine: _Optional[str] = ..., state: _Optional[_Union[ModelState, str]] = ..., policy_version: _Optional[int] = ..., window_tokens: _Optional[int] = ..., exact: bool = ..., detail: _Optional[str] = ...) -> None: ...
+    lanes: _containers.RepeatedCompositeFieldContainer[LaneShare]
+    def __init__(self, name: _Optional[str] = ..., engine: _Optional[str] = ..., state: _Optional[_Union[ModelState, str]] = ..., policy_version: _Optional[int] = ..., window_tokens: _Optional[int] = ..., exact: bool = ..., detail: _Optional[str] = ..., lanes: _Optional[_Iterable[_Union[LaneShare, _Mapping]]] = ...) -> None: ...
+
+class LaneShare(_message.Message):
+    __slots__ = ("lane", "policy_version", "percent")
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PERCENT_FIELD_NUMBER: _ClassVar[int]
+    lane: _common_pb2.Lane
+    policy_version: int
+    percent: int
+    def __init__(self, lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., policy_version: _Optional[int] = ..., percent: _Optional[int] = ...) -> None: ...
 
 class GetModelResponse(_message.Message):
     __slots__ = ("model",)
@@ -245,16 +259,20 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class LoadWeightsRequest(_message.Message):
-    __slots__ = ("request_id", "model", "manifest", "policy_version")
+    __slots__ = ("request_id", "model", "manifest", "policy_version", "lanes", "percent")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    LANES_FIELD_NUMBER: _ClassVar[int]
+    PERCENT_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     model: str
     manifest: _common_pb2.ObjectRef
     policy_version: int
-    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., manifest: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., policy_version: _Optional[int] = ...) -> None: ...
+    lanes: _containers.RepeatedScalarFieldContainer[_common_pb2.Lane]
+    percent: int
+    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., manifest: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., policy_version: _Optional[int] = ..., lanes: _Optional[_Iterable[_Union[_common_pb2.Lane, str]]] = ..., percent: _Optional[int] = ...) -> None: ...
 
 class LoadWeightsResponse(_message.Message):
     __slots__ = ("model", "previous_version", "duration_ms")
@@ -267,16 +285,22 @@ class LoadWeightsResponse(_message.Message):
     def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ..., previous_version: _Optional[int] = ..., duration_ms: _Optional[int] = ...) -> None: ...
 
 class PauseGenerationRequest(_message.Message):
-    __slots__ = ("model",)
+    __slots__ = ("model", "drain_ms", "resume_after_ms")
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_MS_FIELD_NUMBER: _ClassVar[int]
+    RESUME_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     model: str
-    def __init__(self, model: _Optional[str] = ...) -> None: ...
+    drain_ms: int
+    resume_after_ms: int
+    def __init__(self, model: _Optional[str] = ..., drain_ms: _Optional[int] = ..., resume_after_ms: _Optional[int] = ...) -> None: ...
 
 class PauseGenerationResponse(_message.Message):
-    __slots__ = ("model",)
+    __slots__ = ("model", "running")
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
     model: Model
-    def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ...) -> None: ...
+    running: int
+    def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ..., running: _Optional[int] = ...) -> None: ...
 
 class ResumeGenerationRequest(_message.Message):
     __slots__ = ("model",)

@@ -117,15 +117,17 @@ class PolicyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def LoadWeights(self, request, context):
-        """Loads a published version without a restart; creates the model when it is new.
-        Errors: DATA_LOSS (checksum), FAILED_PRECONDITION (model does not take weights).
+        """Serves a published version without a restart; creates the model when it is new. The choice is written
+        to the one entry that all replicas follow, and outlives them. Whatever the error, nothing has changed.
+        Errors: NOT_FOUND (no such version), DATA_LOSS (checksum, names, shapes), FAILED_PRECONDITION (model does
+        not take weights), ABORTED (somebody else activated another version meanwhile).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PauseGeneration(self, request, context):
-        """Stops admitting generations of a model; running ones finish.
+        """Stops admitting generations of a model; running ones finish. New ones wait, each until its deadline.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

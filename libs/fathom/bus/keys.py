@@ -1,0 +1,91 @@
+"""Values by key within one process, and what every bucket checks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from fathom.bus.base import Entry
+from fathom.bus.streams import Bucket, checked_key
+from fathom.errors import Conflict, InvalidField, NotReady, PayloadTooLarge
+
+MAX_VALUE_BYTES = 65_536
+
+
+def checked_put(key: str, value: bytes, revision: int | None) -> None:
+    """Raises ``InvalidField`` or ``PayloadTooLarge`` for what no bucket takes."""
+    checked_key(key)
+    if revision is not None and revision < 0:
+        raise InvalidField("revision", "must be 0 or more")
+    if len(value) > MAX_VALUE_BYTES:
+        raise PayloadTooLarge(len(value), MAX_VALUE_BYTES)
+
+
+def changed_meanwhile(bucket: str, key: str, revision: int) -> Conflict:
+    """What a compare-and-set raises when the key is no longer at ``revision``."""
+    return Conflict(
+        f"{bucket}/{key} is no longer at revision {revision}: somebody else changed it",
+        metadata={"bucket": bucket, "key": key, "revision": str(revision)},
+    )
+
+
+class MemoryKeyValue:
+    """A ``KeyValue`` that ends with its process."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._name = bucket.name
+        self._entries: dict[str, Entry] = {}
+        self._last = 0
+        self._changed = asyncio.Condition()
+        self._closed = False
+
+    async def get(self, key: str) -> Entry | None:
+        self._check_open()
+        entry = self._entries.get(checked_key(key))
+        return None if entry is None or entry.value is None else entry
+
+    async def put(self, key: str, value: bytes, *, revision: int | None = None) -> int:
+        return await self._set(key, value, revision)
+
+    async def delete(self, key: str, *, revision: int | None = None) -> int:
+        return await self._set(key, None, revision)
+
+    async def _set(self, key: str, value: bytes | None, revision: int | None) -> int:
+        self._check_open()
+        checked_put(key, value or b"", revision)
+        known = self._entries.get(key)
+        present = known.revision if known is not None and known.value is not None else 0
+        if revision is not None and revision != present:
+            raise changed_meanwhile(self._name, key, revision)
+        self._last += 1
+        self._entries[key] = Entry(key, value, self._last)
+        async with self._changed:
+            self._changed.notify_all()
+        return self._last
+
+    async def keys(self) -> list[str]:
+        self._check_open()
+        return sorted(self._entries)
+
+    async def watch(self) -> AsyncGenerator[Entry, None]:
+        after = 0
+        while not self._closed:
+            news = [entry for entry in self._entries.values() if entry.revision > after]
+            if not news:
+                async with self._changed:
+                    if self._last == after and not self._closed:
+                        await self._changed.wait()
+                continue
+            entry = min(news, key=lambda item: item.revision)
+            after = entry.revision
+            yield entry
+
+    async def close(self) -> None:
+        """Ends the watches."""
+        self._closed = True
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotReady("the bus is closed")

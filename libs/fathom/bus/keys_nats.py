@@ -1,0 +1,117 @@
+"""Values by key on a NATS server: a JetStream bucket, written so that a lost confirmation does no harm."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+from nats.aio.msg import Msg
+from nats.js.api import Header
+from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
+
+from fathom.bus.base import Entry
+from fathom.bus.keys import changed_meanwhile, checked_put
+from fathom.bus.link import Link
+from fathom.bus.pull import replay
+from fathom.bus.streams import Bucket
+from fathom.ids import new_id
+
+OPERATION_HEADER = "KV-Operation"
+DELETE, PURGE = "DEL", "PURGE"
+WRONG_LAST_SEQUENCE = (10071, 10164)
+NO_MESSAGE = 10037
+
+
+class NatsKeyValue:
+    """A ``KeyValue`` over one connection."""
+
+    def __init__(self, link: Link, bucket: Bucket, declare: Callable[[], Awaitable[None]]) -> None:
+        self._link, self._bucket, self._declare = link, bucket, declare
+
+    async def get(self, key: str) -> Entry | None:
+        entry = await self._latest(key)
+        return None if entry is None or entry.value is None else entry
+
+    async def _latest(self, key: str) -> Entry | None:
+        """The last entry of a key, also when it says that the key was deleted."""
+        subject = self._bucket.subject(key)
+
+        async def call() -> Entry | None:
+            try:
+                found = await self._link.jetstream.get_last_msg(self._bucket.stream.name, subject)
+            except NotFoundError as error:
+                if error.err_code != NO_MESSAGE:
+                    # The server has lost its storage: there is no bucket, hence no value.
+                    await self._declare()
+                return None
+            headers = found.headers or {}
+            deleted = headers.get(OPERATION_HEADER) in (DELETE, PURGE)
+            return Entry(key, None if deleted else found.data or b"", found.seq or 0)
+
+        entry: Entry | None = await self._link.confirmed(f"the value of {key}", call)
+        return entry
+
+    async def put(self, key: str, value: bytes, *, revision: int | None = None) -> int:
+        checked_put(key, value, revision)
+        return await self._store(key, value, {}, revision)
+
+    async def delete(self, key: str, *, revision: int | None = None) -> int:
+        checked_put(key, b"", revision)
+        return await self._store(key, b"", {OPERATION_HEADER: DELETE}, revision)
+
+    async def _store(self, key: str, value: bytes, headers: dict[str, str], revision: int | None) -> int:
+        # The message id makes the repetition of an attempt whose confirmation was lost give the first outcome,
+        # instead of a conflict with oneself.
+        sent = {**headers, Header.MSG_ID.value: new_id("kv")}
+        if revision is not None:
+            sent[Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value] = str(await self._expected(key, revision))
+
+        async def call() -> int:
+            try:
+                return await self._link.store(self._bucket.stream.name, self._bucket.subject(key), value, sent)
+            except NoStreamResponseError:
+                await self._declare()
+                raise
+            except APIError as error:
+                if error.err_code in WRONG_LAST_SEQUENCE:
+                    raise changed_meanwhile(self._bucket.name, key, revision or 0) from error
+                raise
+
+        stored: int = await self._link.confirmed(f"the value of {key}", call)
+        return stored
+
+    async def _expected(self, key: str, revision: int) -> int:
+        """The sequence that the server shall compare with: a deleted key counts as one without a value."""
+        if revision:
+            return revision
+        latest = await self._latest(key)
+        if latest is None:
+            return 0
+        if latest.value is not None:
+            raise changed_meanwhile(self._bucket.name, key, revision)
+        return latest.revision
+
+    async def keys(self) -> list[str]:
+        stream = self._bucket.stream
+
+        async def call() -> list[str]:
+            try:
+                info = await self._link.jetstream.stream_info(stream.name, subjects_filter=stream.subjects[0])
+            except NotFoundError:
+                await self._declare()
+                return []
+            return sorted(map(self._bucket.key, info.state.subjects or ()))
+
+        found: list[str] = await self._link.confirmed(f"the keys of {self._bucket.name}", call)
+        return found
+
+    async def watch(self) -> AsyncGenerator[Entry, None]:
+        stream = self._bucket.stream
+        async with aclosing(replay(self._link, stream, stream.subjects[0], 0)) as messages:
+            async for message in messages:
+                yield self._entry(message)
+
+    def _entry(self, message: Msg) -> Entry:
+        deleted = (message.headers or {}).get(OPERATION_HEADER) in (DELETE, PURGE)
+        key = self._bucket.key(message.subject)
+        return Entry(key, None if deleted else message.data, message.metadata.sequence.stream)

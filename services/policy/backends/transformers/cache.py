@@ -1,0 +1,157 @@
+"""Key-value caches: layers that grow in place, rows stacked side by side, and finished prefixes kept for the next turn.
+
+All of it runs in the thread that does the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, DynamicLayer
+
+BLOCK = 128
+"""Columns by which a layer grows; its tensors are copied once per block instead of once per token."""
+Layers = list[tuple[torch.Tensor, torch.Tensor]]
+"""Keys and values per layer, each [rows, heads, columns, D]."""
+
+
+class GrowingLayer(DynamicLayer):
+    """One layer whose ``keys`` and ``values`` are views of larger buffers."""
+
+    def __init__(self, keys: torch.Tensor | None = None, values: torch.Tensor | None = None, **_: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        if keys is not None and values is not None:
+            self.lazy_initialization(keys, values)
+            self._buffers = (keys, values)
+            self.keys, self.values = keys, values
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self._buffers = (key_states[:, :, :0], value_states[:, :, :0])
+        self.keys, self.values = self._buffers
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Writes the new columns [rows, heads, n, D] behind the others and returns all of them."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        start = self.get_seq_length()
+        end = start + key_states.shape[2]
+        if end > self._buffers[0].shape[2]:
+            held, columns = self._buffers, end + BLOCK
+            self._buffers = (grown(held[0], start, columns), grown(held[1], start, columns))
+        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[:, :, start:end] = states
+        self.keys, self.values = (buffer[:, :, :end] for buffer in self._buffers)
+        return self.keys, self.values
+
+
+def grown(buffer: torch.Tensor, used: int, columns: int) -> torch.Tensor:
+    """A buffer of ``columns`` columns with the first ``used`` of the old one."""
+    rows, heads, _, width = buffer.shape
+    larger = buffer.new_empty(rows, heads, columns, width)
+    larger[:, :, :used] = buffer[:, :, :used]
+    return larger
+
+
+def empty_cache() -> Any:
+    """A cache that makes its layers as they come."""
+    return Cache(layer_class_to_replicate=GrowingLayer)
+
+
+def cache_of(layers: Layers) -> Any:
+    """A cache that holds these tensors; it copies them when it first grows."""
+    return Cache(layers=[GrowingLayer(keys, values) for keys, values in layers])
+
+
+def layers_of(cache: Any) -> Layers:
+    return [(layer.keys, layer.values) for layer in cache.layers]
+
+
+def selected(cache: Any, rows: torch.Tensor, first: int) -> Any:
+    """The cache of some rows, from column ``first`` on."""
+    return cache_of([(keys[rows, :, first:], values[rows, :, first:]) for keys, values in layers_of(cache)])
+
+
+def stacked(caches: Sequence[Any], width: int) -> Any:
+    """All rows in one cache of ``width`` columns, padded on the left."""
+    every = [layers_of(cache) for cache in caches]
+    return cache_of(
+        [
+            (joined([k for k, _ in layer], width), joined([v for _, v in layer], width))
+            for layer in zip(*every, strict=True)
+        ]
+    )
+
+
+def joined(tensors: Sequence[torch.Tensor], width: int) -> torch.Tensor:
+    """Rows below each other in one tensor [rows, heads, width, D], columns at its right end, zeros before them."""
+    _, heads, _, size = tensors[0].shape
+    whole = tensors[0].new_zeros(sum(tensor.shape[0] for tensor in tensors), heads, width, size)
+    row = 0
+    for tensor in tensors:
+        whole[row : row + tensor.shape[0], :, width - tensor.shape[2] :] = tensor
+        row += tensor.shape[0]
+    return whole
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Ids [n] and what the network computed for them."""
+
+    ids: torch.Tensor
+    layers: Layers
+
+
+class PrefixStore:
+    """The most recent prefixes, at most ``capacity`` tokens of them together. A longer one replaces its beginnings."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.tokens = capacity, 0
+        self._kept: OrderedDict[int, Prefix] = OrderedDict()
+        self._next = 0
+
+    def longest(self, ids: Sequence[int]) -> tuple[int, Any]:
+        """How many of the first ids are known, and their cache; always leaves one id to be computed."""
+        wanted = torch.tensor(ids[:-1], dtype=torch.long)
+        best, key = 0, -1
+        for known, prefix in self._kept.items():
+            if (length := common(prefix.ids, wanted)) > best:
+                best, key = length, known
+        if not best:
+            return 0, empty_cache()
+        self._kept.move_to_end(key)
+        return best, cache_of([(keys[:, :, :best], values[:, :, :best]) for keys, values in self._kept[key].layers])
+
+    def put(self, ids: Sequence[int], layers: Layers) -> None:
+        """Keeps a prefix; ``layers`` are [1, heads, n, D] and may be written by nobody any more."""
+        if not 0 < len(ids) <= self.capacity:
+            return
+        wanted = torch.tensor(ids, dtype=torch.long)
+        for key, prefix in list(self._kept.items()):
+            length = common(prefix.ids, wanted)
+            if length == len(wanted):
+                return self._kept.move_to_end(key)
+            if length == len(prefix.ids):
+                self._drop(key)
+        self._kept[self._next] = Prefix(wanted, layers)
+        self._next += 1
+        self.tokens += len(ids)
+        while self.tokens > self.capacity:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: int) -> None:
+        self.tokens -= len(self._kept.pop(key).ids)
+
+
+def common(one: torch.Tensor, other: torch.Tensor) -> int:
+    """How many ids both begin with."""
+    length = min(len(one), len(other))
+    different = (one[:length] != other[:length]).nonzero()
+    return int(different[0]) if len(different) else length

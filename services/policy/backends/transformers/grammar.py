@@ -1,0 +1,61 @@
+"""Ids that a JSON schema allows next, by llguidance."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+from typing import Any
+
+import torch
+
+from fathom.errors import InvalidField, MissingExtra
+
+# With free whitespace a small model may indent until its tokens are spent.
+STRICT = {"whitespace_flexible": False}
+
+
+class Grammars:
+    """Grammars over one tokenizer; thread-safe."""
+
+    def __init__(self, tokenizer: Any, rows: int) -> None:
+        """``tokenizer`` is a fast one; ``rows`` is how many logits the network gives."""
+        if importlib.util.find_spec("llguidance") is None:
+            raise MissingExtra("llguidance", "policy")
+        self._library: Any = importlib.import_module("llguidance")
+        hugging: Any = importlib.import_module("llguidance.hf")
+        self._tokenizer = hugging.from_tokenizer(tokenizer, n_vocab=rows)
+
+    def schema(self, schema: dict[str, Any]) -> Grammar:
+        """A grammar at its beginning; raises ``InvalidField("response_schema_json")`` for what is no schema."""
+        matcher_type = self._library.LLMatcher
+        try:
+            text = matcher_type.grammar_from_json_schema(json.dumps(schema), overrides=STRICT)
+            failed, messages = matcher_type.validate_grammar_with_warnings(text, self._tokenizer)
+        except ValueError as error:
+            failed, messages = True, [str(error)]
+        if failed:
+            raise InvalidField("response_schema_json", f"cannot be followed: {'; '.join(messages)[:300]}")
+        return Grammar(matcher_type(self._tokenizer, text))
+
+
+class Grammar:
+    """Where one completion stands in its grammar."""
+
+    def __init__(self, matcher: Any) -> None:
+        self._matcher = matcher
+
+    def allowed(self, size: int) -> torch.Tensor:
+        """Mask [size] of the ids that may follow."""
+        packed = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.uint8)
+        bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
+        mask = bits.reshape(-1)[:size].bool()
+        return torch.nn.functional.pad(mask, (0, size - len(mask)))
+
+    def consume(self, token: int) -> None:
+        self._matcher.consume_token(token)
+
+    @property
+    def complete(self) -> bool:
+        """True when nothing may follow."""
+        return bool(self._matcher.is_stopped())

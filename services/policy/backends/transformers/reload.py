@@ -1,0 +1,228 @@
+"""New weights for a network that is there already: checked by name, shape and dtype, then read into a spare copy.
+
+The network that samples is never written to. Its successor shares its structure and has tensors of its own: those
+of the version before it, once nobody uses that any more, so that memory is touched and not allocated. Blocking;
+call in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fathom.errors import CorruptData
+from fathom.ids import sha256
+from fathom.protocol.weights import MANIFEST_NAME
+from services.policy.backends.transformers import adapters
+from services.policy.backends.transformers.adapters import LowRank
+from services.policy.backends.transformers.loading import LoadedModel
+from services.policy.downloads import BASE_POINTER
+
+if TYPE_CHECKING:
+    import torch
+
+VOLATILE = ("transformers_version", "dtype", "torch_dtype", "_name_or_path")
+WEIGHTS = ".safetensors"
+INDEX = ".safetensors.index.json"
+
+
+class Reloader:
+    """Loads versions of one model, new kinds of it by ``whole``; keeps the tensors of versions no longer used.
+
+    ``configured`` gives the folder that adapters stand on when their manifest names none.
+    """
+
+    def __init__(self, whole: Callable[[Path], LoadedModel], configured: Callable[[], Path]) -> None:
+        self._whole, self._configured = whole, configured
+        self._lock = threading.Lock()
+        self._spare: list[dict[str, torch.Tensor]] = []
+        self._kinds: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+    def load(self, folder: Path, like: LoadedModel | None = None) -> LoadedModel:
+        """The version in ``folder``; fast when only its weights differ from those of ``like``.
+
+        Raises ``CorruptData`` when a tensor is missing, unknown, or has another shape or kind of number than the
+        configuration asks for. ``like`` is as before in any case.
+        """
+        if not adapters.is_adapter(folder):
+            return self._load(folder, like, {})
+        pointer = folder / BASE_POINTER
+        base = Path(pointer.read_text()) if pointer.is_file() else self._configured()
+        added = adapters.read(folder)
+        if like is None or signature(base) != self._kinds.get(like.network):
+            like = self._load(base, None, {})
+        adapters.check(folder, added, own_tensors(like.network))
+        return self._load(base, like, added)
+
+    def _load(self, folder: Path, like: LoadedModel | None, added: Mapping[str, LowRank]) -> LoadedModel:
+        kind = signature(folder)
+        if like is None or kind != self._kinds.get(like.network):
+            return self._kept(self._whole(folder), kind)
+        with ExitStack() as files:
+            tensors = opened(folder, files)
+            wanted = own_tensors(like.network)
+            if not wanted.keys() <= tensors.keys():
+                # The library may know these names by another spelling; and if not, it says what is wrong.
+                loaded = self._kept(self._whole(folder), kind)
+                return merged(loaded, added)
+            check(folder, tensors, like.network.state_dict())
+            network = self._successor(like.network, wanted, tensors, added)
+        return self._kept(replace(like, network=network), kind)
+
+    def _kept(self, loaded: LoadedModel, kind: str) -> LoadedModel:
+        """Its tensors come back when nothing refers to the network any more, hence nothing samples with it."""
+        self._kinds[loaded.network] = kind
+        tensors = {name: tensor.data for name, tensor in own_tensors(loaded.network).items()}
+        weakref.finalize(loaded.network, self._give, tensors)
+        return loaded
+
+    def _successor(
+        self,
+        network: Any,
+        wanted: Mapping[str, torch.Tensor],
+        tensors: Mapping[str, Stored],
+        added: Mapping[str, LowRank],
+    ) -> Any:
+        import torch
+
+        filled = self._take(wanted)
+        with torch.inference_mode(False), torch.no_grad():
+            for name, target in filled.items():
+                source = tensors[name].read()
+                target.copy_(added[name].added_to(source) if name in added else source)
+        return twin(network, wanted, filled)
+
+    def _take(self, wanted: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        import torch
+
+        with self._lock:
+            for index, spare in enumerate(self._spare):
+                if all(spare[name].shape == tensor.shape for name, tensor in wanted.items()):
+                    return self._spare.pop(index)
+        return {name: torch.empty_like(tensor) for name, tensor in wanted.items()}
+
+    def _give(self, tensors: dict[str, torch.Tensor]) -> None:
+        with self._lock:
+            self._spare = [tensors]  # one is enough: versions come one at a time
+
+
+def merged(loaded: LoadedModel, added: Mapping[str, LowRank]) -> LoadedModel:
+    """The same with an adapter added in place; only for a network that nobody uses yet."""
+    import torch
+
+    with torch.no_grad():
+        for name, tensor in own_tensors(loaded.network).items():
+            if name in added:
+                tensor.copy_(added[name].added_to(tensor))
+    return loaded
+
+
+class Stored:
+    """One tensor of a file: its shape and dtype as named in the header, and its values when they are read."""
+
+    def __init__(self, handle: Any, name: str) -> None:
+        self._handle, self._name = handle, name
+        described = handle.get_slice(name)
+        self.shape, self.dtype = tuple(described.get_shape()), str(described.get_dtype())
+
+    def read(self) -> torch.Tensor:
+        """The values, mapped from the file."""
+        tensor: torch.Tensor = self._handle.get_tensor(self._name)
+        return tensor
+
+
+def opened(folder: Path, files: ExitStack) -> dict[str, Stored]:
+    """All tensors of a folder's weight files; raises ``CorruptData``."""
+    from safetensors import SafetensorError, safe_open
+
+    found: dict[str, Stored] = {}
+    for path in sorted(folder.glob(f"*{WEIGHTS}")):
+        try:
+            handle = files.enter_context(safe_open(str(path), framework="pt"))
+            found |= {name: Stored(handle, name) for name in handle.keys()}  # noqa: SIM118 - no mapping
+        except (SafetensorError, OSError) as error:
+            raise CorruptData(str(path), f"{type(error).__name__}: {error}") from error
+    return found
+
+
+def check(folder: Path, tensors: Mapping[str, Stored], wanted: Mapping[str, torch.Tensor]) -> None:
+    """Raises ``CorruptData`` unless every tensor is known and has the shape, and numbers of a kind, that fit."""
+    wrong = sorted(set(tensors) - set(wanted))
+    if wrong:
+        raise CorruptData(str(folder), f"tensors that the configuration does not know: {json.dumps(wrong)[:300]}")
+    for name, stored in tensors.items():
+        if stored.shape != tuple(wanted[name].shape):
+            shapes = f"{list(stored.shape)}, not {list(wanted[name].shape)}"
+            raise CorruptData(str(folder), f"tensor {name} has shape {shapes}")
+        if stored.dtype not in ("F32", "F16", "BF16", "F64"):
+            raise CorruptData(str(folder), f"tensor {name} has dtype {stored.dtype}, which is no floating point")
+
+
+def own_tensors(network: Any) -> dict[str, torch.Tensor]:
+    """What a file must hold, by name: parameters and saved buffers; of tied ones the first name."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in network.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            found[name] = tensor
+    return found
+
+
+def twin(network: Any, old: Mapping[str, torch.Tensor], new: Mapping[str, torch.Tensor]) -> Any:
+    """A network of the same modules with other tensors in place of ``old``; nothing else is copied.
+
+    What modules hold besides (configurations, functions, unsaved buffers) does not change while they compute, so
+    both have it together. A deep copy of it would take as long as the weights do.
+    """
+    import torch
+
+    replaced: dict[int, Any] = {}
+    for name, tensor in old.items():
+        parameter = isinstance(tensor, torch.nn.Parameter)
+        replaced[id(tensor)] = torch.nn.Parameter(new[name], requires_grad=False) if parameter else new[name]
+    made = with_tensors(network, replaced, {})
+    made.eval()
+    return made
+
+
+def with_tensors(module: Any, replaced: Mapping[int, Any], made: dict[int, Any]) -> Any:
+    """A module and its children anew; one that occurs twice stays one."""
+    if id(module) in made:
+        return made[id(module)]
+    copied = made[id(module)] = module.__class__.__new__(module.__class__)
+    copied.__dict__.update(module.__dict__)
+    for kind in ("_parameters", "_buffers"):
+        own = getattr(module, kind)
+        copied.__dict__[kind] = {name: replaced.get(id(tensor), tensor) for name, tensor in own.items()}
+    children = {name: child and with_tensors(child, replaced, made) for name, child in module._modules.items()}
+    copied.__dict__["_modules"] = children
+    return copied
+
+
+def signature(folder: Path) -> str:
+    """Equal for folders that differ in nothing but the values of their weights."""
+    parts = []
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() or path.name.endswith((WEIGHTS, INDEX)) or path.name in (MANIFEST_NAME, BASE_POINTER):
+            continue
+        data = path.read_bytes()
+        parts.append(f"{path.name}:{sha256(settings(data) if path.name.endswith('config.json') else data)}")
+    return sha256("\n".join(parts).encode())
+
+
+def settings(data: bytes) -> bytes:
+    """A configuration without what does not change the model."""
+    try:
+        parsed = json.loads(data)
+    except ValueError:
+        return data
+    if not isinstance(parsed, dict):
+        return data
+    return json.dumps({key: value for key, value in parsed.items() if key not in VOLATILE}, sort_keys=True).encode()

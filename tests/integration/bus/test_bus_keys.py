@@ -1,0 +1,110 @@
+"""Values by key, in memory and on a real server: one truth, compare-and-set, watched through restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from fathom.bus.base import Entry, KeyValue
+from fathom.bus.keys import MAX_VALUE_BYTES
+from fathom.bus.streams import SERVING
+from fathom.errors import Conflict, InvalidField, NotFound, PayloadTooLarge
+from tests.integration.bus.conftest import LIMIT_S, Make
+
+
+async def until(keys: KeyValue, key: str, value: bytes | None) -> list[Entry]:
+    """Watches until ``key`` has ``value``; all entries seen."""
+    seen: list[Entry] = []
+    async with asyncio.timeout(LIMIT_S), aclosing(keys.watch()) as entries:
+        async for entry in entries:
+            seen.append(entry)
+            if (entry.key, entry.value) == (key, value):
+                return seen
+    raise AssertionError("the watch ended")
+
+
+async def test_a_value_is_set_changed_and_deleted(make: Make) -> None:
+    keys = (await make()).bus.bucket(SERVING)
+    assert await keys.get("model.tiny") is None
+    assert await keys.keys() == []
+    first = await keys.put("model.tiny", b"1", revision=0)
+    second = await keys.put("model.tiny", b"2", revision=first)
+    assert second > first
+    assert await keys.get("model.tiny") == Entry("model.tiny", b"2", second)
+    third = await keys.put("model.tiny", b"3")
+    assert third > second
+    await keys.delete("model.tiny", revision=third)
+    assert await keys.get("model.tiny") is None
+    fourth = await keys.put("model.tiny", b"4", revision=0)
+    assert await keys.get("model.tiny") == Entry("model.tiny", b"4", fourth)
+
+
+async def test_of_two_that_change_the_same_revision_one_wins(make: Make) -> None:
+    keys = (await make()).bus.bucket(SERVING)
+    base = await keys.put("k", b"base")
+    results = await asyncio.gather(
+        *(keys.put("k", str(index).encode(), revision=base) for index in range(8)), return_exceptions=True
+    )
+    won = [index for index, result in enumerate(results) if isinstance(result, int)]
+    assert len(won) == 1
+    assert all(isinstance(result, Conflict) for index, result in enumerate(results) if index not in won)
+    entry = await keys.get("k")
+    assert entry is not None
+    assert entry.value == str(won[0]).encode()
+    with pytest.raises(Conflict):
+        await keys.put("k", b"new", revision=0)
+    with pytest.raises(Conflict):
+        await keys.delete("k", revision=base)
+
+
+async def test_watchers_see_what_is_there_and_what_comes(make: Make) -> None:
+    lab = await make()
+    other = (await lab.open_another()).bucket(SERVING)
+    keys = lab.bus.bucket(SERVING)
+    await keys.put("a", b"1")
+    await keys.put("b", b"1")
+    assert await other.keys() == ["a", "b"]
+    watching = asyncio.create_task(until(other, "a", None))
+    await until(keys, "b", b"1")
+    await keys.put("b", b"2")
+    await keys.delete("a")
+    seen = await watching
+    assert {entry.key for entry in seen} == {"a", "b"}
+    assert [entry.revision for entry in seen] == sorted(entry.revision for entry in seen)
+
+
+@pytest.mark.parametrize("key", ["", ".a", "a.", "a b", "a>", "a*", "é", "x" * 300])
+async def test_odd_keys_are_refused(make: Make, key: str) -> None:
+    keys = (await make()).bus.bucket(SERVING)
+    with pytest.raises(InvalidField, match="key"):
+        await keys.put(key, b"")
+    with pytest.raises(InvalidField, match="key"):
+        await keys.get(key)
+
+
+async def test_odd_values_and_buckets_are_refused(make: Make) -> None:
+    lab = await make()
+    with pytest.raises(PayloadTooLarge):
+        await lab.bus.bucket(SERVING).put("k", b"x" * (MAX_VALUE_BYTES + 1))
+    with pytest.raises(InvalidField, match="revision"):
+        await lab.bus.bucket(SERVING).put("k", b"", revision=-1)
+    with pytest.raises(NotFound, match=SERVING):
+        lab.bus.bucket("NONE")
+
+
+async def test_a_watch_and_its_values_outlive_the_server(make_nats: Make) -> None:
+    lab = await make_nats()
+    assert lab.server is not None
+    keys = lab.bus.bucket(SERVING)
+    revision = await keys.put("k", b"before")
+    watching = asyncio.create_task(until(keys, "k", b"after"))
+    await until(keys, "k", b"before")
+    await lab.server.kill()
+    writing = asyncio.create_task(keys.put("k", b"after", revision=revision))
+    await lab.server.start()
+    assert await writing > revision
+    assert (await watching)[-1].value == b"after"
+    await lab.bus.declare()
+    assert await keys.get("k") is not None

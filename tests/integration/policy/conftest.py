@@ -1,0 +1,193 @@
+"""Engines of every kind behind the same door, each with a model whose answers the tests know."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import active_children
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import structlog
+
+from fathom.ids import sha256
+from fathom.protocol.messages import Message, Role, ToolFormat, ToolSpec
+from fathom.store import open_store
+from services.policy.backends import open_backend
+from services.policy.config import Config, ModelConfig, OpenAIModel, RulesModel, TransformersModel, VllmModel
+from services.policy.engine import Engine
+from tests.integration.policy import scribe
+from tests.integration.policy.endpoint import Endpoint, endpoint
+
+TOOLS = (
+    ToolSpec("search", "finds documents", '{"type": "object", "properties": {"query": {"type": "string"}}}'),
+    ToolSpec("finish", "ends", '{"type": "object"}'),
+)
+USER = Message(Role.USER, "What is the maximum drawdown of Apple?")
+Cases = Mapping[str, Mapping[str, Any]]
+RULES: Cases = {
+    "short": {"messages": (USER,)},
+    "call": {"messages": (USER,), "tools": TOOLS},
+    "tag": {"messages": (USER,), "tool_format": ToolFormat.TAGS},
+    "long": {"messages": (USER,), "tools": TOOLS},
+}
+RECITED: Cases = {
+    **{name: {"messages": (Message(Role.USER, name),)} for name in ("short", "call")},
+    "tag": {"messages": (Message(Role.USER, "tag"),), "tool_format": ToolFormat.TAGS},
+    "long": {"messages": (Message(Role.USER, "sing"),)},
+}
+
+
+@dataclass
+class Contender:
+    """An engine and what may be expected of it. ``cases`` are fields of requests: a short answer, a tool call,
+    an answer in tags, and one that goes on for ever where there is a network."""
+
+    name: str
+    engine: Engine
+    cases: Cases
+    crash: Callable[[], AbstractContextManager[None]]
+    """Inside, the engine dies during the next generation."""
+    exact: bool = True
+    scores: bool = True
+    endless: bool = True
+    schema: bool = False
+    granule: int = 0
+    """What is computed for a turn is kept for the next one in blocks of so many tokens; 0: nothing is."""
+    endpoints: list[Endpoint] = field(default_factory=list)
+
+    def running(self) -> int:
+        """Generations in the engine, that of the endpoint included."""
+        far = sum(item.backend.occupancy.running + item.streaming for item in self.endpoints)
+        return self.engine.occupancy("").running + far
+
+    async def idle(self) -> None:
+        """Returns when nothing is being generated any more."""
+        async with asyncio.timeout(30):
+            while self.running():
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def scribe_folder(request: pytest.FixtureRequest) -> Path:
+    """The tiny model; kept between sessions as long as its recipe stays the same."""
+    recipe = sha256(Path(scribe.__file__).read_bytes())[:12]
+    folder = Path(request.config.cache.mkdir(f"scribe-{recipe}"))
+    if not (folder / "model.safetensors").is_file():
+        scribe.scribe(folder)
+    return folder
+
+
+async def opened(config: ModelConfig, stack: AsyncExitStack, cache_dir: Path) -> Engine:
+    engine = Engine(
+        Config(models={"m": config}, default_model="m", cache_dir=cache_dir),
+        open_store("memory://"),
+        structlog.get_logger(),
+    )
+    stack.push_async_callback(engine.close)
+    await engine.start()
+    return engine
+
+
+@contextmanager
+def patched(target: str, replacement: Callable[..., Any]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(target, replacement)
+        yield
+
+
+def after(calls: int, work: Callable[..., Any]) -> Callable[..., Any]:
+    """``work``, which fails from its ``calls``-th call on."""
+    left = iter(range(calls))
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if next(left, None) is None:
+            raise RuntimeError("the engine died")
+        return work(*args, **kwargs)
+
+    return run
+
+
+async def rules(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contender:
+    engine = await opened(RulesModel(window_tokens=4096), stack, cache_dir)
+    module = "services.policy.backends.rules.backend"
+    return Contender(
+        "rules", engine, RULES, lambda: patched(f"{module}.reply", after(0, str)), scores=False, endless=False
+    )
+
+
+def local(folder: Path) -> TransformersModel:
+    return TransformersModel(folder=folder, threads=1, running=8)
+
+
+async def transformers(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contender:
+    engine = await opened(local(folder), stack, cache_dir)
+
+    def crash() -> AbstractContextManager[None]:
+        from services.policy.backends.transformers import batch
+
+        return patched("services.policy.backends.transformers.batch.forward", after(5, batch.forward))
+
+    return Contender("transformers", engine, RECITED, crash, schema=True, granule=1)
+
+
+async def openai(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contender:
+    far = open_backend("far", local(folder), cache_dir)
+    await far.load()
+    stack.push_async_callback(far.close)
+    served = await stack.enter_async_context(endpoint(far))
+    config = OpenAIModel(engine="openai", model="far", base_url=served.url, api_key_env="", timeout_s=2.0)
+    engine = await opened(config, stack, cache_dir)
+
+    @contextmanager
+    def crash() -> Iterator[None]:
+        served.faults.append("cut")
+        yield
+
+    return Contender("openai", engine, RECITED, crash, exact=False, scores=False, schema=True, endpoints=[served])
+
+
+async def vllm(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contender:
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vllm is not installed: pip install 'fathom[vllm]'")
+    config = VllmModel(engine="vllm", folder=folder, threads=1, kv_cache_gb=0.25)
+    engine = await opened(config, stack, cache_dir)
+
+    @contextmanager
+    def crash() -> Iterator[None]:
+        for process in active_children():
+            if "EngineCore" in process.name and process.pid:
+                os.kill(process.pid, signal.SIGKILL)
+        yield
+
+    return Contender("vllm", engine, RECITED, crash, schema=True, granule=128)
+
+
+CONTENDERS = {"rules": rules, "transformers": transformers, "openai": openai, "vllm": vllm}
+SLOW = {"vllm"}
+
+
+@asynccontextmanager
+async def contending(name: str, folder: Path, cache_dir: Path) -> AsyncIterator[Contender]:
+    async with AsyncExitStack() as stack:
+        yield await CONTENDERS[name](stack, folder, cache_dir)
+
+
+@pytest_asyncio.fixture(
+    scope="session",
+    loop_scope="session",
+    params=[pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CONTENDERS],
+)
+async def contender(
+    request: pytest.FixtureRequest, scribe_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Contender]:
+    """Every engine in turn."""
+    async with contending(request.param, scribe_folder, tmp_path_factory.mktemp("cache")) as made:
+        yield made
