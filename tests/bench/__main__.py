@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.bench import policy, stack, transports, weights
+from tests.bench import identity, policy, stack, transports, weights
 
-BENCHES = {"transports": transports.run, "stack": stack.run, "weights": weights.run, "policy": policy.run}
+BENCHES = {
+    "transports": transports.run,
+    "stack": stack.run,
+    "weights": weights.run,
+    "policy": policy.run,
+    "identity": identity.run,
+}
 
 
 def main(names: list[str]) -> int:
