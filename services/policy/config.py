@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from fathom.call import Lane
 from fathom.config import Settings
+from services.policy.roles import ModelRole
 
 
 class ModelSettings(Settings):
@@ -113,7 +115,11 @@ class Config(Settings):
     models: Mapping[str, ModelConfig] = Field(default_factory=local_models)
     """Settings by model name."""
     default_model: str = "rules"
-    """Model of requests that name none; the service is ready when this one is."""
+    """Model of requests that name none, and of roles without one; the service is ready when this one is."""
+    roles: Mapping[ModelRole, str] = Field(default_factory=dict)
+    """Models of the roles, which callers may name instead of a model: ``planner``, ``writer``, ``coder``, ``judge``."""
+    lane_roles: Mapping[Lane, Mapping[ModelRole, str]] = Field(default_factory=dict)
+    """The same for one lane (``interactive``, ``evaluation``, ``training``); what is missing is as in ``roles``."""
     cache_dir: Path = Path(".fathom/models")
     """Folder for converted models (``smollm2/``) and downloaded weights (``weights/<model>/<version>-<checksum>/``)."""
     kept_completions: int = Field(default=512, ge=1)
@@ -131,4 +137,7 @@ class Config(Settings):
         """The default model must be one of the models."""
         if self.default_model not in self.models:
             raise ValueError(f"default_model {self.default_model!r} is none of {', '.join(sorted(self.models))}")
+        for name in self.models:
+            if name in set(ModelRole):
+                raise ValueError(f"models.{name}: is the name of a role")
         return self

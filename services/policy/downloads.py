@@ -9,12 +9,13 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from fathom.errors import FathomError, InvalidField, NotFound
+from fathom.errors import CorruptData, FathomError, InvalidField, NotFound
 from fathom.protocol import weights
 from fathom.protocol.serving import Share
 from fathom.store.base import ObjectStore, StoredObject
 
 KEPT_VERSIONS = 2
+BASE_POINTER = "fathom-base"
 FIRST_DELAY_S, MAX_DELAY_S = 0.1, 2.0
 
 
@@ -59,6 +60,8 @@ class Downloads:
     async def fetch(self, model: str, share: Share, budget_s: float = 0.0) -> Path:
         """The folder of a version, whole; what is there already is not fetched again.
 
+        An adapter's comes with what it stands on: the path of that folder is in its file ``BASE_POINTER``, which is
+        missing where that is the model as configured.
         While the store is out of reach it is asked again for ``budget_s`` seconds. Raises ``NotFound``,
         ``CorruptData`` or what the store raises.
         """
@@ -69,13 +72,24 @@ class Downloads:
             limit, delay_s = time.monotonic() + budget_s, FIRST_DELAY_S
             while True:
                 try:
-                    await weights.fetch(self._store, share.manifest, folder)
+                    manifest = await weights.fetch(self._store, share.manifest, folder)
+                    if manifest.adapter and manifest.base is not None:
+                        await self._fetch_base(manifest.base, folder)
                     return folder
                 except FathomError as error:
                     if not error.transient or time.monotonic() + delay_s > limit:
                         raise
                 await asyncio.sleep(delay_s)
                 delay_s = min(delay_s * 2, MAX_DELAY_S)
+
+    async def _fetch_base(self, ref: StoredObject, adapter: Path) -> None:
+        """Fetches what an adapter stands on, and writes down where."""
+        listed = await weights.read_manifest(self._store, ref)
+        if listed.adapter:
+            raise CorruptData(ref.key, "is an adapter itself")
+        base = self._folder / listed.model / Share(listed.policy_version, 100, ref).ident
+        await weights.fetch(self._store, ref, base)
+        await asyncio.to_thread((adapter / BASE_POINTER).write_text, str(base.resolve()))
 
     async def fetch_ahead(self, model: str, share: Share) -> None:
         """The same for a version that nobody needs yet; nothing when somebody is fetching it already."""

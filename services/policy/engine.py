@@ -30,6 +30,7 @@ from services.policy.generations import Generations
 from services.policy.line import Line
 from services.policy.metrics import PolicyMetrics
 from services.policy.model import ModelInfo, Occupancy, Request, checked
+from services.policy.roles import ModelRole, Roles
 from services.policy.slot import Slot, limits
 from services.policy.versions import Versions
 
@@ -46,7 +47,10 @@ class Loaded:
 
 
 class Engine:
-    """All models of this process. Methods take a model name, "" for the default one, and raise ``NotFound``."""
+    """All models of this process.
+
+    Methods take the name of a model or of a role, "" for the default model, and raise ``NotFound``.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Engine:
     ) -> None:
         """Without a bus, the choice of versions ends with the process."""
         self._config, self._log = config, log
+        self._roles = Roles(config.default_model, config.roles, config.lane_roles)
         self._metrics = PolicyMetrics.register(registry or CollectorRegistry())
         self._lines = {name: self._line(name) for name in config.models}
         self._generations = Generations(self._sample, config.kept_completions)
@@ -101,14 +106,13 @@ class Engine:
         await asyncio.gather(*(line.close() for line in self._lines.values()))
 
     def _line_of(self, name: str) -> Line:
-        wanted = name or self._config.default_model
+        wanted = self._roles.model(name, lane_now(), self._lines)
         if wanted not in self._lines:
             raise NotFound("model", wanted, difflib.get_close_matches(wanted, self._lines, 3) or sorted(self._lines))
         return self._lines[wanted]
 
     def _find(self, name: str, affinity: str = "", version: int = 0) -> Slot:
-        call = current_call()
-        return self._line_of(name).pick(Lane.INTERACTIVE if call is None else call.lane, affinity, version)
+        return self._line_of(name).pick(lane_now(), affinity, version)
 
     async def generate(
         self, request: Request, remaining_s: Callable[[], float | None]
@@ -207,10 +211,18 @@ class Engine:
         """
         started = time.monotonic()
         name = checked_id("model", model)
+        if name in set(ModelRole):
+            raise InvalidField("model", f"{name!r} is a role; weights are of a model")
         if version < (0 if manifest is None else 1):
             raise InvalidField("policy_version", "must be at least 1")
         line, previous = await self._versions.activate(name, version, manifest, lanes, percent)
         return Loaded(line.info, previous, round((time.monotonic() - started) * 1000))
+
+
+def lane_now() -> Lane:
+    """The lane of the call that is being handled."""
+    call = current_call()
+    return Lane.INTERACTIVE if call is None else call.lane
 
 
 def affinity(request: Request) -> str:

@@ -29,7 +29,7 @@ def reloader() -> Any:
     from services.policy.backends.transformers.loading import from_folder
     from services.policy.backends.transformers.reload import Reloader
 
-    return Reloader(lambda folder: from_folder(folder, 512))
+    return Reloader(lambda folder: from_folder(folder, 512), lambda: Path("unused"))
 
 
 def tensors(network: Any) -> dict[str, Any]:
@@ -81,6 +81,7 @@ def test_tied_weights_stay_tied(tmp_path: Path) -> None:
         paths.append(folder)
     made = reloader()
     first = made.load(paths[0])
+    assert first.network.lm_head.weight is first.network.model.embed_tokens.weight
     second = made.load(paths[1], first)
     assert second.network.lm_head.weight is second.network.model.embed_tokens.weight
     assert not torch.equal(first.network.lm_head.weight, second.network.lm_head.weight)

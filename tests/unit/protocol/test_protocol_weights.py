@@ -63,7 +63,7 @@ BASE = {"format": 1, "model": "m", "policy_version": 1, "created": "2026-01-01",
 @pytest.mark.parametrize(
     "broken",
     [
-        {"format": 2},
+        {"format": 3},
         {"files": []},
         {"files": [FILE, FILE]},
         {"files": [{**FILE, "path": "../x"}]},
@@ -97,3 +97,91 @@ async def test_publish_refuses_what_no_reader_could_load(tmp_path: Path) -> None
         await publish(store, model_folder(tmp_path / "in"), "tiny", 0)
     with pytest.raises(InvalidField, match="model"):
         await publish(store, tmp_path / "in", "../tiny", 1)
+
+
+def changed(data: bytes, places: int) -> bytes:
+    """The same length, with some bytes that differ."""
+    result = bytearray(data)
+    for index in range(places):
+        result[(index * 7919) % len(result)] ^= 0x5A
+    return bytes(result)
+
+
+async def test_a_difference_is_small_and_the_result_exact(tmp_path: Path) -> None:
+    store = open_store("memory://")
+    folder = model_folder(tmp_path / "in")
+    data = bytes(range(256)) * 400
+    (folder / "model.safetensors").write_bytes(data)
+    whole = await publish(store, folder, "tiny", 1)
+    (folder / "model.safetensors").write_bytes(changed(data, 20))
+    second = await publish(store, folder, "tiny", 2, delta_to=whole)
+    (folder / "model.safetensors").write_bytes(changed(data, 40))
+    third = await publish(store, folder, "tiny", 3, delta_to=second)  # refers to the whole one as well
+    for ref, places in ((second, 20), (third, 40)):
+        manifest = WeightManifest.from_json(await store.get(ref.key))
+        [weights] = [file for file in manifest.files if file.delta]
+        assert len(await store.get(weights.key)) < len(data) / 50
+        await fetch(store, ref, tmp_path / "out" / str(places))
+        assert (tmp_path / "out" / str(places) / "model.safetensors").read_bytes() == changed(data, places)
+        assert await fetch(store, ref, tmp_path / "out" / str(places)) == manifest
+
+
+async def test_a_difference_uses_what_was_fetched_before(tmp_path: Path) -> None:
+    store = open_store("memory://")
+    folder = model_folder(tmp_path / "in")
+    data = bytes(range(256)) * 40
+    (folder / "model.safetensors").write_bytes(data)
+    whole = await publish(store, folder, "tiny", 1)
+    await fetch(store, whole, tmp_path / "out" / "1")
+    (folder / "model.safetensors").write_bytes(changed(data, 3))
+    ref = await publish(store, folder, "tiny", 2, delta_to=whole)
+    manifest = WeightManifest.from_json(await store.get(whole.key))
+    await store.delete(next(file.key for file in manifest.files if file.path == "model.safetensors"))
+    await fetch(store, ref, tmp_path / "out" / "2")
+    with pytest.raises(NotFound):
+        await fetch(store, ref, tmp_path / "elsewhere" / "2")
+
+
+async def test_a_spoilt_difference_leaves_nothing_behind(tmp_path: Path) -> None:
+    store = open_store("memory://")
+    folder = model_folder(tmp_path / "in")
+    data = bytes(range(256)) * 40
+    (folder / "model.safetensors").write_bytes(data)
+    whole = await publish(store, folder, "tiny", 1)
+    (folder / "model.safetensors").write_bytes(changed(data, 3))
+    ref = await publish(store, folder, "tiny", 2, delta_to=whole)
+    key = next(file.key for file in WeightManifest.from_json(await store.get(ref.key)).files if file.delta)
+    good = await store.get(key)
+    for spoilt in (b"", good[:-1], good[:40], b"x" * len(good), good[:8] + b"\xff" * 8 + good[16:]):
+        await store.put(key, spoilt)
+        with pytest.raises(CorruptData):
+            await fetch(store, ref, tmp_path / "out" / "2")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+async def test_what_changed_altogether_or_in_length_is_published_whole(tmp_path: Path) -> None:
+    store = open_store("memory://")
+    folder = model_folder(tmp_path / "in")
+    (folder / "model.safetensors").write_bytes(b"ab" * 500)
+    whole = await publish(store, folder, "tiny", 1)
+    for data in (b"ab" * 501, b"cd" * 500, b"abc" * 333):
+        (folder / "model.safetensors").write_bytes(data)
+        ref = await publish(store, folder, "tiny", 2, delta_to=whole)
+        await fetch(store, ref, tmp_path / "out")
+        assert (tmp_path / "out" / "model.safetensors").read_bytes() == data
+
+
+async def test_a_base_is_for_adapters_and_a_whole_model(tmp_path: Path) -> None:
+    store = open_store("memory://")
+    folder = model_folder(tmp_path / "in")
+    whole = await publish(store, folder, "tiny", 1)
+    with pytest.raises(InvalidField, match="base"):
+        await publish(store, folder, "tiny", 2, base=whole)
+    (folder / "adapter_config.json").write_text("{}")
+    adapter = await publish(store, folder, "tiny", 2, base=whole)
+    manifest = WeightManifest.from_json(await store.get(adapter.key))
+    assert manifest.adapter
+    assert manifest.base is not None
+    assert manifest.base.key == whole.key
+    with pytest.raises(InvalidField, match="base"):
+        await publish(store, folder, "tiny", 3, base=adapter)

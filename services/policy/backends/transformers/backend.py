@@ -151,10 +151,12 @@ class TransformersBackend:
         return swap
 
     def _load_configured(self) -> LoadedModel:
+        return self._load_folder(self._configured_folder(), None)
+
+    def _configured_folder(self) -> Path:
         from services.policy.backends.transformers.loading import smollm2_folder
 
-        folder = self._config.folder or smollm2_folder(self._cache_dir)
-        return self._load_folder(folder, None)
+        return self._config.folder or smollm2_folder(self._cache_dir)
 
     def _load_folder(self, folder: Path, like: LoadedModel | None) -> LoadedModel:
         import torch
@@ -165,7 +167,10 @@ class TransformersBackend:
         torch.set_num_threads(self._config.threads)
         if self._reloader is None:
             config = self._config
-            self._reloader = Reloader(lambda f: from_folder(f, config.window_tokens, config.device, config.dtype))
+            self._reloader = Reloader(
+                lambda path: from_folder(path, config.window_tokens, config.device, config.dtype),
+                self._configured_folder,
+            )
         return self._reloader.load(folder, like)
 
     def _sampler(self, loaded: LoadedModel, version: int) -> Sampler:

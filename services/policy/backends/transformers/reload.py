@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 from fathom.errors import CorruptData
 from fathom.ids import sha256
 from fathom.protocol.weights import MANIFEST_NAME
+from services.policy.backends.transformers import adapters
+from services.policy.backends.transformers.adapters import LowRank
 from services.policy.backends.transformers.loading import LoadedModel
+from services.policy.downloads import BASE_POINTER
 
 if TYPE_CHECKING:
     import torch
@@ -30,10 +33,13 @@ INDEX = ".safetensors.index.json"
 
 
 class Reloader:
-    """Loads versions of one model, new kinds of it by ``whole``; keeps the tensors of versions no longer used."""
+    """Loads versions of one model, new kinds of it by ``whole``; keeps the tensors of versions no longer used.
 
-    def __init__(self, whole: Callable[[Path], LoadedModel]) -> None:
-        self._whole = whole
+    ``configured`` gives the folder that adapters stand on when their manifest names none.
+    """
+
+    def __init__(self, whole: Callable[[Path], LoadedModel], configured: Callable[[], Path]) -> None:
+        self._whole, self._configured = whole, configured
         self._lock = threading.Lock()
         self._spare: list[dict[str, torch.Tensor]] = []
         self._kinds: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -44,6 +50,17 @@ class Reloader:
         Raises ``CorruptData`` when a tensor is missing, unknown, or has another shape or kind of number than the
         configuration asks for. ``like`` is as before in any case.
         """
+        if not adapters.is_adapter(folder):
+            return self._load(folder, like, {})
+        pointer = folder / BASE_POINTER
+        base = Path(pointer.read_text()) if pointer.is_file() else self._configured()
+        added = adapters.read(folder)
+        if like is None or signature(base) != self._kinds.get(like.network):
+            like = self._load(base, None, {})
+        adapters.check(folder, added, own_tensors(like.network))
+        return self._load(base, like, added)
+
+    def _load(self, folder: Path, like: LoadedModel | None, added: Mapping[str, LowRank]) -> LoadedModel:
         kind = signature(folder)
         if like is None or kind != self._kinds.get(like.network):
             return self._kept(self._whole(folder), kind)
@@ -52,9 +69,10 @@ class Reloader:
             wanted = own_tensors(like.network)
             if not wanted.keys() <= tensors.keys():
                 # The library may know these names by another spelling; and if not, it says what is wrong.
-                return self._kept(self._whole(folder), kind)
+                loaded = self._kept(self._whole(folder), kind)
+                return merged(loaded, added)
             check(folder, tensors, like.network.state_dict())
-            network = self._successor(like.network, wanted, tensors)
+            network = self._successor(like.network, wanted, tensors, added)
         return self._kept(replace(like, network=network), kind)
 
     def _kept(self, loaded: LoadedModel, kind: str) -> LoadedModel:
@@ -64,13 +82,20 @@ class Reloader:
         weakref.finalize(loaded.network, self._give, tensors)
         return loaded
 
-    def _successor(self, network: Any, wanted: Mapping[str, torch.Tensor], tensors: Mapping[str, Any]) -> Any:
+    def _successor(
+        self,
+        network: Any,
+        wanted: Mapping[str, torch.Tensor],
+        tensors: Mapping[str, Stored],
+        added: Mapping[str, LowRank],
+    ) -> Any:
         import torch
 
         filled = self._take(wanted)
         with torch.inference_mode(False), torch.no_grad():
             for name, target in filled.items():
-                target.copy_(tensors[name].read())
+                source = tensors[name].read()
+                target.copy_(added[name].added_to(source) if name in added else source)
         return twin(network, wanted, filled)
 
     def _take(self, wanted: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -85,6 +110,17 @@ class Reloader:
     def _give(self, tensors: dict[str, torch.Tensor]) -> None:
         with self._lock:
             self._spare = [tensors]  # one is enough: versions come one at a time
+
+
+def merged(loaded: LoadedModel, added: Mapping[str, LowRank]) -> LoadedModel:
+    """The same with an adapter added in place; only for a network that nobody uses yet."""
+    import torch
+
+    with torch.no_grad():
+        for name, tensor in own_tensors(loaded.network).items():
+            if name in added:
+                tensor.copy_(added[name].added_to(tensor))
+    return loaded
 
 
 class Stored:
@@ -174,7 +210,7 @@ def signature(folder: Path) -> str:
     """Equal for folders that differ in nothing but the values of their weights."""
     parts = []
     for path in sorted(folder.iterdir()):
-        if path.is_dir() or path.name.endswith((WEIGHTS, INDEX)) or path.name == MANIFEST_NAME:
+        if path.is_dir() or path.name.endswith((WEIGHTS, INDEX)) or path.name in (MANIFEST_NAME, BASE_POINTER):
             continue
         data = path.read_bytes()
         parts.append(f"{path.name}:{sha256(settings(data) if path.name.endswith('config.json') else data)}")

@@ -1,0 +1,99 @@
+"""Low-rank adapters as PEFT saves them: read, checked, and added to the weights that they stand on.
+
+W' = W + (alpha / r) B A, or alpha / sqrt(r) for rank-stabilised ones (LoRA, arXiv 2106.09685; rsLoRA, 2312.03732).
+Always from the base weights, never by taking an earlier adapter away: that would leave its rounding behind.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fathom.errors import CorruptData
+from fathom.protocol.weights import ADAPTER_CONFIG
+
+if TYPE_CHECKING:
+    import torch
+
+WEIGHTS = "adapter_model.safetensors"
+NAME = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])(?:\.default)?\.weight")
+PLAIN: Mapping[str, tuple[Any, ...]] = {
+    "peft_type": ("LORA",),
+    "bias": ("none", None),
+    "use_dora": (False, None),
+    "fan_in_fan_out": (False, None),
+    "modules_to_save": (None, []),
+    "target_parameters": (None, []),
+}
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """What is added to one weight [out, in]: ``scale`` times ``up`` [out, r] times ``down`` [r, in]."""
+
+    down: torch.Tensor
+    up: torch.Tensor
+    scale: float
+
+    def added_to(self, weight: torch.Tensor) -> torch.Tensor:
+        """The sum in float32, a new tensor."""
+        import torch
+
+        return torch.addmm(weight.float(), self.up.float(), self.down.float(), alpha=self.scale)
+
+
+def is_adapter(folder: Path) -> bool:
+    """True for a folder that PEFT saved."""
+    return (folder / ADAPTER_CONFIG).is_file()
+
+
+def read(folder: Path) -> dict[str, LowRank]:
+    """What an adapter adds, by name of the weight; raises ``CorruptData`` unless it is plain LoRA on linear layers."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        config = json.loads((folder / ADAPTER_CONFIG).read_bytes())
+        stored = load_file(str(folder / WEIGHTS))
+        wrong = [name for name, allowed in PLAIN.items() if config.get(name) not in allowed]
+        if wrong:
+            raise CorruptData(str(folder), f"only plain LoRA on linear layers is served; not {', '.join(wrong)}")
+        alpha = float(config["lora_alpha"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise CorruptData(str(folder), f"is no adapter: {type(error).__name__}: {error}") from error
+    sides: dict[str, dict[str, torch.Tensor]] = {}
+    for name, tensor in stored.items():
+        found = NAME.fullmatch(name)
+        if found is None or tensor.dim() != 2 or not tensor.is_floating_point():
+            raise CorruptData(str(folder), f"tensor {name} is no part of a low-rank pair")
+        sides.setdefault(found["module"], {})[found["side"]] = tensor
+    return {f"{module}.weight": pair(folder, module, found, config, alpha) for module, found in sides.items()}
+
+
+def pair(
+    folder: Path, module: str, sides: Mapping[str, torch.Tensor], config: Mapping[str, Any], alpha: float
+) -> LowRank:
+    """Both sides of one layer; raises ``CorruptData``."""
+    if set(sides) != {"A", "B"} or sides["A"].shape[0] != sides["B"].shape[1]:
+        raise CorruptData(str(folder), f"the low-rank pair of {module} is not whole")
+    rank = sides["A"].shape[0]
+    for pattern, other in (config.get("alpha_pattern") or {}).items():
+        if re.match(rf"(?:.*\.)?(?:{pattern})$", module):
+            alpha = float(other)
+            break
+    return LowRank(sides["A"], sides["B"], alpha / (math.sqrt(rank) if config.get("use_rslora") else rank))
+
+
+def check(folder: Path, added: Mapping[str, LowRank], weights: Mapping[str, torch.Tensor]) -> None:
+    """Raises ``CorruptData`` unless every pair belongs to a weight and has its shape."""
+    for name, low_rank in added.items():
+        if name not in weights:
+            raise CorruptData(str(folder), f"the model has no weight {name}")
+        shape, wanted = (low_rank.up.shape[0], low_rank.down.shape[1]), tuple(weights[name].shape)
+        if shape != wanted:
+            raise CorruptData(str(folder), f"the pair of {name} makes {list(shape)}, not {list(wanted)}")
