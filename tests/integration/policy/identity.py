@@ -43,7 +43,7 @@ class Agreement:
 async def converse(engine: Engine, seed: int) -> Trajectory:
     """A conversation of two to four turns; everything about it follows from the seed."""
     chance = random.Random(seed)
-    trajectory = Trajectory(chance.choice((0.7, 2.0, 4.0)))
+    trajectory = Trajectory(chance.choice((0.7, 1.6, 2.0)))
     messages = [Message(Role.SYSTEM, said(chance))] if chance.random() < 0.5 else []
     messages.append(Message(Role.USER, chance.choice(("short", "call", "tag", said(chance)))))
     tools, covered = TOOLS if chance.random() < 0.5 else (), 0

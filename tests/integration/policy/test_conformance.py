@@ -293,6 +293,13 @@ async def test_bad_input_names_its_field(contender: Contender, ask: Ask, fields:
     assert raised.value.field == name
 
 
+async def test_a_heat_that_an_engine_does_not_know_is_named(contender: Contender, ask: Ask) -> None:
+    try:
+        assert (await ask("short", sampling=Sampling(temperature=9.0, max_tokens=4))).usage.completion_tokens > 0
+    except InvalidField as error:
+        assert error.field == "sampling.temperature"
+
+
 async def test_a_conversation_over_the_window_is_refused(contender: Contender, ask: Ask) -> None:
     long = Message(Role.USER, "drawdown " * 20_000)
     with pytest.raises(InvalidField) as raised:
