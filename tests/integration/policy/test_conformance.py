@@ -294,10 +294,11 @@ async def test_bad_input_names_its_field(contender: Contender, ask: Ask, fields:
 
 
 async def test_a_heat_that_an_engine_does_not_know_is_named(contender: Contender, ask: Ask) -> None:
-    try:
-        assert (await ask("short", sampling=Sampling(temperature=9.0, max_tokens=4))).usage.completion_tokens > 0
-    except InvalidField as error:
-        assert error.field == "sampling.temperature"
+    sampling = Sampling(temperature=contender.hottest, max_tokens=4)
+    assert (await ask("short", sampling=sampling)).usage.completion_tokens > 0
+    with pytest.raises(InvalidField) as raised:
+        await ask("short", sampling=replace(sampling, temperature=contender.hottest + 1))
+    assert raised.value.field == "sampling.temperature"
 
 
 async def test_a_conversation_over_the_window_is_refused(contender: Contender, ask: Ask) -> None:
