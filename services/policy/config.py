@@ -124,7 +124,7 @@ class Config(Settings):
     """Folder for converted models (``smollm2/``) and downloaded weights (``weights/<model>/<version>-<checksum>/``)."""
     kept_completions: int = Field(default=512, ge=1)
     """Completions remembered by request id, so that a retry gets the same one."""
-    trained: TransformersModel = Field(default_factory=lambda: TransformersModel())
+    trained: TransformersModel | VllmModel = Field(default_factory=lambda: TransformersModel())
     """Settings of models that a trainer creates by publishing weights under a new name."""
 
     fetch_budget_s: float = Field(default=20.0, ge=0)
