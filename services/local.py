@@ -218,6 +218,8 @@ class LocalStack:
             "FATHOM_RUNTIME_DIE_WITH_PARENT": "true",
             "FATHOM_DATAFETCH_DATA_DIR": str(home / "data" / "tables"),
             "FATHOM_RETRIEVAL_CORPUS_DIR": str(home / "data" / "corpus"),
+            "FATHOM_RETRIEVAL_INDEX_DIR": str(home / "index"),
+            "FATHOM_RETRIEVAL_MODEL_DIR": str(home / "models"),
             "FATHOM_MEMORY_PATH": str(home / "memory.sqlite3"),
             "FATHOM_POLICY_CACHE_DIR": str(home / "models"),
         }

@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
 from fathom.config import Settings
 
 
+class SemanticFolder(Settings):
+    """A user's semantic folder: YAML files, and the folder of the tables that they name (their own by default)."""
+
+    folder: Path
+    data: Path | None = None
+
+
 class Config(Settings):
-    """Where the tables are, and the limits of free SQL."""
+    """Where the tables are, how questions are understood, and the limits of queries."""
 
     data_dir: Path = Path(".fathom/data/tables")
     """Folder that ``python -m services.datafetch.bundle`` builds."""
+    semantic: list[SemanticFolder] = Field(default_factory=list)
+    """Further semantic folders, later ones over earlier ones."""
+    threads: int = Field(2, ge=1)
+    """Threads of DuckDB."""
+    query_seconds: float = Field(30.0, gt=0)
+    """Longest compiled query in seconds."""
+    frameworks_dir: Path | None = None
+    """Folder with further analysis frameworks (``*.yaml``), on top of the ten of the package."""
     sql_rows: int = Field(10_000, ge=1)
     """Most rows of a SQL result."""
     sql_seconds: float = Field(10.0, gt=0)
     """Longest SQL statement in seconds."""
     max_columns: int = Field(64, ge=2)
     """Most columns of one sheet."""
+    embedding: Literal["none", "ngram", "minilm"] = "ngram"
+    """Second part of the indicator match: character n-grams need nothing, ``minilm`` a model of English."""
+    frameworks: bool = True
+    """Third part: analysis frameworks widen a question without an indicator of its own."""
+    association: str = ""
+    """First part: the policy's model that associates indicators; "" leaves the part out."""
+    association_seconds: float = Field(20.0, gt=0)
+    """Deadline of the association in seconds."""
+    cache_entries: int = Field(256, ge=0)
+    """Most results kept for the same question; 0 turns the cache off."""

@@ -1,192 +1,185 @@
-"""Questions and typed queries over the bundled tables: understood exactly, compiled to DuckDB, never guessed."""
+"""Questions and typed queries over the tables: understood, compiled to DuckDB, never guessed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from fathom.bundle.manifest import Manifest, verify
 from fathom.errors import InvalidField
-from services.datafetch.model import Frequency, Missing, Plan, Query, Result, Series, Sheet
-from services.datafetch.periods import find_period
-from services.datafetch.tables import Tables
-from services.datafetch.vocabulary import EntitySpec, IndicatorSpec, Vocabulary
+from fathom.ids import content_hash
+from services.datafetch import formulas
+from services.datafetch.compiler import Compiler
+from services.datafetch.config import Config
+from services.datafetch.flight import Flight
+from services.datafetch.indicators import Matcher, Scored
+from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
+from services.datafetch.plan import Part, Planner, bounded
+from services.datafetch.question import Reader
+from services.datafetch.semantic.layer import LIBRARY, Layer, load
+from services.datafetch.sheets import empty_cells, make_sheet, provenance
+from services.datafetch.sql import run_sql
+from services.datafetch.warehouse import Stored, Warehouse
 
 MAX_QUESTION_CHARS = 2_000
+MAX_NAMES = 5_000
+CACHE_BYTES = 64 << 20
 
 
 class Engine:
     """Ready after ``start``."""
 
-    def __init__(self, data_dir: Path, max_columns: int) -> None:
-        self._data_dir, self._max_columns = data_dir, max_columns
+    def __init__(self, config: Config) -> None:
+        self._config = config
         self.manifest: Manifest
-        self.vocabulary: Vocabulary
-        self._tables: Tables
-        self._series: dict[tuple[str, str], Series] = {}
+        self.layer: Layer
+        self.warehouse: Warehouse
+        self.snapshot = ""
+        self.flight: Flight[Result] = Flight(config.cache_entries, CACHE_BYTES, weight_of)
+        self._planner: Planner
+        self.matcher: Matcher
+        self.reader: Reader
 
     async def start(self) -> None:
         """Verifies and opens the data; raises ``CorruptData`` naming the file and the remedy."""
-        self.manifest = await asyncio.to_thread(verify, self._data_dir)
-        self._tables = await asyncio.to_thread(Tables, self._data_dir)
-        series = await self._tables.series()
-        self._series = {(item.entity, item.indicator): item for item in series}
-        self.vocabulary = Vocabulary.load((item.indicator, item.name) for item in series if item.entity == "US")
+        self.manifest = await asyncio.to_thread(verify, self._config.data_dir)
+        await asyncio.to_thread(self._open)
 
-    async def close(self) -> None:
-        await asyncio.to_thread(self._tables.close)
+    def _open(self) -> None:
+        own = [(LIBRARY, self._config.data_dir)]
+        users = [(item.folder, item.data or item.folder) for item in self._config.semantic]
+        self.layer = load([*own, *users])
+        self.warehouse = Warehouse(self.layer, self._config.threads)
+        self.layer.named()
+        self.snapshot = self.manifest.snapshot
+        if users:
+            self.snapshot = content_hash([self.snapshot, *(fingerprint(folder, data) for folder, data in users)])
+        self._planner = Planner(self.layer, self.warehouse)
+        self.matcher = Matcher(self.layer.indicators.values())
+        self.reader = Reader(self.layer, self.matcher, self.latest)
+
+    def match(self, mention: str, limit: int = 20) -> list[Scored]:
+        """Indicators for free text, best first."""
+        if mention in self.layer.indicators:
+            return [Scored(mention, 1.0, mention, "exact")]
+        return self.matcher.match(mention, limit)
+
+    def latest(self, entities: Sequence[str], indicators: Sequence[str]) -> date:
+        """Last day with data of what is asked for, or of all prices: "today" for relative periods."""
+        days = []
+        for ident in indicators:
+            spec = self.layer.indicators[ident]
+            for leaf in formulas.leaves(formulas.expand(spec.id, self.layer.indicators)):
+                for stored in self.warehouse.stored.get(leaf, ()):
+                    days += [f.last for e, f in stored.members.items() if not entities or e in entities or e == "US"][
+                        :100
+                    ]
+        if not days:
+            for stored in (one for found in self.warehouse.stored.values() for one in found):
+                days += [stored.members[e].last for e in entities if e in stored.members]
+        return min(days, default=date.today())
 
     async def ask(self, question: str, as_of: date | None) -> Result:
         """Answers a question of 1 to 2,000 characters."""
         question = question.strip()
         if not 1 <= len(question) <= MAX_QUESTION_CHARS:
             raise InvalidField("question", f"must have 1 to {MAX_QUESTION_CHARS:,} characters")
-        query, unknown = self.understand(question, as_of)
-        missing = [self._unknown_entity(name) for name in unknown]
-        result = await self.run(query, as_of)
-        if not query.entities and not query.indicators and not missing:
+        return await self.flight.get((question, as_of), lambda: self._ask(question, as_of))
+
+    async def _ask(self, question: str, as_of: date | None) -> Result:
+        seen = await asyncio.to_thread(self.reader.read, question, as_of)
+        missing = seen.missing
+        if not seen.query.entities and not seen.query.indicators:
             missing.append(Missing(question[:80], "NO_MATCH", "the question names nothing that has data here"))
-        return replace(result, missing=(*missing, *result.missing))
+        try:
+            result = await self.run(seen.query, as_of)
+        except InvalidField as error:
+            # The question, not a field, asked for it: the caller learns it as something missing.
+            result = Result((), (Missing(question[:80], "NO_MATCH", error.message),), seen.query, self.snapshot)
+        return replace(result, missing=tuple(dict.fromkeys((*missing, *result.missing))), matches=tuple(seen.matches))
 
-    def understand(self, question: str, as_of: date | None) -> tuple[Query, list[str]]:
-        """The typed query of a question, and names in it that stand for nothing here."""
-        words = self.vocabulary
-        entities = unique(mention.id for mention in words.entity_names.find(question))
-        indicators = unique(mention.id for mention in words.indicator_names.find(question))
-        if entities and not indicators:
-            # A name alone asks for the one indicator that its kind has.
-            kinds = {words.entities[entity].kind for entity in entities}
-            indicators = unique(spec.id for spec in words.indicators.values() if kinds & set(spec.kinds) - {"economy"})
-        period = find_period(question, as_of or self._latest(entities))
-        query = Query(tuple(entities), tuple(indicators), period.start, period.end)
-        return query, words.unknown_names(question)
-
-    def _latest(self, entities: Sequence[str]) -> date:
-        """Last day with data of the entities, or of all: "today" for relative periods."""
-        days = [series.last for series in self._series.values() if series.entity in entities]
-        return min(days) if days else max(series.last for series in self._series.values())
+    async def close(self) -> None:
+        await asyncio.to_thread(self.warehouse.close)
 
     async def run(self, query: Query, as_of: date | None) -> Result:
         """Runs a typed query; raises ``InvalidField`` for a start after the end or too many columns."""
-        if query.start and query.end and query.start > query.end:
-            raise InvalidField("typed.start_date", "is after end_date")
-        end = min(filter(None, (query.end, as_of)), default=None)
-        plan = self._plan(query, as_of)
-        if len(plan.series) > self._max_columns:
-            raise InvalidField("typed", f"asks for {len(plan.series)} columns; at most {self._max_columns} are allowed")
-        groups: dict[str, list[Series]] = defaultdict(list)
-        for series in plan.series:
-            groups[query.frequency or series.frequency].append(series)
-        bounded = replace(query, end=end)
-        sheets = [await self._tables.sheet(group, bounded, self._title(group, bounded)) for group in groups.values()]
-        found, missing = [], plan.missing
-        for sheet, group in zip(sheets, groups.values(), strict=True):
-            missing += no_data(sheet, group, bounded, as_of)
-            if sheet.rows:
-                found.append(sheet)
-        return Result(tuple(found), tuple(missing), query, self.manifest.snapshot)
+        return await self.flight.get((query, as_of), lambda: self._run(query, as_of))
 
-    def _plan(self, query: Query, as_of: date | None) -> Plan:
-        """Every entity × indicator that exists, and the rest as missing."""
-        plan, words = Plan(), self.vocabulary
-        entities = [self._entity(name, plan) for name in query.entities]
-        indicators = [self._indicator(name, plan) for name in query.indicators]
-        known = [entity for entity in entities if entity is not None]
-        for indicator in filter(None, indicators):
-            # A macro indicator belongs to the economy, named or not.
-            owners = [entity for entity in known if entity.kind in indicator.kinds]
-            if "economy" in indicator.kinds:
-                owners = [words.entities["US"]]
-            if not owners:
-                plan.missing.append(self._unmatched(indicator, known))
-            plan.series += [s for owner in owners if (s := self._stored(owner, indicator, plan)) is not None]
-        used = {series.entity for series in plan.series}
-        for entity in known:
-            if entity.id not in used and entity.kind != "economy" and any(indicators):
-                plan.missing.append(self._no_series(entity, [item for item in indicators if item]))
-        return plan
-
-    def _entity(self, name: str, plan: Plan) -> EntitySpec | None:
-        ident = self.vocabulary.entity_names.exact(name)
-        if ident is None:
-            plan.missing.append(self._unknown_entity(name))
-            return None
-        return self.vocabulary.entities[ident]
-
-    def _indicator(self, name: str, plan: Plan) -> IndicatorSpec | None:
-        words = self.vocabulary
-        ident = name if name in words.indicators else words.indicator_names.exact(name)
-        if ident is None:
-            nearest = tuple(words.indicator_names.nearest(name))
-            detail = f"no indicator is called {name!r}"
-            plan.missing.append(Missing(name, "UNKNOWN_INDICATOR", detail, aspect=name, nearest=nearest))
-            return None
-        return words.indicators[ident]
-
-    def _unknown_entity(self, name: str) -> Missing:
-        nearest = tuple(self.vocabulary.entity_names.nearest(name))
-        return Missing(name, "UNKNOWN_ENTITY", f"{name} is not in the bundled data", nearest=nearest)
-
-    def _unmatched(self, indicator: IndicatorSpec, entities: Sequence[EntitySpec]) -> Missing:
-        who = ", ".join(entity.name for entity in entities) or "no entity"
-        return Missing(who, "NO_MATCH", f"{indicator.name} is not kept for {who}", aspect=indicator.id)
-
-    def _no_series(self, entity: EntitySpec, indicators: Sequence[IndicatorSpec]) -> Missing:
-        names = ", ".join(indicator.name for indicator in indicators)
-        return Missing(entity.name, "NO_MATCH", f"{entity.name} has no {names}", aspect=names)
-
-    def _stored(self, entity: EntitySpec, indicator: IndicatorSpec, plan: Plan) -> Series | None:
-        series = self._series.get((entity.id, indicator.id))
-        if series is None:
-            detail = f"{indicator.name} of {entity.name} is not in the bundled data; its source may have been skipped"
-            plan.missing.append(Missing(entity.name, "NO_DATA_IN_PERIOD", detail, aspect=indicator.id))
-        return series
-
-    def _title(self, group: Sequence[Series], query: Query) -> str:
-        """What the sheet holds, for a person."""
-        words = self.vocabulary
-        names = ", ".join(unique(words.entities[series.entity].name for series in group))
-        measures = ", ".join(unique(words.indicators[series.indicator].name for series in group))
-        start, end = query.start or min(s.first for s in group), query.end or max(s.last for s in group)
-        return f"{names}: {measures}, {query.frequency or group[0].frequency}, {start} to {end}"
-
-    async def sql(self, statement: str, sheets: dict[str, bytes], rows: int, seconds: float) -> Sheet:
-        """A read-only SELECT over sheets by their ids."""
-        return await self._tables.sql(statement, sheets, rows, seconds)
-
-
-def no_data(sheet: Sheet, group: Sequence[Series], query: Query, as_of: date | None) -> list[Missing]:
-    """A missing item for each series without a value in the period, or cut off before its end."""
-    missing = []
-    period = f"{query.start or ''}..{query.end or ''}"
-    for series in group:
-        name = f"{series.entity}.{series.indicator}"
-        column = next((column for column in sheet.columns if column.name == name), None)
-        if column is None or not sheet.rows or column.nulls == sheet.rows:
-            future = as_of is not None and (query.start or series.first) > as_of
-            reason = "NOT_YET_PUBLISHED" if future else "NO_DATA_IN_PERIOD"
-            detail = f"{name} has values from {series.first} to {series.last} only"
-            missing.append(Missing(series.entity, reason, detail, aspect=series.indicator, period=period))
-        elif query.end and query.end > series.last and query.end.year > series.last.year:
-            detail = f"{name} ends on {series.last}"
-            missing.append(
-                Missing(series.entity, "NO_DATA_IN_PERIOD", detail, series.indicator, f"{series.last}..{query.end}")
+    async def _run(self, query: Query, as_of: date | None) -> Result:
+        if len(query.entities) > MAX_NAMES or len(query.indicators) > self._config.max_columns:
+            raise InvalidField(
+                "typed", f"names more than {MAX_NAMES:,} entities or {self._config.max_columns} indicators"
             )
-    return missing
+        limited = bounded(query, as_of)
+        plan = self._planner.plan(query)
+        missing = list(plan.missing)
+        sheets = []
+        for part in plan.parts:
+            for layout in self._layouts(part, limited):
+                sheet, empty = await self._sheet(part, limited, as_of, layout)
+                missing += empty
+                if sheet is not None:
+                    sheets.append(sheet)
+        return Result(tuple(sheets), tuple(dict.fromkeys(missing)), query, self.snapshot)
+
+    async def _sheet(
+        self, part: Part, query: Query, as_of: date | None, layout: str
+    ) -> tuple[Sheet | None, list[Missing]]:
+        """One part's sheet, None when nothing is in it, and what is missing of it."""
+        compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._rates())
+        table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
+        columns = provenance(table, part, self.layer, query, layout)
+        missing = [] if layout == "long" else empty_cells(table, part, query, as_of, layout)
+        values = [column for column in columns if column.indicator]
+        if not table.num_rows or all(column.nulls == table.num_rows for column in values):
+            return None, missing or [self._nothing(part, query)]
+        sheet = await asyncio.to_thread(make_sheet, table, self._title(part, query), columns)
+        return sheet, missing
+
+    def _layouts(self, part: Part, query: Query) -> list[str]:
+        """Wide for series, summary and rows for statistics, long for rankings, conditions and too many columns."""
+        if query.order or query.filters or query.kind:
+            return ["long"]
+        if 1 + len(part.cells) > self._config.max_columns:
+            asked, most = len(part.cells), self._config.max_columns
+            raise InvalidField("typed", f"asks for {asked} columns; at most {most} are allowed")
+        found = [f"rows:{item}" for item in query.statistics if item in ROWS]
+        found += ["summary"] if any(item not in ROWS for item in query.statistics) else []
+        return found or ["wide"]
+
+    def _rates(self) -> Stored | None:
+        return next(iter(self.warehouse.stored.get("eur_rate", ())), None)
+
+    def _nothing(self, part: Part, query: Query) -> Missing:
+        names = ", ".join(measure.spec.name for measure in part.measures)
+        period = f"{query.start or ''}..{query.end or ''}"
+        return Missing(names, "NO_DATA_IN_PERIOD", f"no row of {names} fits the conditions", period=period)
+
+    def _title(self, part: Part, query: Query) -> str:
+        """What the sheet holds, for a person."""
+        names = [entity.name for entity in part.entities]
+        who = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        measures = ", ".join(measure.spec.name for measure in part.measures)
+        facts = [where[1] for where in part.facts.values()]
+        start, end = query.start or min(f.first for f in facts), query.end or max(f.last for f in facts)
+        asked = ", ".join(filter(None, (query.transform, *query.statistics, query.combination)))
+        shown = f" ({asked})" if asked else ""
+        return f"{who}: {measures}{shown}, {part.frequency}, {start} to {end}"
+
+    async def sql(self, statement: str, sheets: Mapping[str, bytes], rows: int, seconds: float) -> Sheet:
+        """A read-only SELECT over sheets by their ids."""
+        return await asyncio.to_thread(run_sql, statement, sheets, rows, seconds)
 
 
-def unique(items: object) -> list[str]:
-    """In order, once each."""
-    return list(dict.fromkeys(items))  # type: ignore[call-overload]
+def weight_of(result: Result) -> int:
+    """Bytes that a result holds."""
+    return 1_000 + sum(len(sheet.arrow) for sheet in result.sheets)
 
 
-def frequency(text: str) -> Frequency:
-    """Raises ``InvalidField`` for an unknown one."""
-    try:
-        return Frequency(text)
-    except ValueError as error:
-        raise InvalidField("typed.frequency", f"must be one of {', '.join(filter(None, Frequency))}") from error
+def fingerprint(folder: Path, data: Path) -> list[str]:
+    """What changes when a user's semantic folder or its tables change."""
+    paths = sorted({*folder.glob("*.yaml"), *(path for path in data.iterdir() if path.is_file())})
+    return [f"{path.name}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in paths]

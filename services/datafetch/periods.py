@@ -1,89 +1,104 @@
-"""Periods in questions, English and Chinese, as first and last day."""
+"""Periods in questions, English and Chinese, in one canonical form, and their arithmetic."""
 
 from __future__ import annotations
 
 import calendar
-import re
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from enum import StrEnum
 
-YEAR = r"((?:19|20)\d{2})"
-DAY = re.compile(r"((?:19|20)\d{2})[-/.年](\d{1,2})[-/.月](\d{1,2})日?")
-COMPACT = re.compile(r"(?<!\d)((?:19|20)\d{2})(\d{2})(\d{2})(?!\d)")
-MONTH = re.compile(r"((?:19|20)\d{2})[-/年](\d{1,2})月?(?![-/.\d])")
-QUARTER = re.compile(
-    r"Q([1-4])\s*(?:of\s*)?((?:19|20)\d{2})"
-    r"|((?:19|20)\d{2})\s*年?\s*(?:Q([1-4])|第?([1-4一二三四])季度?)",
-    re.IGNORECASE,
-)
-RANGE = re.compile(rf"{YEAR}\s*年?\s*(?:to|through|until|till|and|-|–|—|~|至|到|和)\s*{YEAR}\s*年?", re.IGNORECASE)
-SINCE = re.compile(
-    rf"(?:since|after|from)\s+{YEAR}(?!\s*(?:to|through|-|–|until))|(?:自|从)\s*{YEAR}\s*年?(?:以来|起|至今)?",
-    re.IGNORECASE,
-)
-BEFORE = re.compile(rf"(?:before|until|up to)\s+{YEAR}|{YEAR}\s*年?(?:以前|之前)", re.I)
-PAST = re.compile(
-    r"(?:past|last|previous|recent)\s+(?:(\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve)\s+)?"
-    r"(year|quarter|month|week|day)s?|(?:过去|最近|近)(\d+|一|二|两|三|四|五|六|七|八|九|十|半)个?(年|季度|月|周|天)",
-    re.I,
-)
-SINGLE = re.compile(rf"(?<!\d){YEAR}(?!\d)")
-ENGLISH = "zero one two three four five six seven eight nine ten eleven twelve"
-NUMBERS = {word: number for number, word in enumerate(ENGLISH.split())}
-NUMBERS |= {"两": 2} | {word: number for number, word in enumerate("零一二三四五六七八九十")}
-MONTHS = {"year": 12, "年": 12, "quarter": 3, "季度": 3, "month": 1, "月": 1}
-DAYS = {"week": 7, "周": 7, "day": 1, "天": 1}
+from services.datafetch.semantic.schema import CalendarSpec, Frequency
+
+MONTHS_OF = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
+
+
+class Kind(StrEnum):
+    """A *point* is the state at the period's end, a *flow* the amount over it."""
+
+    POINT = "point"
+    FLOW = "flow"
 
 
 @dataclass(frozen=True)
 class Period:
-    """Both days inclusive; None is open."""
+    """Both days inclusive; None is open.
+
+    ``grain`` is the density that the words imply ("" for none), ``cumulative`` whether the flow runs from the start of
+    the fiscal year ("the first three quarters"), ``fiscal`` whether years are the entity's own, ``span`` where it
+    stands in the text.
+    """
 
     start: date | None = None
     end: date | None = None
+    grain: Frequency = field(default=Frequency.NATIVE, compare=False)
+    kind: Kind = field(default=Kind.POINT, compare=False)
+    cumulative: bool = field(default=False, compare=False)
+    fiscal: bool = field(default=False, compare=False)
+    relative: bool = field(default=False, compare=False)
+    span: tuple[int, int] = field(default=(0, 0), compare=False)
 
 
-def find_period(text: str, today: date) -> Period:
-    """The period that a question names; open on both sides when it names none.
-
-    ``today`` anchors relative periods: the present day of the data, not of the machine.
-    """
-    days = [parsed for match in DAY.finditer(text) if (parsed := safe_day(*match.groups()))]
-    days += [parsed for match in COMPACT.finditer(text) if (parsed := safe_day(*match.groups()))]
-    if days:
-        return Period(min(days), max(days))
-    if match := PAST.search(text):
-        return past(match, today)
-    if match := RANGE.search(text):
-        first, last = sorted((int(match.group(1)), int(match.group(2))))
-        return Period(date(first, 1, 1), date(last, 12, 31))
-    if match := QUARTER.search(text):
-        year = int(match.group(2) or match.group(3))
-        quarter = match.group(1) or match.group(4) or match.group(5)
-        number = int(quarter) if quarter.isdigit() else NUMBERS[quarter]
-        return Period(date(year, number * 3 - 2, 1), month_end(year, number * 3))
-    if match := MONTH.search(text):
-        year, month = int(match.group(1)), int(match.group(2))
-        if 1 <= month <= 12:
-            return Period(date(year, month, 1), month_end(year, month))
-    if match := SINCE.search(text):
-        return Period(date(int(match.group(1) or match.group(2)), 1, 1), None)
-    if match := BEFORE.search(text):
-        return Period(None, date(int(match.group(1) or match.group(2)) - 1, 12, 31))
-    years = [int(match.group(1)) for match in SINGLE.finditer(text)]
-    return Period(date(min(years), 1, 1), date(max(years), 12, 31)) if years else Period()
+def year_period(first: int, last: int) -> Period:
+    return Period(date(first, 1, 1), date(last, 12, 31), Frequency.ANNUAL, Kind.FLOW)
 
 
-def past(match: re.Match[str], today: date) -> Period:
-    """The last n years, quarters, months, weeks or days up to ``today``."""
-    word = (match.group(1) or match.group(3) or "one").lower()
-    unit = (match.group(2) or match.group(4)).lower()
-    if word == "半":
-        return Period(back(today, 6), today)
-    number = int(word) if word.isdigit() else NUMBERS[word]
-    if unit in DAYS:
-        return Period(date.fromordinal(today.toordinal() - number * DAYS[unit]), today)
-    return Period(back(today, number * MONTHS[unit]), today)
+def quarter_period(year: int, quarter: int) -> Period:
+    return Period(date(year, quarter * 3 - 2, 1), month_end(year, quarter * 3), Frequency.QUARTERLY, Kind.FLOW)
+
+
+def to_date(year: int, month: int) -> Period:
+    """From the year's start to a month's end: what a cumulative statement covers."""
+    return Period(date(year, 1, 1), month_end(year, month), Frequency.QUARTERLY, Kind.FLOW, cumulative=True)
+
+
+def month_period(year: int, month: int) -> Period:
+    return Period(date(year, month, 1), month_end(year, month), Frequency.MONTHLY, Kind.FLOW)
+
+
+def day_period(day: date) -> Period:
+    return Period(day, day, Frequency.DAILY)
+
+
+def in_fiscal(period: Period, spec: CalendarSpec) -> Period:
+    """A period whose years are fiscal, on the calendar: FY2024 to September is 2023-10-01 to 2024-09-30."""
+    if not period.fiscal or period.start is None or period.end is None or spec.fiscal_year_end == 12:
+        return period
+    # The fiscal year that ends in month m of year y begins 12 - m months before January of y.
+    shift = (0 if spec.named_by == "start" else 12) - spec.fiscal_year_end
+    start, end = back(period.start, shift), back(date(period.end.year, period.end.month, 1), shift)
+    return Period(
+        start, month_end(end.year, end.month), period.grain, period.kind, period.cumulative, True, span=period.span
+    )
+
+
+def split(period: Period, grain: Frequency) -> list[Period]:
+    """A range as its periods of a density: 2020 to 2023 are four years. Open or daily ranges stay whole."""
+    months = MONTHS_OF.get(grain)
+    if months is None or period.start is None or period.end is None:
+        return [period]
+    first = period.start.year * 12 + (period.start.month - 1) // months * months
+    parts = []
+    while (start := date(first // 12, first % 12 + 1, 1)) <= period.end:
+        last = first + months - 1
+        parts.append(Period(start, month_end(last // 12, last % 12 + 1), grain, period.kind))
+        first += months
+    return parts
+
+
+def label(period: Period) -> str:
+    """The canonical writing of a period: 2021, 2021Q3, 2021-07, 2021-07-27, or first..last."""
+    start, end = period.start, period.end
+    if start is None or end is None:
+        return f"{start or ''}..{end or ''}"
+    if start == end:
+        return start.isoformat()
+    months = (end.year - start.year) * 12 + end.month - start.month + 1
+    whole = start.day == 1 and end == month_end(end.year, end.month)
+    if whole and months == 12 and start.month == 1:
+        return str(start.year)
+    if whole and months == 3 and start.month % 3 == 1:
+        return f"{start.year}Q{end.month // 3}"
+    return f"{start:%Y-%m}" if whole and months == 1 else f"{start}..{end}"
 
 
 def back(day: date, months: int) -> date:
@@ -97,9 +112,13 @@ def month_end(year: int, month: int) -> date:
     return date(year, month, calendar.monthrange(year, month)[1])
 
 
-def safe_day(year: str, month: str, day: str) -> date | None:
+def safe_day(year: int, month: int, day: int) -> date | None:
     """The day, when there is one."""
     try:
-        return date(int(year), int(month), int(day))
+        return date(year, month, day)
     except ValueError:
         return None
+
+
+def days_before(day: date, days: int) -> date:
+    return day - timedelta(days=days)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import AsyncIterator, Sequence
-from datetime import date
 
 from fathom import frames
-from fathom.api.common.v1.common_pb2 import MissingItem
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.call import Call
 from fathom.errors import InvalidField, NotFound
@@ -17,32 +14,46 @@ from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.datafetch.config import Config
+from services.datafetch.convert import (
+    entity_to_proto,
+    indicator_to_proto,
+    match_to_proto,
+    missing_to_proto,
+    query_from_proto,
+    query_to_proto,
+    sheet_to_proto,
+)
 from services.datafetch.engine import Engine
-from services.datafetch.model import Frequency, Missing, Query, Sheet
-from services.datafetch.tables import described, make_sheet
-from services.datafetch.vocabulary import EntitySpec, IndicatorSpec
+from services.datafetch.export import XLSX, as_csv, as_xlsx
+from services.datafetch.frameworks.rpc import FrameworkLibrary
+from services.datafetch.model import Sheet
+from services.datafetch.sheets import described, make_sheet
 
 CHUNK_BYTES = 256 * 1024
 MAX_MENTIONS = 256
-FREQUENCIES = {f"FREQUENCY_{item.name}" if item else "FREQUENCY_UNSPECIFIED": item for item in Frequency}
-XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Datafetch; the only constructor."""
-    engine = Engine(config.data_dir, config.max_columns)
-    return Service("datafetch", DatafetchServicer(engine, deps.store, config), engine.start, engine.close)
+    engine = Engine(config)
+    frameworks = FrameworkLibrary(config.frameworks_dir)
+
+    async def start() -> None:
+        await engine.start()
+        await frameworks.start()
+
+    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config), start, engine.close)
 
 
 class DatafetchServicer:
     """Answers datafetch's RPCs. Sheets are objects in the store, so that any replica can serve them."""
 
-    def __init__(self, engine: Engine, store: ObjectStore, config: Config) -> None:
-        self._engine, self._store, self._config = engine, store, config
+    def __init__(self, engine: Engine, frameworks: FrameworkLibrary, store: ObjectStore, config: Config) -> None:
+        self._engine, self._frameworks, self._store, self._config = engine, frameworks, store, config
 
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
-        if request.snapshot not in ("", self._engine.manifest.snapshot):
-            raise NotFound("snapshot", request.snapshot, [self._engine.manifest.snapshot])
+        if request.snapshot not in ("", self._engine.snapshot):
+            raise NotFound("snapshot", request.snapshot, [self._engine.snapshot])
         as_of = request.as_of.ToDatetime().date() if request.HasField("as_of") else None
         kind = request.WhichOneof("query")
         if kind == "question":
@@ -56,6 +67,7 @@ class DatafetchServicer:
             missing=[missing_to_proto(item) for item in result.missing],
             understood=query_to_proto(result.understood),
             snapshot=result.snapshot,
+            matches=[match_to_proto(item) for item in result.matches],
         )
 
     async def _keep(self, sheet: Sheet) -> pb.Sheet:
@@ -95,140 +107,59 @@ class DatafetchServicer:
 
     async def ImportTable(self, request: pb.ImportTableRequest, call: Call) -> pb.ImportTableResponse:
         table = await asyncio.to_thread(frames.read_table, await read_ref(self._store, request.data), "data")
-        columns = [described(table, name, None) for name in table.column_names]
+        columns = [described(table, name) for name in table.column_names]
         sheet = await asyncio.to_thread(make_sheet, table, request.title or "imported table", columns)
         return pb.ImportTableResponse(sheet=await self._keep(sheet))
 
     async def ResolveEntities(self, request: pb.ResolveEntitiesRequest, call: Call) -> pb.ResolveEntitiesResponse:
-        words, response = self._engine.vocabulary, pb.ResolveEntitiesResponse()
+        layer, response = self._engine.layer, pb.ResolveEntitiesResponse()
         for mention in mentions(request.mentions):
-            ident = words.entity_names.exact(mention)
-            idents = (
-                [ident] if ident else [words.entity_names.exact(near) for near in words.entity_names.nearest(mention)]
+            found = await asyncio.to_thread(self._engine.reader.resolver.resolve, mention)
+            response.results.add(
+                entities=[entity_to_proto(layer.entities[item.ids[0]]) for item in found],
+                exact=bool(found) and found[0].how == "exact",
+                scores=[item.score for item in found],
+                how=found[0].how if found else "",
+                ambiguous=len(found) > 1 and found[0].how != "near",
             )
-            found = [entity_to_proto(words.entities[item]) for item in dict.fromkeys(idents) if item]
-            response.results.add(entities=found, exact=ident is not None)
         return response
 
     async def MatchIndicators(self, request: pb.MatchIndicatorsRequest, call: Call) -> pb.MatchIndicatorsResponse:
-        words, response = self._engine.vocabulary, pb.MatchIndicatorsResponse()
+        indicators, response = self._engine.layer.indicators, pb.MatchIndicatorsResponse()
         for mention in mentions(request.mentions):
-            names = words.indicator_names
-            ident = mention if mention in words.indicators else names.exact(mention)
-            idents = [ident] if ident else [names.exact(near) for near in names.nearest(mention)]
-            found = [indicator_to_proto(words.indicators[item]) for item in dict.fromkeys(idents) if item]
-            response.results.add(indicators=found, exact=ident is not None)
+            found = await asyncio.to_thread(self._engine.match, mention)
+            response.results.add(
+                indicators=[indicator_to_proto(indicators[item.id]) for item in found],
+                exact=bool(found) and found[0].how == "exact",
+                scores=[item.score for item in found],
+                surfaces=[item.surface for item in found],
+            )
         return response
 
     async def ListSources(self, request: pb.ListSourcesRequest, call: Call) -> pb.ListSourcesResponse:
-        sources = self._engine.manifest.sources
-        return pb.ListSourcesResponse(
-            sources=[
-                pb.Source(
-                    id=source.id,
-                    package=source.package,
-                    version=source.version,
-                    licence=source.licence,
-                    sha256=source.sha256,
-                    as_of=source.as_of,
-                    description=source.description if not source.skipped else f"SKIPPED: {source.skipped}",
-                )
-                for source in sources
-            ]
-        )
+        sources = [
+            pb.Source(
+                id=source.id,
+                package=source.package,
+                version=source.version,
+                licence=source.licence,
+                sha256=source.sha256,
+                as_of=source.as_of,
+                description=source.description if not source.skipped else f"SKIPPED: {source.skipped}",
+            )
+            for source in self._engine.manifest.sources
+        ]
+        failed = {failure.source: failure.message for failure in self._engine.layer.failures}
+        for table, _ in self._engine.layer.tables[1:]:
+            shown = f"SKIPPED: {failed[table.id]}" if table.id in failed else table.description or table.source
+            sources.append(pb.Source(id=table.id, package=table.vendor, licence=table.licence, description=shown))
+        return pb.ListSourcesResponse(sources=sources)
+
+    async def ListFrameworks(self, request: pb.ListFrameworksRequest, call: Call) -> pb.ListFrameworksResponse:
+        return self._frameworks.list(request)
 
 
 def mentions(values: Sequence[str]) -> Sequence[str]:
     if not 1 <= len(values) <= MAX_MENTIONS:
         raise InvalidField("mentions", f"must be 1 to {MAX_MENTIONS}")
     return values
-
-
-def day(text: str, field: str) -> date | None:
-    """An ISO date; None for ""."""
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError as error:
-        raise InvalidField(field, f"{text!r} is no ISO date") from error
-
-
-def query_from_proto(typed: pb.TypedQuery) -> Query:
-    if not typed.entities and not typed.indicators:
-        raise InvalidField("typed", "name at least one entity or indicator")
-    if typed.limit < 0:
-        raise InvalidField("typed.limit", "must not be negative")
-    return Query(
-        tuple(typed.entities),
-        tuple(typed.indicators) or ("close_adj",),
-        day(typed.start_date, "typed.start_date"),
-        day(typed.end_date, "typed.end_date"),
-        FREQUENCIES[pb.Frequency.Name(typed.frequency)],
-        typed.limit,
-    )
-
-
-def query_to_proto(query: Query) -> pb.TypedQuery:
-    names = {item: name for name, item in FREQUENCIES.items()}
-    return pb.TypedQuery(
-        entities=query.entities,
-        indicators=query.indicators,
-        start_date=query.start.isoformat() if query.start else "",
-        end_date=query.end.isoformat() if query.end else "",
-        frequency=names[query.frequency],
-        limit=query.limit,
-    )
-
-
-def missing_to_proto(item: Missing) -> MissingItem:
-    return MissingItem(
-        subject=item.subject,
-        aspect=item.aspect,
-        period=item.period,
-        reason=f"MISSING_REASON_{item.reason}",
-        nearest=item.nearest,
-        detail=item.detail,
-    )
-
-
-def sheet_to_proto(sheet: Sheet) -> pb.Sheet:
-    columns = [
-        pb.Column(
-            name=column.name,
-            type=column.type,
-            unit=column.unit,
-            indicator=column.indicator,
-            entity=column.entity,
-            source=column.source,
-            nulls=column.nulls,
-            as_of=column.as_of,
-        )
-        for column in sheet.columns
-    ]
-    return pb.Sheet(id=sheet.id, title=sheet.title, columns=columns, rows=sheet.rows, digest=sheet.digest)
-
-
-def entity_to_proto(spec: EntitySpec) -> pb.Entity:
-    return pb.Entity(id=spec.id, name=spec.name, name_zh=spec.name_zh, kind=spec.kind, aliases=spec.aliases)
-
-
-def indicator_to_proto(spec: IndicatorSpec) -> pb.Indicator:
-    return pb.Indicator(
-        id=spec.id,
-        name=spec.name,
-        name_zh=spec.name_zh,
-        unit=spec.unit,
-        frequency=f"FREQUENCY_{spec.frequency.upper()}",
-        synonyms=spec.synonyms,
-    )
-
-
-def as_csv(arrow: bytes) -> bytes:
-    """UTF-8 with byte-order mark, so that spreadsheet programs read it rightly."""
-    return frames.from_arrow(arrow).to_csv(index=False).encode("utf-8-sig")
-
-
-def as_xlsx(arrow: bytes) -> bytes:
-    """An Office Open XML workbook with one sheet."""
-    buffer = io.BytesIO()
-    frames.from_arrow(arrow).to_excel(buffer, index=False, sheet_name="data")
-    return buffer.getvalue()

@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import ClassVar
 
+from prometheus_client import Counter
+
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.streams import DAY_S, control_subject
@@ -42,18 +44,19 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_RESEARCH: Research(),
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
     }
+    styles = Counter("fathom_planner_cells", "Cells of models by style", ("style",), registry=deps.telemetry.registry)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps: stage(config, deps, task, steps),
+        lambda task, steps: stage(config, deps, styles, task, steps),
     )
     record, log = Record(deps.store), deps.telemetry.log
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
-    servicer = PlannerServicer(config, deps, worker, rollouts, record)
+    servicer = PlannerServicer(config, deps, styles, worker, rollouts, record)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
-def stage(config: Config, deps: Deps, task: Task, steps: Sequence[Step]) -> Stage:
+def stage(config: Config, deps: Deps, styles: Counter, task: Task, steps: Sequence[Step]) -> Stage:
     """The tools of one episode; a resumed one gets its sheets, figures and numbers back."""
     material = [item for step in steps for result in step.results for item in result.material]
     session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
@@ -65,7 +68,7 @@ def stage(config: Config, deps: Deps, task: Task, steps: Sequence[Step]) -> Stag
         Search(deps.clients, config.corpus, task.as_of, timeout_s),
         Fetch(deps.clients, config.corpus, task.as_of, timeout_s),
         Data(deps.clients, session, task.as_of, timeout_s),
-        Python(session, deps.store, task.run_id, figures),
+        Python(session, deps.store, styles, task.run_id, figures),
     ]
     return Stage(Registry(tools, len(material)), session.close)
 
@@ -79,8 +82,10 @@ class PlannerServicer:
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
 
-    def __init__(self, config: Config, deps: Deps, worker: Worker, rollouts: Rollouts, record: Record) -> None:
-        self._config, self._deps = config, deps
+    def __init__(
+        self, config: Config, deps: Deps, styles: Counter, worker: Worker, rollouts: Rollouts, record: Record
+    ) -> None:
+        self._config, self._deps, self._styles = config, deps, styles
         self._worker, self._rollouts, self._record = worker, rollouts, record
         self._consumers: list[asyncio.Task[None]] = []
 
@@ -171,7 +176,7 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, task, ()).tools.specs
+        specs = stage(self._config, self._deps, self._styles, task, ()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

@@ -58,6 +58,31 @@ class TransformersModel(ModelSettings):
     """Tokens of finished prompts and answers whose computation is kept for the next turn (SmolLM2: 46 KB each)."""
 
 
+class VllmModel(ModelSettings):
+    """A causal language model behind vLLM's engine, which runs in a process of its own below this one."""
+
+    engine: Literal["vllm"]
+    folder: Path | None = None
+    """As for ``transformers``."""
+    running: int = Field(default=32, ge=1)
+    """Generations at once, the largest batch."""
+    threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1)
+    """Threads of the arithmetic on a CPU."""
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    """Type of weights and activations; ``auto`` is float32 on a CPU and what the folder says on a GPU."""
+    kv_cache_gb: float | None = Field(default=None, gt=0)
+    """Room of the key-value cache in GiB; None is 1 on a CPU and what ``gpu_share`` leaves on a GPU."""
+    gpu_share: float = Field(default=0.9, gt=0, le=1)
+    """Share of a GPU's memory that the engine takes."""
+    tensor_parallel: int = Field(default=1, ge=1)
+    """GPUs per model."""
+    eager: bool | None = None
+    """No compilation and no CUDA graphs; None is true on a CPU, where compiling takes minutes."""
+    swap: Literal["wait", "keep"] = "wait"
+    """New weights: ``wait`` until running generations end, or ``keep`` them: they go on with the new weights and are
+    stamped with both versions."""
+
+
 class OpenAIModel(ModelSettings):
     """Any endpoint that speaks OpenAI's chat completions."""
 
@@ -76,7 +101,7 @@ class OpenAIModel(ModelSettings):
     """Longest silence of the endpoint in seconds."""
 
 
-ModelConfig = Annotated[RulesModel | TransformersModel | OpenAIModel, Field(discriminator="engine")]
+ModelConfig = Annotated[RulesModel | TransformersModel | VllmModel | OpenAIModel, Field(discriminator="engine")]
 
 
 def local_models() -> dict[str, ModelConfig]:

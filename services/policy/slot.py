@@ -19,6 +19,7 @@ BYTES_PER_TOKEN = 3  # of UTF-8: about what English and Chinese text take, and r
 DETAILS = {
     "rules": "Deterministic reference policy: fixed rules, no neural network.",
     "transformers": "Causal language model in this process.",
+    "vllm": "Causal language model in vLLM's engine.",
     "openai": "Model behind a compatible endpoint; token ids and log-probabilities are not exact.",
 }
 

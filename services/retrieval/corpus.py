@@ -1,16 +1,21 @@
-"""Documents of a verified bundle, and what may be seen of them."""
+"""Documents, what may be seen of them, and the rows of JSON that they are read from."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 from fathom.errors import CorruptData
+from fathom.ids import content_hash
 
 DOCUMENTS = "documents.jsonl"
+MAX_ID_CHARS, MAX_TEXT_CHARS = 200, 5_000_000
+CONTENT_ID_CHARS = 24
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,16 @@ class Document:
     type: str
     entities: tuple[str, ...]
     language: str = "en"
+
+    @property
+    def contents(self) -> str:
+        """Title in quotation marks, line break, text: the row of a Search-R1 corpus."""
+        return f'"{self.title}"\n{self.text}'
+
+    def row(self) -> dict[str, Any]:
+        """The row that ``document_of`` reads back."""
+        published = "" if self.published is None else self.published.isoformat()
+        return {**self.__dict__, "published": published, "entities": list(self.entities)}
 
 
 @dataclass(frozen=True)
@@ -60,13 +75,13 @@ class Filter:
         )
 
 
+EVERYTHING = Filter()
+
+
 def read_documents(folder: Path) -> list[Document]:
     """The corpus' documents; raises ``CorruptData`` naming the line for a bad row or an id that comes twice."""
     path, documents, seen = folder / DOCUMENTS, [], set()
-    # Not splitlines(): U+2028 and its like are legal inside a JSON string.
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-        if not line:
-            continue
+    for number, line in numbered(path.read_bytes()):
         try:
             document = document_of(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:
@@ -80,13 +95,83 @@ def read_documents(folder: Path) -> list[Document]:
     return documents
 
 
-def document_of(row: dict[str, Any]) -> Document:
-    """A row of the bundle; ``published`` is an ISO date or ""."""
-    texts = {name: row[name] for name in ("id", "title", "text", "source", "type")}
-    # Bundles of the first format do not say the language.
-    texts["language"], entities = row.get("language", "en"), row["entities"]
-    if not all(isinstance(value, str) for value in (*texts.values(), *entities)) or not texts["id"]:
-        raise ValueError("a field is no text, or the id is empty")
-    day = date.fromisoformat(row["published"]) if row["published"] else None
-    published = datetime(day.year, day.month, day.day, tzinfo=UTC) if day else None
-    return Document(**texts, published=published, entities=tuple(entities))
+def numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers from 1. Only line feeds end a line: U+2028 may stand in a string."""
+    start, number = 0, 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        number += 1
+        if line := data[start:end].strip():
+            yield number, line
+        start = end + 1
+
+
+def document_of(row: Any) -> Document:
+    """A row as a document; raises ``ValueError`` that says what is wrong with it.
+
+    Known forms: ours; ``{"id", "contents"}`` of Search-R1 (first line is the title); ``{"_id", "title", "text"}`` of
+    BEIR. ``published`` (or ``time``) is an ISO date or time, "" when unknown. A row without an id is known by its
+    content.
+    """
+    if not isinstance(row, dict):
+        raise ValueError("is no object")
+    title, text = title_and_text(row)
+    fields = {name: row.get(name) or "" for name in ("source", "type")}
+    entities = row.get("entities") or ()
+    texts = {"title": title, "text": text, **fields, "language": row.get("language") or "en"}
+    for name, value in (*texts.items(), *(("entities", item) for item in entities)):
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is no text")
+    if not text.strip() and not title.strip():
+        raise ValueError("title and text are empty")
+    if len(text) > MAX_TEXT_CHARS:
+        raise ValueError(f"text has more than {MAX_TEXT_CHARS:,} characters")
+    published = published_of(row)
+    return Document(id=ident_of(row, title, text), published=published, entities=tuple(entities), **texts)
+
+
+def title_and_text(row: Mapping[str, Any]) -> tuple[str, str]:
+    if "text" in row:
+        return row.get("title") or "", row["text"] or ""
+    if not isinstance(row.get("contents"), str):
+        raise ValueError("has neither text nor contents")
+    title, _, text = row["contents"].partition("\n")
+    if len(title) > 1 and title.startswith('"') and title.endswith('"'):
+        title = title[1:-1]
+    return title, text
+
+
+def ident_of(row: Mapping[str, Any], title: str, text: str) -> str:
+    ident = row.get("id", row.get("_id"))
+    if ident is None:
+        return f"doc-{content_key(title, text)[:CONTENT_ID_CHARS]}"
+    if isinstance(ident, int) and not isinstance(ident, bool):
+        ident = str(ident)
+    if not isinstance(ident, str) or not 1 <= len(ident) <= MAX_ID_CHARS:
+        raise ValueError(f"id must have 1 to {MAX_ID_CHARS} characters")
+    return ident
+
+
+def content_key(title: str, text: str) -> str:
+    """What makes two documents the same: title and text, apart from blanks around them; hexadecimal."""
+    return content_hash([title.strip(), text.strip()])
+
+
+def key64(text: str) -> int:
+    """A 64-bit key; whoever finds one compares the text too."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def published_of(row: Mapping[str, Any]) -> datetime | None:
+    """UTC; a date stands for its midnight. Raises ``ValueError`` for what is no ISO date or time."""
+    value = row.get("published", row.get("time")) or ""
+    if not isinstance(value, str):
+        raise ValueError("published is no ISO date")
+    if not value:
+        return None
+    if len(value) <= len("2020-01-31"):
+        day = date.fromisoformat(value)
+        return datetime(day.year, day.month, day.day, tzinfo=UTC)
+    time = datetime.fromisoformat(value)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

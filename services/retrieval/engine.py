@@ -1,31 +1,37 @@
-"""Search and fetch over a verified corpus, in memory; filters and as_of hold before ranking."""
+"""Search, fetch and ingest over corpora that change by whole snapshots; filters and as_of hold before ranking."""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
 import math
-from collections.abc import Sequence
+import tempfile
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
 
-from fathom.bundle.manifest import NAME, Manifest, verify
 from fathom.errors import FathomError, InvalidField, MissingExtra, NotFound
+from fathom.store import ObjectStore
 from services.retrieval.config import Config
-from services.retrieval.corpus import Document, Filter, read_documents
+from services.retrieval.corpus import EVERYTHING, MAX_ID_CHARS, Document, Filter, content_key
+from services.retrieval.encoders.choose import Encoders
+from services.retrieval.intake import Chunk, Intake, Issue, Parse
+from services.retrieval.library import Library, refused_while_broken
 from services.retrieval.paging import read_token, write_token
+from services.retrieval.searching import Searching
+from services.retrieval.snapshot import Snapshot
 from services.retrieval.text import summary, tokens
-
-if TYPE_CHECKING:
-    from services.retrieval.index import Index
+from services.retrieval.threads import settle
 
 MAX_QUERY_CHARS, MAX_QUERIES, MAX_TOP_K, MAX_IDS = 2_000, 256, 100, 32
 PAGE_CHARS, MAX_PAGE_CHARS = 8_000, 100_000
-MAX_ID_CHARS = 200
-SECONDS_PER_DAY = 86_400.0
-FADING_TYPE = "news"
-EVERYTHING = Filter()
+MAX_RUNS, MAX_SEEN = 4_096, 10_000
+NEAREST_AMONG = 5_000
+"""Ids that an unknown one is compared with."""
 
 
 @dataclass(frozen=True)
@@ -46,117 +52,233 @@ class Page:
     next_token: str
 
 
+@dataclass(frozen=True)
+class Found:
+    """Per query, in order: documents and scores, best first, or why this query failed."""
+
+    snapshot: Snapshot
+    results: Sequence[Sequence[tuple[Document, float]] | FathomError]
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What an ingest did; ``snapshot`` holds the corpus' content now."""
+
+    added: int
+    duplicates: int
+    rejected: int
+    issues: Sequence[Issue]
+    snapshot: str
+
+
 class Engine:
-    """Ready after ``start``; then it never changes, and its work runs in threads."""
+    """Ready after ``start``."""
 
-    manifest: Manifest
-    built: datetime
-    documents: Sequence[Document]
-    _by_id: dict[str, Document]
-    _index: Index
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, store: ObjectStore, parsers: Mapping[str, Parse] | None = None) -> None:
+        settle()
+        self._config, self._parsers = config, dict(parsers or {})
+        self.encoders = Encoders(config)
+        self.library = Library(config, store, self.encoders)
+        self.searching = Searching(config, self.encoders)
+        self._seen: OrderedDict[str, dict[str, None]] = OrderedDict()
+        self._duties: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Verifies the corpus and builds the index; raises ``CorruptData`` naming the file, or ``MissingExtra``."""
-        await asyncio.to_thread(self._load)
-
-    def _load(self) -> None:
+        """Opens the corpora; raises ``CorruptData`` naming the file of a broken bundle, or ``MissingExtra``."""
         try:
-            from services.retrieval.index import Index
+            await self.library.start()
         except ImportError as error:
             raise MissingExtra(error.name or "bm25s", "retrieval") from error
-        folder, weight = self._config.corpus_dir, self._config.title_weight
-        self.manifest = verify(folder)
-        self.built = datetime.fromtimestamp((folder / NAME).stat().st_mtime, UTC)
-        self.documents = read_documents(folder)
-        self._by_id = {document.id: document for document in self.documents}
-        self._index = Index([tokens(f"{document.title}\n" * weight + document.text) for document in self.documents])
+        self._duties = [asyncio.create_task(duty) for duty in (self._load_encoders(), self._look_again())]
 
-    async def search(
-        self, queries: Sequence[str], top_k: int = 0, allowed: Filter = EVERYTHING, half_life_days: float = 0.0
-    ) -> list[list[Hit] | FathomError]:
-        """Per query, in order: hits, best first, or why this query failed.
+    async def _load_encoders(self) -> None:
+        """Before somebody waits for them; what fails here is said to who searches."""
+        for name in self.library.names():
+            active = self.library.shelf(name).active
+            if active is not None and active.encoder:
+                with suppress(FathomError):
+                    await asyncio.to_thread(getattr, self.encoders(active.encoder), "dim")
 
-        Raises ``InvalidField`` for what concerns all queries: their number, ``top_k``, ``half_life_days``.
+    async def _look_again(self) -> None:
+        while self._config.refresh_s:
+            await asyncio.sleep(self._config.refresh_s)
+            with suppress(FathomError):  # a store that is away now may be there the next time
+                await self.library.refresh()
+
+    async def close(self) -> None:
+        """Ends what runs and removes what is temporary."""
+        for duty in self._duties:
+            duty.cancel()
+        await asyncio.gather(*self._duties, return_exceptions=True)
+        await self.searching.close()
+        await self.library.close()
+
+    async def rank(
+        self,
+        queries: Sequence[str],
+        top_k: int = 0,
+        allowed: Filter = EVERYTHING,
+        half_life_days: float = 0.0,
+        *,
+        corpus: str = "",
+        snapshot: str = "",
+        ranking: str = "",
+        run: str = "",
+    ) -> Found:
+        """Documents by query. All doors come through here, so that all give the same ids in the same order.
+
+        Raises ``InvalidField`` for what concerns all queries: their number, ``top_k``, ``half_life_days``, corpus,
+        ranking; ``NotFound`` for a snapshot; what the encoder raises.
         """
         bounded(queries, MAX_QUERIES, "queries")
         if not 0 <= top_k <= MAX_TOP_K:
             raise InvalidField("top_k", f"must be 0 to {MAX_TOP_K}")
         if not (math.isfinite(half_life_days) and half_life_days >= 0):
             raise InvalidField("recency_half_life_days", "must be a number of days, 0 or more")
-        return await asyncio.to_thread(self._search, queries, top_k or self._config.top_k, allowed, half_life_days)
+        opened = await self.library.snapshot(corpus, snapshot)
+        from services.retrieval.ranking import Ask, Ranking
 
-    def _search(
-        self, queries: Sequence[str], top_k: int, allowed: Filter, half_life_days: float
-    ) -> list[list[Hit] | FathomError]:
-        import numpy as np
-
-        now = allowed.as_of or max((d.published for d in self.documents if d.published), default=datetime.now(UTC))
-        weights = np.array(
-            [decay(d, now, half_life_days) if allowed.allows(d) else 0.0 for d in self.documents], dtype=np.float32
+        if ranking in ("dense", "hybrid") and opened.arms.dense is None:
+            raise InvalidField("ranking", f"the corpus has no vectors, so it cannot rank {ranking}")
+        chosen = Ranking(ranking or ("hybrid" if opened.arms.dense is not None else "lexical"))
+        ask = Ask(top_k or self._config.top_k, allowed, half_life_days, chosen)
+        ranked = await asyncio.gather(
+            *(self._one(opened, query, ask, f"queries[{number}]") for number, query in enumerate(queries))
         )
+        if run:
+            self._show(run, [document.id for result in ranked if isinstance(result, list) for document, _ in result])
+        return Found(opened, ranked)
+
+    async def _one(
+        self, snapshot: Snapshot, query: str, ask: object, field: str
+    ) -> list[tuple[Document, float]] | FathomError:
+        wanted = query.strip()
+        if not wanted or len(query) > MAX_QUERY_CHARS:
+            return InvalidField(field, f"must have 1 to {MAX_QUERY_CHARS:,} characters")
+        ranked = await self.searching.rank(snapshot, wanted, ask)  # type: ignore[arg-type]
+        documents = snapshot.table.documents
+        return [(documents[position], score) for position, score in ranked]
+
+    async def search(
+        self,
+        queries: Sequence[str],
+        top_k: int = 0,
+        allowed: Filter = EVERYTHING,
+        half_life_days: float = 0.0,
+        **where: str,
+    ) -> tuple[str, list[list[Hit] | FathomError]]:
+        """``rank`` with summaries; gives the snapshot's id and, per query, hits or why this query failed."""
+        found = await self.rank(queries, top_k, allowed, half_life_days, **where)
+        return found.snapshot.id, await asyncio.to_thread(self._summed_up, queries, found)
+
+    def _summed_up(self, queries: Sequence[str], found: Found) -> list[list[Hit] | FathomError]:
         results: list[list[Hit] | FathomError] = []
-        for position, query in enumerate(queries):
-            if not query.strip() or len(query) > MAX_QUERY_CHARS:
-                results.append(InvalidField(f"queries[{position}]", f"must have 1 to {MAX_QUERY_CHARS:,} characters"))
+        for query, result in zip(queries, found.results, strict=True):
+            if isinstance(result, FathomError):
+                results.append(result)
                 continue
-            terms = tokens(query)
-            best = [(self.documents[at], score) for at, score in self._index.best(terms, weights, top_k)]
-            wanted, limit = set(terms), self._config.summary_chars
-            results.append([Hit(document, score, summary(document.text, wanted, limit)) for document, score in best])
+            wanted, limit = set(tokens(query)), self._config.summary_chars
+            results.append([Hit(item, score, summary(item.text, wanted, limit)) for item, score in result])
         return results
 
     async def fetch(
-        self, ids: Sequence[str], page_size: int = 0, page_token: str = "", as_of: datetime | None = None
-    ) -> list[Page | FathomError]:
-        """Per id, in order: a page of the text, or ``NotFound`` with the nearest ids.
+        self,
+        ids: Sequence[str],
+        page_size: int = 0,
+        page_token: str = "",
+        as_of: datetime | None = None,
+        *,
+        corpus: str = "",
+        snapshot: str = "",
+        seen_by: str = "",
+    ) -> tuple[str, list[Page | FathomError]]:
+        """The snapshot's id and, per id, a page of the text, or ``NotFound`` with the nearest ids.
 
-        Raises ``InvalidField`` for the number of ids, a page size out of range, and a bad page token.
+        With ``seen_by`` only what a search has shown to that run is there. Raises ``InvalidField`` for the number of
+        ids, a page size out of range, and a bad page token.
         """
         bounded(ids, MAX_IDS, "ids")
         if not 0 <= page_size <= MAX_PAGE_CHARS:
             raise InvalidField("page_size", f"must be 0 to {MAX_PAGE_CHARS:,}")
         if page_token and len(ids) != 1:
             raise InvalidField("page_token", "goes with a single id")
-        return await asyncio.to_thread(
-            lambda: [self._page(ident, page_size or PAGE_CHARS, page_token, Filter(as_of=as_of)) for ident in ids]
+        opened = await self.library.snapshot(corpus, snapshot)
+        shown = self._seen.get(seen_by, {}) if seen_by else None
+        size, allowed = page_size or PAGE_CHARS, Filter(as_of=as_of)
+        return opened.id, await asyncio.to_thread(
+            lambda: [page_of(opened, ident, size, page_token, allowed, shown) for ident in ids]
         )
 
-    def _page(self, ident: str, page_size: int, page_token: str, allowed: Filter) -> Page | FathomError:
-        document = self._by_id.get(ident)
-        if document is None or not allowed.allows(document):
-            # Ids of the future stay unknown, also as a hint.
-            visible = [item.id for item in self.documents if allowed.allows(item)]
-            shown = ident[:MAX_ID_CHARS]
-            return NotFound("document", shown, difflib.get_close_matches(shown, visible, n=3, cutoff=0.4))
-        snapshot, length = self.manifest.snapshot, len(document.text)
-        start = read_token(page_token, snapshot, ident, length) if page_token else 0
-        end = start + page_size
-        following = write_token(snapshot, ident, end) if end < length else ""
-        return Page(document, document.text[start:end], following)
+    def _show(self, run: str, ids: Sequence[str]) -> None:
+        shown = self._seen.setdefault(run, {})
+        self._seen.move_to_end(run)
+        shown.update(dict.fromkeys(ids))
+        for known in (self._seen, shown):
+            while len(known) > (MAX_RUNS if known is self._seen else MAX_SEEN):
+                del known[next(iter(known))]
 
-    def corpus(self, name: str) -> str:
-        """The corpus' name; raises ``InvalidField("corpus")`` for another one."""
-        if name not in ("", self._config.corpus_name):
-            raise InvalidField("corpus", f"no corpus {name[:MAX_ID_CHARS]!r}; known: {self._config.corpus_name}")
-        return self._config.corpus_name
+    async def ingest(self, corpus: str, items: AsyncGenerator[Document | Chunk | Issue, None]) -> Ingested:
+        """Adds documents and files to a corpus, which it makes when there is none.
 
-    def snapshot(self, name: str) -> str:
-        """The snapshot's id; raises ``NotFound`` for another one."""
-        if name not in ("", self.manifest.snapshot):
-            raise NotFound("snapshot", name[:MAX_ID_CHARS], [self.manifest.snapshot])
-        return self.manifest.snapshot
+        Raises ``InvalidField`` for a name that cannot be kept, an unknown media type and too many bytes: then
+        nothing is added; ``Conflict`` when the corpus cannot be opened.
+        """
+        shelf = self.library.opened_for_writing(corpus)
+        name = corpus or self._config.corpus_name
+        try:
+            async with shelf.writing, aclosing(items):
+                refused_while_broken(shelf)
+                base = await self.library.head(name)
+                with tempfile.TemporaryDirectory() as folder:
+                    limit = self._config.max_ingest_mb << 20
+                    intake = Intake(Path(folder) / "spool.jsonl", base, self._parsers, limit)
+                    try:
+                        return await self._taken(name, intake, items, base)
+                    finally:
+                        intake.close()
+        finally:
+            self.library.forget_empty(name)
+
+    async def _taken(
+        self, corpus: str, intake: Intake, items: AsyncGenerator[Document | Chunk | Issue, None], base: Snapshot | None
+    ) -> Ingested:
+        async for item in items:
+            if isinstance(item, Chunk):
+                await asyncio.to_thread(intake.chunk, item)
+            elif isinstance(item, Issue):
+                intake.refuse(item.message)
+            else:
+                intake.document(item)
+        await asyncio.to_thread(intake.end_file)
+        ident = base.id if base is not None else ""
+        if intake.added:
+            ident = (await self.library.add(corpus, intake.documents())).id
+        return Ingested(intake.added, intake.duplicates, intake.rejected, intake.issues, ident)
 
 
-def decay(document: Document, now: datetime, half_life_days: float) -> float:
-    """1 without a half-life or a date; else halved every ``half_life_days`` of age. Only news fade."""
-    if not half_life_days or document.published is None or document.type != FADING_TYPE:
-        return 1.0
-    age = max(0.0, (now - document.published).total_seconds() / SECONDS_PER_DAY)
-    # Not below the smallest normal float32: an old document ranks last, it does not vanish.
-    return max(math.exp2(-age / half_life_days), 1e-30)
+def page_of(
+    snapshot: Snapshot, ident: str, size: int, token: str, allowed: Filter, shown: Mapping[str, None] | None
+) -> Page | FathomError:
+    """One page; a token goes on with the same text, also when another snapshot has become active meanwhile."""
+    table = snapshot.table
+    position = table.position(ident) if shown is None or ident in shown else None
+    document = None if position is None else table.documents[position]
+    if document is None or not allowed.allows(document):
+        return NotFound("document", ident[:MAX_ID_CHARS], nearest(snapshot, ident[:MAX_ID_CHARS], allowed, shown))
+    text_key, length = content_key(document.title, document.text), len(document.text)
+    start = read_token(token, text_key, ident, length) if token else 0
+    end = start + size
+    following = write_token(text_key, ident, end) if end < length else ""
+    return Page(document, document.text[start:end], following)
+
+
+def nearest(snapshot: Snapshot, ident: str, allowed: Filter, shown: Mapping[str, None] | None) -> list[str]:
+    """Ids that look alike, among those that may be seen: ids of the future stay unknown, also as a hint."""
+    if shown is not None:
+        candidates = list(islice(shown, NEAREST_AMONG))
+    else:
+        candidates = [item.id for item in islice(snapshot.table.documents, NEAREST_AMONG) if allowed.allows(item)]
+    return difflib.get_close_matches(ident, candidates, n=3, cutoff=0.4)
 
 
 def bounded(values: Sequence[str], limit: int, field: str) -> None:

@@ -2,46 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
-from typing import ClassVar
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.call import Call
-from fathom.errors import FathomError, InvalidField, NotImplementedYet
+from fathom.errors import Conflict, FathomError, InvalidField
+from fathom.ids import sha256
 from fathom.rpc.service import Deps, Service
 from fathom.rpc.status import OK, to_status
 from services.retrieval.config import Config
-from services.retrieval.corpus import Document, Filter
+from services.retrieval.copies import manifest_key
+from services.retrieval.corpus import Document, Filter, document_of
+from services.retrieval.doorway import Doorway
 from services.retrieval.engine import Engine, Hit
-from services.retrieval.paging import only_page
+from services.retrieval.intake import Chunk, Issue
+from services.retrieval.library import Shelf
+from services.retrieval.paging import page_of_list
+from services.retrieval.snapshot import Manifest
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Retrieval; the only constructor."""
-    engine = Engine(config)
-    return Service("retrieval", RetrievalServicer(engine), engine.start)
+    engine = Engine(config, deps.store)
+    doorway = Doorway(config, engine, deps)
+
+    async def start() -> None:
+        await engine.start()
+        await doorway.open()
+
+    async def close() -> None:
+        await doorway.close()
+        await engine.close()
+
+    return Service("retrieval", RetrievalServicer(engine), start, close)
 
 
 class RetrievalServicer:
     """Answers retrieval's RPCs."""
 
-    unimplemented: ClassVar = {
-        name: "the retrieval issue builds ingestion and snapshots"
-        for name in ("Ingest", "CreateSnapshot", "ActivateSnapshot")
-    }
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def Search(self, request: pb.SearchRequest, call: Call) -> pb.SearchResponse:
-        self._engine.corpus(request.corpus)
-        response = pb.SearchResponse(snapshot=self._engine.snapshot(request.snapshot))
-        found = await self._engine.search(
-            request.queries, request.top_k, filter_from_proto(request), request.recency_half_life_days
+        snapshot, found = await self._engine.search(
+            request.queries,
+            request.top_k,
+            filter_from_proto(request),
+            request.recency_half_life_days,
+            corpus=request.corpus,
+            snapshot=request.snapshot,
+            ranking=ranking_from_proto(request.ranking),
+            run=request.run,
         )
+        response = pb.SearchResponse(snapshot=snapshot)
         for result in found:
             if isinstance(result, FathomError):
                 response.results.add(status=to_status(result))
@@ -50,13 +68,17 @@ class RetrievalServicer:
         return response
 
     async def Fetch(self, request: pb.FetchRequest, call: Call) -> pb.FetchResponse:
-        self._engine.corpus(request.corpus)
-        if request.enforce_seen_by_run:
-            # Search does not say for which run it is, so what a run was shown cannot be known here.
-            raise NotImplementedYet("retrieval.Fetch.enforce_seen_by_run", "the retrieval issue")
-        as_of = time_from_proto(request, "as_of")
-        response = pb.FetchResponse(snapshot=self._engine.snapshot(""))
-        for page in await self._engine.fetch(request.ids, request.page_size, request.page_token, as_of):
+        snapshot, pages = await self._engine.fetch(
+            request.ids,
+            request.page_size,
+            request.page_token,
+            time_from_proto(request, "as_of"),
+            corpus=request.corpus,
+            snapshot=request.snapshot,
+            seen_by=request.enforce_seen_by_run,
+        )
+        response = pb.FetchResponse(snapshot=snapshot)
+        for page in pages:
             if isinstance(page, FathomError):
                 response.results.add(status=to_status(page))
             else:
@@ -64,28 +86,103 @@ class RetrievalServicer:
                 response.results.add(status=OK, document=document, next_page_token=page.next_token)
         return response
 
-    async def ListCorpora(self, request: pb.ListCorporaRequest, call: Call) -> pb.ListCorporaResponse:
-        only_page(request.page_size, request.page_token)
-        documents = self._engine.documents
-        newest = max((document.published for document in documents if document.published), default=None)
-        corpus = pb.Corpus(
-            name=self._engine.corpus(""),
-            description="News and notes that come with Fathom",
-            documents=len(documents),
-            snapshot=self._engine.snapshot(""),
-            as_of=time_to_proto(newest),
+    async def Ingest(self, requests: AsyncIterator[pb.IngestRequest], call: Call) -> pb.IngestResponse:
+        first = await anext(requests, None)
+        if first is None:
+            raise InvalidField("document", "the stream brings nothing")
+        done = await self._engine.ingest(first.corpus, items_from_proto(first, requests))
+        issues = [pb.IngestIssue(line=issue.line, message=issue.message, source=issue.source) for issue in done.issues]
+        return pb.IngestResponse(
+            added=done.added,
+            duplicates=done.duplicates,
+            rejected=done.rejected,
+            snapshot=done.snapshot,
+            issues=issues,
         )
-        return pb.ListCorporaResponse(corpora=[corpus])
+
+    async def ListCorpora(self, request: pb.ListCorporaRequest, call: Call) -> pb.ListCorporaResponse:
+        library = self._engine.library
+        names, following = page_of_list(library.names(), request.page_size, request.page_token)
+        response = pb.ListCorporaResponse(next_page_token=following)
+        for name in names:
+            shelf = library.shelf(name)
+            corpus = response.corpora.add(name=name, description=described(shelf))
+            if shelf.active is not None:
+                corpus.documents, corpus.snapshot = shelf.active.manifest.documents, shelf.active.id
+                if (newest := time_to_proto(shelf.active.table.newest)) is not None:
+                    corpus.as_of.CopyFrom(newest)
+        return response
 
     async def ListSnapshots(self, request: pb.ListSnapshotsRequest, call: Call) -> pb.ListSnapshotsResponse:
-        self._engine.corpus(request.corpus)
-        only_page(request.page_size, request.page_token)
-        snapshot = pb.Snapshot(
-            id=self._engine.snapshot(""),
-            create_time=time_to_proto(self._engine.built),
-            documents=len(self._engine.documents),
-        )
-        return pb.ListSnapshotsResponse(snapshots=[snapshot])
+        known = await self._engine.library.snapshots(request.corpus)
+        by_id = {manifest.id: manifest for manifest in known}
+        ids, following = page_of_list(list(by_id), request.page_size, request.page_token)
+        snapshots = [snapshot_to_proto(by_id[ident]) for ident in ids]
+        return pb.ListSnapshotsResponse(snapshots=snapshots, next_page_token=following)
+
+    async def CreateSnapshot(self, request: pb.CreateSnapshotRequest, call: Call) -> pb.CreateSnapshotResponse:
+        return pb.CreateSnapshotResponse(snapshot=snapshot_to_proto(await self._engine.library.freeze(request.corpus)))
+
+    async def ActivateSnapshot(self, request: pb.ActivateSnapshotRequest, call: Call) -> pb.ActivateSnapshotResponse:
+        active, previous = await self._engine.library.activate(request.corpus, request.snapshot)
+        return pb.ActivateSnapshotResponse(active=snapshot_to_proto(active), previous=previous)
+
+
+def ranking_from_proto(ranking: pb.Ranking) -> str:
+    """Its name, "" for unspecified; raises ``InvalidField("ranking")`` for a number that is none."""
+    try:
+        return pb.Ranking.Name(ranking).removeprefix("RANKING_").lower().replace("unspecified", "")
+    except ValueError as error:
+        raise InvalidField("ranking", f"{ranking} is none") from error
+
+
+async def items_from_proto(
+    first: pb.IngestRequest, rest: AsyncIterator[pb.IngestRequest]
+) -> AsyncGenerator[Document | Chunk | Issue, None]:
+    """What each message brings; raises ``Conflict`` when a message names another corpus than the first."""
+    yield item_from_proto(first)
+    async for request in rest:
+        if request.corpus not in ("", first.corpus):
+            raise Conflict(f"the stream is for corpus {first.corpus!r}, a message names {request.corpus!r}")
+        yield item_from_proto(request)
+
+
+def item_from_proto(request: pb.IngestRequest) -> Document | Chunk | Issue:
+    if not request.HasField("document"):
+        return Chunk(request.data, request.media_type, request.source)
+    wire = request.document
+    published = time_from_proto(wire, "publish_time", "document.publish_time")
+    row: dict[str, object] = {
+        "title": wire.title, "text": wire.text, "source": wire.source, "type": wire.type,
+        "entities": list(wire.entities), "published": published.isoformat() if published else "",
+    }  # fmt: skip
+    try:
+        return document_of(row | ({"id": wire.id} if wire.id else {}))
+    except ValueError as error:
+        return Issue(0, f"document {wire.id[:80]!r}: {error}", request.source)
+
+
+def described(shelf: Shelf) -> str:
+    """What a corpus is, in one line."""
+    if shelf.broken is not None:
+        return f"cannot be opened: {shelf.broken.message}"
+    if shelf.active is None:
+        return "has no active snapshot"
+    encoder = shelf.active.encoder
+    return f"words and vectors of {encoder} ({shelf.active.manifest.index})" if encoder else "words"
+
+
+def snapshot_to_proto(manifest: Manifest) -> pb.Snapshot:
+    data = manifest.to_json()
+    ref = ObjectRef(
+        key=manifest_key(manifest), size_bytes=len(data), sha256=sha256(data), content_type="application/json"
+    )
+    return pb.Snapshot(
+        id=manifest.id,
+        create_time=time_to_proto(manifest.created_at),
+        documents=manifest.documents,
+        manifest=ref,
+    )
 
 
 def filter_from_proto(request: pb.SearchRequest) -> Filter:

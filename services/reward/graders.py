@@ -1,4 +1,4 @@
-"""Graders: pure functions from an answer and its references to a score in [0, 1].
+"""Graders: pure functions from an answer and its references to a score, in [0, 1] but for ``code``.
 
 Normalisation and exact match are SQuAD's, as Search-R1 uses them (arXiv 2503.09516); the composition of form and
 outcome is that of its format variant, the tag-spam guard that of its port to verl.
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fathom import codestyle
 from services.reward.tags import contents, fault, last_answer, spammed
 from services.reward.text import normalised, numbers, tokens
 
@@ -144,6 +145,34 @@ def retrieved(item: Item) -> bool:
     return any(reference and reference in block for block in blocks for reference in wanted)
 
 
+def code_style(item: Item) -> Score:
+    """The functional-style check of the cell in ``response``; its problems are the reason."""
+    style = codestyle.check(item.response)
+    return Score(style.reward, reason="; ".join(style.problems))
+
+
+def code_length(item: Item) -> Score:
+    """The plateau of statements in called functions of the cell in ``response``."""
+    return Score(codestyle.length_reward(item.response), {"statements": float(codestyle.length(item.response))})
+
+
+def code_execution(item: Item) -> Score:
+    """1 when the cell in ``response`` finished and printed something of its own, which is ``answer``."""
+    return Score(codestyle.execution_reward(item.response, bool(item.parameters["finished"]), item.answer))
+
+
+def code(item: Item) -> Score:
+    """The composed reward of a cell: ``execution · (style·s + length·f) − hack·[any hack flag]``, from -1 to 1."""
+    parts = codestyle.code_reward(item.response, bool(item.parameters["finished"]), item.answer)
+    style, length, hack = (item.parameters[f"{name}_weight"] for name in ("style", "length", "hack"))
+    value = parts.total(style=style, length=length, hack=hack)
+    components = {"style": parts.style, "length": parts.length, "execution": parts.execution}
+    flags = {f"hack_{flag.replace('-', '_')}": 1.0 for flag in sorted(parts.hacks)}
+    return Score(value, components | flags, ", ".join(sorted(parts.hacks)))
+
+
+FINISHED = {"finished": Parameter(0.0, 1.0)}
+CODE_WEIGHTS = {f"{name}_weight": Parameter(0.5, 1.0) for name in ("style", "length", "hack")}
 THOUGHTS = {"thoughts": Parameter(0.0, 1.0)}
 WEIGHTS = {
     "structure_weight": Parameter(0.2, 1.0),
@@ -170,5 +199,16 @@ GRADERS: Mapping[str, Grader] = {
         search_r1,
         "Search-R1's exact match and form of tags (arXiv 2503.09516, format variant), composed by weights",
         {**WEIGHTS, **THOUGHTS},
+    ),
+    "code_style": Grader(code_style, "Functional style of the cell in response, 1 when it has it", references=False),
+    "code_length": Grader(code_length, "Statements in called functions, on a plateau from 6 to 40", references=False),
+    "code_execution": Grader(
+        code_execution, "1 when the cell finished=1 and its output, the answer, is its own", FINISHED, references=False
+    ),
+    "code": Grader(
+        code,
+        "execution * (style_weight * style + length_weight * length) - hack_weight for any hack flag",
+        {**CODE_WEIGHTS, **FINISHED},
+        references=False,
     ),
 }

@@ -35,7 +35,7 @@ class Cell:
         self._nonce = secrets.token_hex(16)
         self._transcript = Transcript(config.output_bytes)
         self._displays, self._display_bytes = 0, 0
-        self._peak = 0
+        self._peak, self._oom_kills = 0, 0
         self._status: Status | None = None
         self._cause = ""
         self._guards: set[asyncio.Task[None]] = set()
@@ -43,7 +43,7 @@ class Cell:
 
     async def run(self, code: str, wall_s: float) -> Outcome:
         """Runs to the end, which comes at the latest a grace period after ``wall_s`` seconds."""
-        started, oom_kills = time.monotonic(), procfs.kernel_oom_kills()
+        started, self._oom_kills = time.monotonic(), self._worker.oom_kills
         procfs.reset_peak(self._worker.pid)
         pipes = (self._worker.stdout, self._worker.stderr)
         for pipe in pipes:
@@ -59,7 +59,7 @@ class Cell:
             for piece in self._transcript.finish():
                 self._emit(piece)
             self._peak = max(self._peak, procfs.peak_bytes(self._worker.pid))
-            return self._outcome(done, started, oom_kills)
+            return self._outcome(done, started)
         finally:
             for pipe in pipes:
                 pipe.sink = discard
@@ -139,14 +139,18 @@ class Cell:
         """Ends the worker when its session has too much memory, CPU time or too many processes."""
         config = self._config
         while True:
-            usage = await self._census.usage(self._worker.pid, started)
-            memory, cpu_s = usage.resident_bytes, usage.cpu_s - self._worker.cpu_at_start_s
-            if memory > config.memory_bytes and len(usage.pids) > 1:
-                # Forked children share most pages with their parent: counted once, or nothing could be forked.
+            usage = await self._census.usage(self._worker.init_pid, started)
+            memory, cpu_s = usage.resident_bytes, usage.cpu_s
+            if memory > config.memory_bytes:
+                # Forked children share most pages with their parent, and all with the fork server: counted in
+                # parts, or nothing could be forked.
                 memory = await asyncio.to_thread(procfs.proportional_bytes, usage.pids)
             self._peak = max(self._peak, memory)
             if memory > config.memory_bytes:
                 self.stop(Status.OOM, f"{memory:,} bytes are over {config.memory_bytes:,}", kill=True)
+            elif self._worker.oom_kills > self._oom_kills:
+                # The kernel has taken one process of the session; the others go with it.
+                self.stop(Status.OOM, over_memory(config.memory_bytes), kill=True)
             elif cpu_s * 1000 > config.cpu_ms:
                 self.stop(Status.TIMEOUT, f"the session used more than {config.cpu_ms / 1000:g} s of CPU", kill=True)
             elif len(usage.pids) > config.processes:
@@ -170,14 +174,16 @@ class Cell:
         await self._worker.exited.wait()
         return None
 
-    def _outcome(self, done: Done | None, started: float, oom_kills: int) -> Outcome:
+    def _outcome(self, done: Done | None, started: float) -> Outcome:
         """Facts from outside first; the worker's claims fill in the rest."""
         claimed = done or Done()
         status, cause = self._status, self._cause
         if status is None and done is not None:
             status = Status.ERROR if done.error_name else Status.OK
+        elif status is None and self._worker.oom_kills > self._oom_kills:
+            status, cause = Status.OOM, over_memory(self._config.memory_bytes)
         elif status is None:
-            status, cause = death(self._worker.returncode, procfs.kernel_oom_kills() > oom_kills)
+            status, cause = death(self._worker.returncode)
         return Outcome(
             status,
             claimed.result,
@@ -194,12 +200,14 @@ class Cell:
         )
 
 
-def death(returncode: int | None, kernel_killed: bool) -> tuple[Status, str]:
+def over_memory(limit: int) -> str:
+    return f"the kernel ended it: its memory is over {limit:,} bytes"
+
+
+def death(returncode: int | None) -> tuple[Status, str]:
     """Status and cause of a worker that ended without being told to."""
     if returncode == -signal.SIGXCPU:
         return Status.TIMEOUT, "the worker used up its CPU time"
-    if returncode == -signal.SIGKILL and kernel_killed:
-        return Status.OOM, "the worker was ended by SIGKILL when the kernel ran out of memory"
     return Status.KILLED, ended(returncode)
 
 

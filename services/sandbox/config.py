@@ -12,12 +12,28 @@ MIB = 1024 * 1024
 class Config(Settings):
     """Limits per session, and of the pool."""
 
-    min_isolation: str = Field("none", pattern="^(none|landlock|namespace|guest-kernel|vm)$")
-    """Weakest isolation to start with; only ``none`` is built so far, and anything stronger refuses to start."""
+    min_isolation: str = Field("namespace", pattern="^(none|landlock|namespace|guest-kernel|vm)$")
+    """Weakest isolation to start with; the service refuses to start below it and says what failed."""
+    walls: str = Field("namespace", pattern="^(none|landlock|namespace)$")
+    """Strongest walls to build; for measuring and testing what weaker ones stop."""
+    boundary: str = Field("", pattern="^(|guest-kernel|vm)$")
+    """What the operator has put around the pod: gVisor (guest-kernel) or a virtual machine; checked at start."""
+    run_hostile_code_without_any_isolation: bool = False
+    """Has to be true for ``min_isolation`` none: cells may then do whatever the service's user may."""
+    uid_base: int = Field(61_184, ge=1_000)
+    """First of the host users that sessions run as when the service is root, one per session."""
+    cgroups: bool = True
+    """Give each session a control group where this system allows it."""
     max_sessions: int = Field(16, ge=1)
     """Sessions at once; more are refused with a retry delay."""
-    spares: int = Field(1, ge=0, le=8)
-    """Workers kept ready, so that a session does not wait for imports."""
+    max_sessions_per_tenant: int = Field(0, ge=0)
+    """Sessions at once of one tenant; 0 means as many as there are."""
+    spares: int = Field(2, ge=0, le=64)
+    """Walled-in workers kept ready, so that a session does not wait for its walls."""
+    max_forks: int = Field(1_000, ge=1)
+    """Sessions after which the fork server is replaced: its children share their address layout."""
+    max_age_s: float = Field(600.0, gt=0)
+    """Seconds after which it is replaced."""
     cell_wall_ms: int = Field(30_000, ge=10)
     """Wall-clock milliseconds per cell."""
     cpu_ms: int = Field(120_000, ge=100)
@@ -31,7 +47,9 @@ class Config(Settings):
     cells: int = Field(500, ge=1)
     """Cells per session."""
     scratch_bytes: int = Field(64 * MIB, ge=MIB)
-    """Largest single file that a worker may write."""
+    """Bytes of a session's scratch folder, and so of the largest file in it."""
+    scratch_files: int = Field(4_096, ge=16)
+    """Files and folders of a session's scratch folder."""
     frames_bytes: int = Field(256 * MIB, ge=MIB)
     """Arrow bytes of the frames that a session may hold; they are kept for a restart."""
     frame_cells: int = Field(50_000_000, ge=1)

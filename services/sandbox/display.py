@@ -27,11 +27,15 @@ DUMP = json.JSONEncoder().encode
 Send = Callable[[dict[str, Any]], None]
 
 
+def no_channel(message: dict[str, Any]) -> None:
+    """Where displays go before a session has begun: nowhere."""
+
+
 class Capture:
     """Takes what a cell displays: results of last expressions, ``display`` calls, ``fig.show()``."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self) -> None:
+        self.send: Send = no_channel
         self.reset()
 
     def reset(self) -> None:
@@ -65,7 +69,7 @@ class Capture:
             return True
         self._bytes += len(encoded)
         flush()
-        self._send({"kind": "display", "media_type": kind, "data": encoded})
+        self.send({"kind": "display", "media_type": kind, "data": encoded})
         return True
 
 

@@ -7,15 +7,23 @@ import builtins
 import keyword
 import time
 import unicodedata
-from collections.abc import Awaitable
-from typing import Any
+from collections import Counter
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 
 from fathom import frames
-from fathom.errors import CorruptData, FathomError, InvalidField, NotFound, Overloaded, PayloadTooLarge
+from fathom.errors import CorruptData, FathomError, InvalidField, NotFound, NotReady, Overloaded, PayloadTooLarge
 from fathom.ids import new_id
+from fathom.obs import Telemetry
+from services.sandbox.cgroups import Cgroups
 from services.sandbox.config import Config
+from services.sandbox.events import Outcome
 from services.sandbox.files import File, list_files, read_file, write_file
-from services.sandbox.process import WorkerProcess
+from services.sandbox.fork_server import ForkServer
+from services.sandbox.isolation import Level, Report, achieve
+from services.sandbox.leash import ForkLost
+from services.sandbox.metrics import Metrics
+from services.sandbox.process import Jailer, Uids, WorkerProcess
 from services.sandbox.procfs import Census
 from services.sandbox.session import Session
 
@@ -23,57 +31,74 @@ RESERVED = frozenset({"pd", "np", "to_date", "In", "Out", "exit", "quit", "get_i
 MAX_CODE_BYTES = 262_144
 MAX_DESCRIPTION = 1_000
 RETRY_S = 1.0
-LAYERS = (
-    "process",
-    "rlimits",
-    "watch on memory, CPU time and processes",
-    "clean environment",
-    "scratch folder",
-)
-MISSING = (
-    "own user: the sandbox issue builds the jail",
-    "namespaces: the sandbox issue builds the jail",
-    "landlock: the sandbox issue builds the jail",
-    "seccomp: the sandbox issue builds the jail",
-    "scratch quota: the sandbox issue builds the jail",
-)
-
-
-class IsolationTooWeak(FathomError):
-    """The achieved isolation is below ``min_isolation``; the service does not start."""
-
-    code, reason = "FAILED_PRECONDITION", "INVALID_FIELD"
+# A user is given back when its session has ended, which the next session does not wait for.
+EXTRA_UIDS = 64
 
 
 class Engine:
     """Sessions by id."""
 
-    def __init__(self, config: Config, log: Any) -> None:
-        self._config, self._log = config, log
+    def __init__(self, config: Config, telemetry: Telemetry) -> None:
+        self._config, self._log = config, telemetry.log
+        self._metrics = Metrics.register(telemetry.registry)
+        self._fork_server = ForkServer(
+            self._log, timeout_s=config.start_timeout_s, max_forks=config.max_forks, max_age_s=config.max_age_s
+        )
+        self._jailer: Jailer | None = None
+        self._report: Report | None = None
         self._sessions: dict[str, Session] = {}
-        self._opening = 0
+        self._opening: Counter[str] = Counter()
+        self._requests: dict[tuple[str, str], asyncio.Task[Session]] = {}
         self._spares: list[WorkerProcess] = []
         self._census = Census()
         self._refill: asyncio.Task[None] | None = None
         self._reaper: asyncio.Task[None] | None = None
 
+    @property
+    def report(self) -> Report:
+        """The achieved isolation; raises ``NotReady`` before the start."""
+        if self._report is None:
+            raise NotReady("the sandbox has not built its walls yet")
+        return self._report
+
     async def start(self) -> None:
-        """Checks the isolation and gets the spare workers ready."""
-        if self._config.min_isolation != "none":
-            raise IsolationTooWeak(
-                f"sandbox.min_isolation is {self._config.min_isolation}, but only 'none' (a process with rlimits) is"
-                f" built; missing: {'; '.join(MISSING)}",
-                metadata={"field": "sandbox.min_isolation"},
-            )
-        self._log.warning("sandbox isolation", level="none", layers=LAYERS, missing=MISSING)
-        await self._fill()
+        """Starts the fork server, builds and tries the walls, and gets the spare workers ready.
+
+        Raises ``IsolationTooWeak`` and ``DependencyFailed``.
+        """
+        try:
+            await self._build_walls()
+            await self._fill()
+        except BaseException:
+            await self.close()
+            raise
         self._reaper = asyncio.create_task(self._reap())
+
+    async def _build_walls(self) -> None:
+        config = self._config
+        await self._fork_server.start()
+        cgroups = Cgroups() if config.cgroups else None
+        usable = cgroups if cgroups is not None and not cgroups.why_not else None
+        uids = Uids(config.uid_base, config.max_sessions + config.spares + EXTRA_UIDS)
+        jailer = Jailer(self._fork_server, "namespace", usable, uids)
+        report = await achieve(config, jailer)
+        self._jailer, self._report = replace(jailer, walls=report.walls), report
+        self._metrics.isolation.labels(report.level.word).set(1)
+        say = self._log.info if report.level >= Level.NAMESPACE else self._log.warning
+        say("sandbox isolation", level=report.level.word, layers=report.layers, missing=report.missing)
+
+    async def _started(self) -> WorkerProcess:
+        """A new worker inside its walls; raises ``DependencyFailed``. One fork server may die under the request."""
+        assert self._jailer is not None
+        with self._metrics.spawn_seconds.time():
+            try:
+                return await started(self._config, self._jailer)
+            except ForkLost:
+                return await started(self._config, self._jailer)
 
     async def _fill(self) -> None:
         while len(self._spares) < self._config.spares:
-            worker = WorkerProcess(self._config)
-            await worker.start()
-            self._spares.append(worker)
+            self._spares.append(await self._started())
 
     async def _refilled(self) -> None:
         """A spare that does not start is no one's error: the next session starts its worker itself."""
@@ -91,19 +116,50 @@ class Engine:
                 await spare.end()
             else:
                 worker = spare
+        self._metrics.sessions_opened.labels("spare" if worker is not None else "forked").inc()
         if worker is None:
-            worker = WorkerProcess(self._config)
-            await worker.start()
+            worker = await self._started()
         if self._refill is None or self._refill.done():
             self._refill = asyncio.create_task(self._refilled())
         return worker
 
+    async def open(self, request_id: str, limits: Mapping[str, int], tenant: str) -> Session:
+        """The session of a request: a new one, or the one that the same tenant's request has opened before.
+
+        Raises what ``create`` raises; a failed request leaves nothing, so that it can be made again.
+        """
+        if not request_id:
+            return await self.create(**limits, tenant=tenant)
+        key = (tenant, request_id)
+        known = self._requests.get(key)
+        if known is None or (known.done() and not self._is_open(known)):
+            known = self._requests[key] = asyncio.create_task(self.create(**limits, tenant=tenant))
+            known.add_done_callback(lambda task: self._forget(key, task))
+        return await asyncio.shield(known)
+
+    def _is_open(self, task: asyncio.Task[Session]) -> bool:
+        return not task.cancelled() and task.exception() is None and task.result().id in self._sessions
+
+    def _forget(self, key: tuple[str, str], task: asyncio.Task[Session]) -> None:
+        """Drops a request that failed, and those whose sessions are closed."""
+        if not self._is_open(task) and self._requests.get(key) is task:
+            del self._requests[key]
+        for old in [old for old, one in self._requests.items() if one.done() and not self._is_open(one)]:
+            del self._requests[old]
+
     async def create(
-        self, cell_wall_ms: int, memory_bytes: int, output_bytes: int, cells: int, cpu_ms: int = 0
+        self,
+        cell_wall_ms: int = 0,
+        memory_bytes: int = 0,
+        output_bytes: int = 0,
+        cells: int = 0,
+        cpu_ms: int = 0,
+        tenant: str = "",
     ) -> Session:
         """A new session; zero means the service's own limit, and no limit can be widened.
 
-        Raises ``Overloaded`` when all slots are taken, ``InvalidField("limits.…")`` for a negative limit.
+        Raises ``Overloaded`` when all slots, or all of the tenant's, are taken, and
+        ``InvalidField("limits.…")`` for a negative limit.
         """
         wanted = {
             "cell_wall_ms": cell_wall_ms,
@@ -115,17 +171,35 @@ class Engine:
         for name, value in wanted.items():
             if value < 0:
                 raise InvalidField(f"limits.{name}", "must not be negative")
-        if len(self._sessions) + self._opening >= self._config.max_sessions:
-            raise Overloaded(f"all {self._config.max_sessions} sandbox sessions are in use", retry_after_s=RETRY_S)
+        self._admit(tenant)
         tighter = {name: min(value, getattr(self._config, name)) for name, value in wanted.items() if value}
-        self._opening += 1
+        self._opening[tenant] += 1
         try:
             limits = self._config.model_copy(update=tighter)
-            session = Session(new_id("session"), limits, await self._worker(), self._census)
+            worker = await self._worker()
+            if memory_bytes:
+                worker.limit_memory(limits.memory_bytes)
+            session = Session(new_id("session"), limits, worker, self._census, tenant=tenant, ended=self._count)
         finally:
-            self._opening -= 1
+            self._opening[tenant] -= 1
         self._sessions[session.id] = session
+        self._metrics.sessions.set(len(self._sessions))
         return session
+
+    def _count(self, outcome: Outcome) -> None:
+        self._metrics.cells.labels(outcome.status.name.lower()).inc()
+
+    def _admit(self, tenant: str) -> None:
+        """Raises ``Overloaded`` when there is no room for one more session."""
+        config, refused = self._config, self._metrics.sessions_opened.labels("refused")
+        if len(self._sessions) + self._opening.total() >= config.max_sessions:
+            refused.inc()
+            raise Overloaded(f"all {config.max_sessions} sandbox sessions are in use", retry_after_s=RETRY_S)
+        theirs = sum(session.tenant == tenant for session in self._sessions.values()) + self._opening[tenant]
+        if config.max_sessions_per_tenant and theirs >= config.max_sessions_per_tenant:
+            refused.inc()
+            text = f"all {config.max_sessions_per_tenant} sandbox sessions of tenant {tenant!r} are in use"
+            raise Overloaded(text, retry_after_s=RETRY_S)
 
     def session(self, session_id: str) -> Session:
         """Raises ``NotFound`` for an unknown or closed session."""
@@ -134,7 +208,9 @@ class Engine:
             raise NotFound("session", session_id)
         return session
 
-    async def put_frame(self, session_id: str, name: str, arrow: bytes, description: str = "") -> tuple[str, int]:
+    async def put_frame(
+        self, session_id: str, name: str, arrow: bytes, description: str = "", *, lazy: bool = False
+    ) -> tuple[str, int]:
         """Injects an Arrow IPC stream as a variable; gives its digest and its number of rows.
 
         Raises ``NotFound``, ``SessionLost``, ``PayloadTooLarge``, and ``InvalidField`` for a bad name,
@@ -147,7 +223,7 @@ class Engine:
         if len(arrow) > self._config.frames_bytes:
             raise PayloadTooLarge(len(arrow), self._config.frames_bytes)
         digest, rows = await asyncio.to_thread(read_frame, name, arrow, self._config.frame_cells)
-        await session.inject(name, arrow)
+        await session.inject(name, arrow, lazy=lazy)
         return (f"{description}\n{digest}" if description else digest), rows
 
     async def restart(self, session_id: str) -> list[str]:
@@ -164,6 +240,7 @@ class Engine:
         """Ends the session's worker; raises ``NotFound``."""
         session = self.session(session_id)
         del self._sessions[session_id]
+        self._metrics.sessions.set(len(self._sessions))
         await session.close()
 
     async def put_file(self, session_id: str, path: str, content: bytes) -> int:
@@ -178,20 +255,23 @@ class Engine:
         """The scratch folder's files, sorted by path."""
         return await asyncio.to_thread(list_files, self._root(session_id))
 
-    def _root(self, session_id: str) -> str:
+    def _root(self, session_id: str) -> int:
         session = self.session(session_id)
         session.check_alive()
-        return str(session.worker.scratch)
+        return session.worker.scratch
 
     async def _reap(self) -> None:
         while True:
             await asyncio.sleep(min(5.0, self._config.idle_s / 4))
             now = time.monotonic()
+            if self._jailer is not None and self._jailer.cgroups is not None:
+                self._jailer.cgroups.sweep()
             for session in list(self._sessions.values()):
                 idle = now - session.used > self._config.idle_s
                 if (idle or now - session.opened > self._config.lifetime_s) and not session.busy:
                     self._log.info("session reaped", session_id=session.id, why="idle" if idle else "lifetime")
                     self._sessions.pop(session.id, None)
+                    self._metrics.sessions.set(len(self._sessions))
                     await session.close()
 
     async def close(self) -> None:
@@ -205,6 +285,13 @@ class Engine:
         self._sessions.clear()
         self._spares.clear()
         await asyncio.gather(*endings)
+        await self._fork_server.close()
+
+
+async def started(config: Config, jailer: Jailer) -> WorkerProcess:
+    worker = WorkerProcess(config, jailer)
+    await worker.start()
+    return worker
 
 
 def read_frame(name: str, arrow: bytes, max_cells: int) -> tuple[str, int]:

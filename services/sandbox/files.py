@@ -37,9 +37,9 @@ def checked_path(path: str) -> PurePosixPath:
     return PurePosixPath(path)
 
 
-def open_beneath(root: str, path: PurePosixPath, flags: int) -> int:
-    """Opens ``path`` below ``root`` part by part, following no symbolic link; raises ``NotFound``."""
-    folder = os.open(root, FOLDER)
+def open_beneath(root: int, path: PurePosixPath, flags: int) -> int:
+    """Opens ``path`` below the folder ``root`` part by part, following no symbolic link; raises ``NotFound``."""
+    folder = os.open(".", FOLDER, dir_fd=root)
     try:
         for part in path.parts[:-1]:
             inner = os.open(part, FOLDER, dir_fd=folder)
@@ -52,7 +52,7 @@ def open_beneath(root: str, path: PurePosixPath, flags: int) -> int:
         os.close(folder)
 
 
-def open_regular(root: str, path: str, flags: int) -> int:
+def open_regular(root: int, path: str, flags: int) -> int:
     """Opens a regular file; raises ``InvalidField("path")`` for anything else, and for a file of several names."""
     descriptor = open_beneath(root, checked_path(path), flags)
     status = os.fstat(descriptor)
@@ -62,35 +62,37 @@ def open_regular(root: str, path: str, flags: int) -> int:
     return descriptor
 
 
-def read_file(root: str, path: str) -> bytes:
+def read_file(root: int, path: str) -> bytes:
     """Content of a regular file; raises ``NotFound`` or ``InvalidField("path")``."""
     with os.fdopen(open_regular(root, path, os.O_RDONLY), "rb") as file:
         return file.read(MAX_FILE_BYTES)
 
 
-def write_file(root: str, path: str, content: bytes) -> int:
+def write_file(root: int, path: str, content: bytes) -> int:
     """Writes a regular file at the top of the scratch folder or in a folder that is there; gives its size.
 
-    Raises ``PayloadTooLarge``, ``NotFound`` for a missing folder, ``InvalidField("path")``.
+    The file belongs to the session's user. Raises ``PayloadTooLarge``, also when the folder's quota does not
+    hold it (nothing of it stays then), ``NotFound`` for a missing folder, ``InvalidField("path")``.
     """
     if len(content) > MAX_FILE_BYTES:
         raise PayloadTooLarge(len(content), MAX_FILE_BYTES)
-    with os.fdopen(open_regular(root, path, os.O_WRONLY | os.O_CREAT), "wb") as file:
+    owner, room = os.fstat(root), os.fstatvfs(root)
+    with os.fdopen(open_regular(root, path, os.O_WRONLY | os.O_CREAT), "wb", buffering=0) as file:
         # Not before: an open that truncates could empty a file elsewhere that a hard link names.
         file.truncate(0)
-        return file.write(content)
+        if os.geteuid() == 0:
+            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[file.write(view) :]
+        except OSError as error:
+            file.truncate(0)
+            raise PayloadTooLarge(len(content), room.f_bavail * room.f_frsize) from error
+        return len(content)
 
 
-def write_new(root: str, content: bytes) -> str:
-    """Writes a hidden file under a name that nobody could guess, and gives its path."""
-    name = f".{secrets.token_hex(16)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    with os.fdopen(open_beneath(root, PurePosixPath(name), flags), "wb") as file:
-        file.write(content)
-    return os.path.join(root, name)
-
-
-def list_files(root: str) -> list[File]:
+def list_files(root: int) -> list[File]:
     """Regular files of the scratch folder, sorted by path: at most 200, out of 4,096 entries and 8 levels."""
     found: list[File] = []
     for path, status in walk(root):
@@ -101,13 +103,13 @@ def list_files(root: str) -> list[File]:
     return sorted(found, key=lambda file: file.path)
 
 
-def walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
+def walk(root: int) -> Iterator[tuple[str, os.stat_result]]:
     """Entries below ``root`` with plain names, links not followed, bounded in number and depth."""
     seen, folders = 0, [PurePosixPath()]
     while folders:
         folder = folders.pop()
         try:
-            descriptor = open_beneath(root, folder, FOLDER) if folder.parts else os.open(root, FOLDER)
+            descriptor = open_beneath(root, folder, FOLDER) if folder.parts else os.open(".", FOLDER, dir_fd=root)
         except (NotFound, OSError):  # it was removed or replaced meanwhile
             continue
         try:

@@ -1,110 +1,175 @@
-"""One worker process from outside: its start, its socket, its pipes, its end."""
+"""One worker process from outside: its start inside its walls, its socket, its pipes, its end."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import signal
 import socket
-import sys
 import tempfile
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from fathom.errors import DependencyFailed
 from services.sandbox import procfs
+from services.sandbox.cgroups import Cgroups, Group
 from services.sandbox.config import Config
 from services.sandbox.files import remove_tree
+from services.sandbox.fork_server import ForkServer
+from services.sandbox.jail.plan import Plan
+from services.sandbox.leash import Leash
 from services.sandbox.pipe import Pipe
 from services.sandbox.wire import HEADER, BadFrame, length, pack, unpack
 
-ROOT = Path(__file__).resolve().parents[2]
-WORKER = Path(__file__).with_name("worker.py")
 ADDRESS_SPACE = 4 * 1024**3
 OPEN_FILES = 256
-# RLIMIT_NPROC counts all of the user's threads on the machine, so it can only be a far fence; the watch counts well.
-USER_THREADS = 4096
+STACK = 16 * 1024 * 1024
+SHM_BYTES = 16 * 1024 * 1024
 START_CPU_S = 10
 LARGE_FRAME = 256 * 1024
+SEND_TRIES, SEND_PAUSE_S = 500, 0.01
+END_S = 2.0
+
+
+@dataclass(frozen=True)
+class Jailer:
+    """How this service builds the walls of every session. ``cgroups`` is None where there are none to use."""
+
+    fork_server: ForkServer
+    walls: str
+    cgroups: Cgroups | None
+    uids: Uids
+
+
+class Uids:
+    """Host users for sessions, each lent to one at a time; -1, the service's own, when it may not change users."""
+
+    def __init__(self, base: int, count: int) -> None:
+        self._free = list(range(base, base + count)) if os.geteuid() == 0 else []
+        self._dedicated = os.geteuid() == 0
+
+    def take(self) -> int:
+        """Raises ``DependencyFailed`` when all are lent out."""
+        if not self._dedicated:
+            return -1
+        if not self._free:
+            raise DependencyFailed("sandbox", "no free user for a session")
+        return self._free.pop(0)
+
+    def give_back(self, uid: int) -> None:
+        if uid >= 0:
+            self._free.append(uid)
 
 
 class WorkerProcess:
-    """A started worker. ``exited`` is set when it and all that it started have ended, however that came."""
+    """A walled-in worker. ``exited`` is set when it and all that it started have ended, however that came."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self.scratch = Path(tempfile.mkdtemp(prefix="fathom-session-"))
+    def __init__(self, config: Config, jailer: Jailer) -> None:
+        self._config, self._jailer = config, jailer
         self.stdout, self.stderr = Pipe("stdout"), Pipe("stderr")
         self.exited = asyncio.Event()
-        self.returncode: int | None = None
         self.pid = 0
-        self.cpu_at_start_s = 0.0
+        self._leash = Leash()
+        self._ours, self._theirs = socket.socketpair()
         self._writer: asyncio.StreamWriter | None = None
+        self._group: Group | None = None
+        self._uid = -1
+        self._folder = ""
+        self._oom_kills = 0
         self._waiting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
+    @property
+    def returncode(self) -> int | None:
+        """Exit status of the worker, negative for a signal; None while it lives."""
+        return self._leash.code
+
+    @property
+    def init_pid(self) -> int:
+        """The session's first process, which all others descend from."""
+        return self._leash.init_pid
+
+    @property
+    def scratch(self) -> int:
+        """Descriptor of the scratch folder; -1 when there is none."""
+        return self._leash.scratch
+
+    @property
+    def oom_kills(self) -> int:
+        """How many of its processes the kernel has killed for want of memory, by its own group's count."""
+        return self._group.oom_kills() if self._group is not None else self._oom_kills
+
     async def start(self) -> None:
-        """Returns when the worker is ready; raises ``DependencyFailed("sandbox worker")``, and leaves nothing then."""
+        """Returns when the worker is ready; raises ``DependencyFailed``, and leaves nothing then."""
         try:
             async with asyncio.timeout(self._config.start_timeout_s):
                 await self._spawn()
+                await self._leash.started()
                 await self.receive()
         except (TimeoutError, BadFrame, asyncio.IncompleteReadError, OSError) as error:
+            words = bytearray()
+            self.stderr.sink = lambda _, data: words.extend(data)
+            self.stderr.drain()
             await self.end()
-            raise DependencyFailed("sandbox worker", f"did not start: {type(error).__name__}") from error
+            detail = self._leash.trouble or words.decode(errors="replace").strip()[-400:]
+            text = f"did not start: {type(error).__name__}, status {self.returncode} {detail}".strip()
+            raise DependencyFailed("sandbox worker", text) from error
         except BaseException:
             await self.end()
             raise
-        ready = procfs.process(self.pid)
-        self.cpu_at_start_s = ready.cpu_s if ready else 0.0
+        self.pid = procfs.first_child(self.init_pid)
 
     async def _spawn(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._reader, self._writer = await asyncio.open_connection(sock=ours)
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", str(WORKER), str(theirs.fileno()), str(ROOT), str(os.getpid()), self._limits(),
-                stdin=asyncio.subprocess.DEVNULL, stdout=self.stdout.fileno(), stderr=self.stderr.fileno(),
-                env=self._environ(), cwd=self.scratch, pass_fds=[theirs.fileno()], start_new_session=True,
-            )  # fmt: skip
-        self.pid = process.pid
-        self._waiting = asyncio.create_task(self._wait(process))
-        for pipe in (self.stdout, self.stderr):
-            pipe.close_write_end()
+        if self._jailer.cgroups is not None:
+            self._group = self._jailer.cgroups.create(self._config.memory_bytes, self._config.processes)
+        self._uid = self._jailer.uids.take()
+        if self._jailer.walls != "namespace":
+            self._folder = tempfile.mkdtemp(prefix="fathom-session-")
+            if self._uid >= 0:
+                os.chown(self._folder, self._uid, self._uid)
+        self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
+        transport = self._writer.transport
+        transport.set_write_buffer_limits(high=0)
+        given = [self._leash.theirs.fileno(), self._theirs.fileno(), self.stdout.fileno(), self.stderr.fileno()]
+        try:
+            await self._jailer.fork_server.fork(self._plan(), given)
+        finally:
+            self._leash.listen()
+            self._theirs.close()
+            for pipe in (self.stdout, self.stderr):
+                pipe.close_write_end()
+            self._waiting = asyncio.create_task(self._wait())
 
-    def _limits(self) -> str:
-        """Resource limits by name, which the worker sets for itself before it reads anything else."""
-        wanted = {
+    def _plan(self) -> Plan:
+        config = self._config
+        limits = {
             "AS": ADDRESS_SPACE,
-            "CPU": START_CPU_S + max(1, self._config.cpu_ms // 1000),
-            "FSIZE": self._config.scratch_bytes,
+            "CPU": START_CPU_S + max(1, config.cpu_ms // 1000),
+            "FSIZE": config.scratch_bytes,
             "NOFILE": OPEN_FILES,
-            "NPROC": USER_THREADS,
+            # Without a user of its own the kernel counts all of the user's processes, and only the watch counts well.
+            "NPROC": config.processes if self._uid >= 0 or self._jailer.walls == "namespace" else 4096,
             "CORE": 0,
+            "MEMLOCK": 0,
             "MSGQUEUE": 0,
+            "STACK": STACK,
         }
-        return json.dumps(wanted)
+        return Plan(
+            self._jailer.walls,
+            self._uid,
+            limits,
+            self._folder,
+            config.scratch_bytes,
+            config.scratch_files,
+            SHM_BYTES,
+            self._group.procs if self._group else (),
+        )
 
-    def _environ(self) -> dict[str, str]:
-        """Nothing of ours: a cell can read its environment."""
-        threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
-        home = str(self.scratch)
-        return {
-            "PATH": "/usr/bin:/bin",
-            "HOME": home,
-            "IPYTHONDIR": f"{home}/.ipython",
-            "PLOTLY_RENDERER": "plotly_mimetype",
-            "LANG": "C.UTF-8",
-            "TZ": "UTC",
-            **threads,
-        }
-
-    async def _wait(self, process: asyncio.subprocess.Process) -> None:
-        """The worker's end, and then that of whatever it has started."""
-        self.returncode = await process.wait()
-        procfs.kill_group(self.pid)
-        await asyncio.to_thread(procfs.sweep, self.pid, f"HOME={self.scratch}".encode())
+    async def _wait(self) -> None:
+        """The end of the first process, and then that of whatever it could not take along."""
+        await self._leash.ended.wait()
+        if self._folder and self.init_pid:
+            await asyncio.to_thread(procfs.sweep, self.init_pid, f"HOME={self._folder}".encode())
         self.exited.set()
 
     async def send(self, message: dict[str, Any]) -> None:
@@ -112,34 +177,68 @@ class WorkerProcess:
         self._writer.write(pack(message))
         await self._writer.drain()
 
+    async def send_with(self, message: dict[str, Any], descriptor: int) -> None:
+        """A small message with one descriptor along. Raises ``OSError`` when the worker takes none."""
+        frame = pack(message)
+        for _ in range(SEND_TRIES):
+            try:
+                sent = socket.send_fds(self._ours, [frame], [descriptor])
+            except BlockingIOError:
+                await asyncio.sleep(SEND_PAUSE_S)
+                continue
+            if sent != len(frame):
+                raise OSError("half a message was sent")
+            return
+        raise OSError("the worker does not read")
+
     async def receive(self) -> dict[str, Any]:
         """The next frame; raises ``BadFrame`` or ``IncompleteReadError``."""
         size = length(await self._reader.readexactly(HEADER.size))
         body = await self._reader.readexactly(size)
         return unpack(body) if size < LARGE_FRAME else await asyncio.to_thread(unpack, body)
 
+    def limit_memory(self, memory_bytes: int) -> None:
+        """Tightens the kernel's own bound, where there is one."""
+        if self._group is not None:
+            with suppress(OSError):
+                self._group.limit(memory_bytes, self._config.processes)
+
     def interrupt(self) -> None:
         """SIGINT to the worker only; no error when it has ended."""
-        if self.returncode is None:
-            os.kill(self.pid, signal.SIGINT)
+        self._leash.interrupt()
 
     def kill(self) -> None:
-        """Ends the worker with its process group; ``exited`` follows."""
-        if self.pid and self.returncode is None:
-            procfs.kill_group(self.pid)
+        """Ends the worker with all that it has started; ``exited`` follows."""
+        if self._jailer.walls == "namespace":
+            self._leash.kill()
+        else:
+            self._leash.end()
 
     async def end(self) -> None:
-        """Kills the worker with all that it started and removes its scratch folder; later calls wait for the first."""
+        """Kills the worker with all that it started and removes what it had; later calls wait for the first."""
         if self._ending is None:
             self._ending = asyncio.create_task(self._end())
         await asyncio.shield(self._ending)
 
     async def _end(self) -> None:
-        self.kill()
         if self._waiting is not None:
+            self.kill()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.exited.wait(), END_S)
+            self._leash.kill()
             await self._waiting
+        self._oom_kills = self.oom_kills
+        self._leash.close()
         if self._writer is not None:
             self._writer.close()
+        else:
+            self._ours.close()
+        self._theirs.close()
         self.stdout.close()
         self.stderr.close()
-        await asyncio.to_thread(remove_tree, str(self.scratch))
+        self._jailer.uids.give_back(self._uid)
+        if self._group is not None and self._jailer.cgroups is not None:
+            self._jailer.cgroups.remove(self._group)
+            self._group = None
+        if self._folder:
+            await asyncio.to_thread(remove_tree, self._folder)

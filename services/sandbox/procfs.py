@@ -18,9 +18,10 @@ SWEEP_PAUSE_S = 0.01
 
 @dataclass(frozen=True)
 class Process:
-    """One line of /proc: process, session, resident bytes, CPU seconds with those of its waited-for children."""
+    """One line of /proc; resident bytes, and CPU seconds with those of its waited-for children."""
 
     pid: int
+    parent: int
     session: int
     resident_bytes: int
     cpu_s: float
@@ -46,7 +47,7 @@ def process(pid: str | int) -> Process | None:
     if fields[0] in (b"Z", b"X"):
         return None
     cpu_s = sum(int(value) for value in fields[11:15]) / TICKS
-    return Process(int(pid), int(fields[3]), int(fields[21]) * PAGE, cpu_s)
+    return Process(int(pid), int(fields[1]), int(fields[3]), int(fields[21]) * PAGE, cpu_s)
 
 
 def processes() -> Iterator[Process]:
@@ -59,26 +60,16 @@ def processes() -> Iterator[Process]:
             yield found
 
 
-def usages() -> dict[int, Usage]:
-    """Usage by session id."""
-    found: dict[int, Usage] = {}
-    for item in processes():
-        usage = found.setdefault(item.session, Usage())
-        usage.resident_bytes += item.resident_bytes
-        usage.cpu_s += item.cpu_s
-        usage.pids.append(item.pid)
-    return found
-
-
 class Census:
     """One reading of /proc for all cells that ask within 50 ms."""
 
     def __init__(self) -> None:
-        self._reading: asyncio.Task[dict[int, Usage]] | None = None
+        self._reading: asyncio.Task[dict[int, list[Process]]] | None = None
         self._taken = 0.0
 
-    async def usage(self, session: int, not_before: float) -> Usage:
-        """Usage of one session, all zero when it has no process; ``not_before`` is on the monotonic clock.
+    async def usage(self, root: int, not_before: float) -> Usage:
+        """Usage of all that descends from a session's first process, which itself gives its waited-for children's
+        CPU time only; ``not_before`` is on the monotonic clock.
 
         A reading from before a cell began must not count against the cell.
         """
@@ -86,8 +77,36 @@ class Census:
         stale = self._reading is not None and self._reading.done() and now - self._taken > FRESH_S
         if self._reading is None or stale or self._taken < not_before:
             self._taken = now
-            self._reading = asyncio.create_task(asyncio.to_thread(usages))
-        return (await asyncio.shield(self._reading)).get(session, Usage())
+            self._reading = asyncio.create_task(asyncio.to_thread(by_parent))
+        children = await asyncio.shield(self._reading)
+        usage, waiting = Usage(), [root]
+        while waiting:
+            for item in children.get(waiting.pop(), []):
+                usage.resident_bytes += item.resident_bytes
+                usage.cpu_s += item.cpu_s
+                usage.pids.append(item.pid)
+                waiting.append(item.pid)
+        first = next((item for items in children.values() for item in items if item.pid == root), None)
+        usage.cpu_s += first.cpu_s if first is not None else 0.0
+        return usage
+
+
+def by_parent() -> dict[int, list[Process]]:
+    """All living processes by their parent. Orphans of a session belong to its first process."""
+    found: dict[int, list[Process]] = {}
+    for item in processes():
+        found.setdefault(item.parent, []).append(item)
+    return found
+
+
+def first_child(pid: int) -> int:
+    """The eldest child of a process; 0 when it has none."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+            children = file.read().split()
+    except OSError:
+        return 0
+    return int(children[0]) if children else 0
 
 
 def proportional_bytes(pids: list[int]) -> int:
@@ -120,15 +139,6 @@ def peak_bytes(pid: int) -> int:
         return 0
 
 
-def kernel_oom_kills() -> int:
-    """How many processes this kernel has killed for want of memory; 0 when it does not say."""
-    try:
-        with open("/proc/vmstat", "rb") as file:
-            return next((int(line.split()[1]) for line in file if line.startswith(b"oom_kill ")), 0)
-    except OSError:
-        return 0
-
-
 def has_marker(pid: int, marker: bytes) -> bool:
     """Whether the process was started with this line in its environment."""
     try:
@@ -136,14 +146,6 @@ def has_marker(pid: int, marker: bytes) -> bool:
             return marker in file.read().split(b"\0")
     except OSError:
         return False
-
-
-def kill_group(leader: int) -> None:
-    """Kills a process group at once: the kernel lets no member fork in between."""
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def sweep(session: int, marker: bytes) -> int:

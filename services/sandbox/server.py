@@ -13,19 +13,27 @@ from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.sandbox.config import Config
-from services.sandbox.engine import LAYERS, MISSING, Engine, checked_code
+from services.sandbox.engine import Engine, checked_code
 from services.sandbox.events import Display, Event, Gap, Outcome, Output, Status, Variable
+from services.sandbox.isolation import Level
 
 INLINE_BYTES = 256 * 1024
 INLINE_FRAME_BYTES = 512 * 1024
 CHUNK_BYTES = 256 * 1024
 STATUSES = {status: f"EXECUTE_STATUS_{status.name}" for status in Status}
+LEVELS: dict[Level, pb.IsolationLevel] = {
+    Level.NONE: pb.ISOLATION_LEVEL_NONE,
+    Level.LANDLOCK: pb.ISOLATION_LEVEL_LANDLOCK,
+    Level.NAMESPACE: pb.ISOLATION_LEVEL_NAMESPACE,
+    Level.GUEST_KERNEL: pb.ISOLATION_LEVEL_GUEST_KERNEL,
+    Level.VM: pb.ISOLATION_LEVEL_VM,
+}
 STREAMS = {"stdout": pb.OUTPUT_STREAM_STDOUT, "stderr": pb.OUTPUT_STREAM_STDERR}
 
 
 def build(config: Config, deps: Deps) -> Service:
     """The sandbox; the only constructor."""
-    engine = Engine(config, deps.telemetry.log)
+    engine = Engine(config, deps.telemetry)
     return Service("sandbox", SandboxServicer(engine, deps.store), engine.start, engine.close)
 
 
@@ -36,11 +44,9 @@ class SandboxServicer:
         self._engine, self._store = engine, store
 
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
-        limits = request.limits
-        session = await self._engine.create(
-            limits.cell_wall_ms, limits.memory_bytes, limits.output_bytes, limits.cells, limits.cpu_ms
-        )
-        return pb.CreateSessionResponse(session_id=session.id, isolation=pb.ISOLATION_LEVEL_NONE)
+        limits = {field.name: value for field, value in request.limits.ListFields()}
+        session = await self._engine.open(request.request_id, limits, call.tenant)
+        return pb.CreateSessionResponse(session_id=session.id, isolation=self._level())
 
     async def PutFrame(self, request: pb.PutFrameRequest, call: Call) -> pb.PutFrameResponse:
         source = request.WhichOneof("data")
@@ -49,7 +55,9 @@ class SandboxServicer:
         if len(request.arrow) > INLINE_FRAME_BYTES:
             raise PayloadTooLarge(len(request.arrow), INLINE_FRAME_BYTES)
         arrow = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
-        digest, rows = await self._engine.put_frame(request.session_id, request.name, arrow, request.description)
+        digest, rows = await self._engine.put_frame(
+            request.session_id, request.name, arrow, request.description, lazy=request.lazy
+        )
         return pb.PutFrameResponse(digest=digest, rows=rows)
 
     async def Execute(self, request: pb.ExecuteRequest, call: Call) -> AsyncIterator[pb.ExecuteResponse]:
@@ -60,9 +68,9 @@ class SandboxServicer:
         async with aclosing(session.execute(request.request_id, code, request.wall_ms)) as events:
             async for event in events:
                 sequence += 1
-                yield await self._event(sequence, event, session.id)
+                yield await self._event(sequence, event, request)
 
-    async def _event(self, sequence: int, event: Event, session_id: str) -> pb.ExecuteResponse:
+    async def _event(self, sequence: int, event: Event, request: pb.ExecuteRequest) -> pb.ExecuteResponse:
         response = pb.ExecuteResponse(sequence=sequence)
         if isinstance(event, Output):
             response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=event.text))
@@ -70,9 +78,10 @@ class SandboxServicer:
             text = f"\n[… {event.size_bytes:,} bytes left out …]\n"
             response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=text))
         elif isinstance(event, Display):
-            response.display.CopyFrom(await self._display(event, session_id))
+            response.display.CopyFrom(await self._display(event, request.session_id))
         else:
             response.outcome.CopyFrom(outcome_to_proto(event))
+            response.outcome.record_id = request.request_id or f"{request.session_id}/{event.cell}"
         return response
 
     async def _display(self, display: Display, session_id: str) -> pb.Display:
@@ -111,7 +120,12 @@ class SandboxServicer:
         return pb.ListFilesResponse(files=[pb.FileEntry(path=file.path, size_bytes=file.size_bytes) for file in files])
 
     async def GetIsolation(self, request: pb.GetIsolationRequest, call: Call) -> pb.GetIsolationResponse:
-        return pb.GetIsolationResponse(level=pb.ISOLATION_LEVEL_NONE, layers=LAYERS, missing=MISSING)
+        report = self._engine.report
+        return pb.GetIsolationResponse(level=self._level(), layers=report.layers, missing=report.missing)
+
+    def _level(self) -> pb.IsolationLevel:
+        """The achieved level, as the API numbers it."""
+        return LEVELS[self._engine.report.level]
 
 
 def variables_to_proto(variables: Sequence[Variable]) -> list[pb.Variable]:

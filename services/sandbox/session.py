@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,6 @@ from services.sandbox import claims
 from services.sandbox.cell import Cell, ended
 from services.sandbox.config import Config
 from services.sandbox.events import Event, Outcome, Status, Variable
-from services.sandbox.files import write_new
 from services.sandbox.process import WorkerProcess
 from services.sandbox.procfs import Census
 from services.sandbox.recording import Recording
@@ -36,11 +36,14 @@ class Session:
     config: Config
     worker: WorkerProcess
     census: Census
-    frames: dict[str, bytes] = field(default_factory=dict)
+    frames: dict[str, Frame] = field(default_factory=dict)
     opened: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
     lost: str = ""
     cells: int = 0
+    tenant: str = ""
+    ended: Callable[[Outcome], None] = lambda outcome: None
+    """Told of every cell's end."""
     _records: OrderedDict[str, Recording] = field(default_factory=OrderedDict)
     _waiting: dict[Recording, asyncio.Task[None]] = field(default_factory=dict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -137,6 +140,7 @@ class Session:
                 self.lost = self.lost or outcome.cause
                 await self.worker.end()
             self.used = time.monotonic()
+            self.ended(outcome)
             recording.add(outcome)
 
     def _abandon(self, recording: Recording) -> None:
@@ -157,23 +161,29 @@ class Session:
         await cell.finished.wait()
         return True
 
-    async def inject(self, name: str, arrow: bytes) -> None:
-        """Puts a frame into the namespace; it comes back after a restart.
+    async def inject(self, name: str, arrow: bytes, *, lazy: bool = False) -> None:
+        """Puts a frame into the namespace, or within reach of it when ``lazy``; it comes back after a restart.
 
         Raises ``SessionLost``, ``PayloadTooLarge`` when the session's frames together are over their limit.
         """
         async with self._lock:
             self.check_alive()
-            size = sum(len(data) for key, data in self.frames.items() if key != name) + len(arrow)
+            size = sum(frame.size for key, frame in self.frames.items() if key != name) + len(arrow)
             if size > self.config.frames_bytes:
                 raise PayloadTooLarge(size, self.config.frames_bytes)
-            await self._inject(name, arrow)
-            self.frames[name] = arrow
+            frame = Frame(await asyncio.to_thread(sealed, name, arrow), len(arrow), lazy)
+            try:
+                await self._inject(name, frame)
+            except BaseException:
+                frame.close()
+                raise
+            if name in self.frames:
+                self.frames[name].close()
+            self.frames[name] = frame
 
-    async def _inject(self, name: str, arrow: bytes) -> None:
-        path = await asyncio.to_thread(write_new, str(self.worker.scratch), arrow)
-        done = await self._exchange({"kind": "inject", "name": name, "path": path})
-        await asyncio.to_thread(unlink, path)
+    async def _inject(self, name: str, frame: Frame) -> None:
+        request = {"kind": "inject", "name": name, "lazy": frame.lazy, "loaded_bytes": self.config.memory_bytes // 2}
+        done = await self._exchange(request, frame.descriptor)
         if done.error_name:
             raise DependencyFailed("sandbox worker", f"{name} was not injected: {done.error_name}")
 
@@ -183,12 +193,13 @@ class Session:
             self.check_alive()
             return (await self._exchange({"kind": "variables"})).variables
 
-    async def _exchange(self, request: dict[str, Any]) -> claims.Done:
+    async def _exchange(self, request: dict[str, Any], descriptor: int = -1) -> claims.Done:
         """One request that is no cell; a worker that does not answer it properly is ended."""
         nonce = secrets.token_hex(16)
         try:
             async with asyncio.timeout(EXCHANGE_S):
-                await self.worker.send({**request, "nonce": nonce})
+                message = {**request, "nonce": nonce}
+                await (self.worker.send(message) if descriptor < 0 else self.worker.send_with(message, descriptor))
                 while (frame := await self.worker.receive()).get("nonce") != nonce:
                     continue
                 return claims.done(frame)
@@ -219,8 +230,8 @@ class Session:
                 raise SessionLost(self.id, "the session was closed")
             self.worker, self.lost, self.cells = worker, "", 0
             self.used = time.monotonic()
-            for name, arrow in self.frames.items():
-                await self._inject(name, arrow)
+            for name, frame in self.frames.items():
+                await self._inject(name, frame)
             return list(self.frames)
 
     async def close(self) -> None:
@@ -228,11 +239,34 @@ class Session:
         self._closed = True
         await self._stop("the session was closed")
         await asyncio.gather(*self._waiting.values(), return_exceptions=True)
+        for frame in self.frames.values():
+            frame.close()
         self.frames.clear()
         self._records.clear()
 
 
-def unlink(path: str) -> None:
-    """The worker may have removed it already."""
-    if os.path.lexists(path):
-        os.unlink(path)
+@dataclass(frozen=True)
+class Frame:
+    """An Arrow stream in memory that nobody can change any more, to be shared with workers."""
+
+    descriptor: int
+    size: int
+    lazy: bool
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def sealed(name: str, data: bytes) -> int:
+    """A memory file with the data, sealed against every change; gives its descriptor. See memfd_create(2)."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

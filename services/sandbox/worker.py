@@ -1,38 +1,20 @@
 """The worker: runs untrusted code in this very process, so the supervisor takes what it sends for claims only.
 
-Started as ``python -I worker.py FD ROOT PARENT LIMITS``. What the protocol needs is bound early, so that a
-cell that patches ``json`` or ``print`` hurts its own results only.
+It is made and warmed in the fork server; each session runs in a fork of it. What the protocol needs is bound
+early, so that a cell that patches ``json`` or ``print`` hurts its own results only.
 """
 
 from __future__ import annotations
 
-import ctypes
-import json
-import os
-import resource
+import random
 import signal
 import socket
 import sys
 from typing import Any
 
+from services.sandbox.wire import HEADER, length, pack, unpack
+
 MAX_VARIABLES = 200
-PR_SET_PDEATHSIG = 1
-
-
-def fence(limits: dict[str, int], parent: int) -> None:
-    """Sets the resource limits, never above the hard ones, and our end with the supervisor's."""
-    for name, wanted in limits.items():
-        kind = getattr(resource, f"RLIMIT_{name}", None)
-        if kind is None:
-            kind = {"MSGQUEUE": 12}[name]  # Linux has it, the module has no name for it
-        _, hard = resource.getrlimit(kind)
-        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        # The second of CPU is the one between the signal that can be told apart and the end.
-        top = value + 1 if name == "CPU" and hard == resource.RLIM_INFINITY else value
-        resource.setrlimit(kind, (value, top))
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)
 
 
 def snapshot(namespace: dict[str, Any], hidden: frozenset[str]) -> dict[str, tuple[int, str]]:
@@ -69,24 +51,24 @@ class Channel:
     """Frames over the one inherited socket."""
 
     def __init__(self, fd: int) -> None:
-        from services.sandbox.wire import HEADER, length, pack, unpack
-
         sock = socket.socket(fileno=fd)
         self._recv, self._sendall = sock.recv, sock.sendall
+        self._sock, self._recv_fds = sock, socket.recv_fds
         self._pack, self._unpack, self._length, self._header = pack, unpack, length, HEADER.size
         self.nonce = ""
 
     def send(self, message: dict[str, Any]) -> None:
         self._sendall(self._pack({**message, "nonce": self.nonce}))
 
-    def receive(self) -> dict[str, Any] | None:
-        """The next request; None when the supervisor is gone."""
-        header = self._read(self._header)
+    def receive(self) -> tuple[dict[str, Any] | None, list[int]]:
+        """The next request and the descriptors that came with it; None when the supervisor is gone."""
+        first, descriptors, _, _ = self._recv_fds(self._sock, self._header, 1)
+        header = self._read(self._header, first) if first else None
         body = None if header is None else self._read(self._length(header))
-        return None if body is None else self._unpack(body)
+        return (None if body is None else self._unpack(body)), descriptors
 
-    def _read(self, size: int) -> bytes | None:
-        data = bytearray()
+    def _read(self, size: int, first: bytes = b"") -> bytes | None:
+        data = bytearray(first)
         while len(data) < size:
             chunk = self._recv(size - len(data))
             if not chunk:
@@ -98,47 +80,65 @@ class Channel:
 class Worker:
     """Answers the supervisor's requests one at a time."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self) -> None:
         import numpy
         import pandas
+        import plotly.express  # what cells use is there when they ask for it
+        import plotly.graph_objects  # noqa: F401
+        import pyarrow
 
         from services.sandbox import display, preload
+        from services.sandbox.sheets import Sheets
 
-        self._channel = channel
-        self._capture = display.Capture(channel.send)
+        pyarrow.set_cpu_count(1)
+        pyarrow.set_io_thread_count(1)
+        self._capture = display.Capture()
         self._shell = display.make_shell(self._capture)
         self._run_cell, self._error_reply, self._flush = display.run_cell, display.error_reply, display.flush
         self._signal, self._default, self._ignore = signal.signal, signal.default_int_handler, signal.SIG_IGN
+        self._reseed = numpy.random.seed
         self._namespace: dict[str, Any] = self._shell.user_ns
         self._namespace.update(pd=pandas, np=numpy, to_date=preload.to_date)
+        self._sheets = Sheets(self._namespace)
         pandas.set_option("display.width", 160, "display.max_columns", 20)
-        # A first cell warms the compiler's caches, off the path of a request.
-        self._run_cell(self._shell, 0, "1 + 1")
+        # A first cell warms the compiler's caches and pandas' own, off the path of a request.
+        self._run_cell(self._shell, 0, "repr(pd.DataFrame({'a': [1.0, None]}).describe())")
         self._capture.reset()
-        self._namespace.pop("_", None)
+        for name in [name for name in self._namespace if name == "_"]:
+            del self._namespace[name]
         self._hidden = frozenset(self._namespace)
 
-    def serve(self) -> None:
+    def serve(self, descriptor: int) -> None:
         """Until the supervisor closes the socket. An interrupt that comes late, between two cells, means nothing."""
         self._signal(signal.SIGINT, self._ignore)
-        self._channel.send({"kind": "done"})
+        # A copy must not draw the same numbers as its siblings.
+        random.seed()
+        self._reseed()
+        sys.argv = [""]
+        self._channel = channel = Channel(descriptor)
+        self._capture.send = channel.send
+        channel.send({"kind": "done"})
         actions = {"execute": self._execute, "inject": self._inject, "variables": self._variables}
-        while (request := self._channel.receive()) is not None:
-            self._channel.nonce = request["nonce"]
+        while True:
+            request, descriptors = channel.receive()
+            if request is None:
+                return
+            channel.nonce = request["nonce"]
             try:
                 try:
                     self._signal(signal.SIGINT, self._default)
-                    reply = actions[request["kind"]](request)
+                    reply = actions[request["kind"]](request, descriptors)
                 finally:
                     self._signal(signal.SIGINT, self._ignore)
             except BaseException as error:
                 self._signal(signal.SIGINT, self._ignore)
                 reply = self._error_reply(error)
-            self._channel.send({"kind": "done", **reply})
+            channel.send({"kind": "done", **reply})
 
-    def _execute(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _execute(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         open_streams()
         self._capture.reset()
+        self._sheets.load_named(request["code"])
         before = snapshot(self._namespace, self._hidden)
         error = self._run_cell(self._shell, request["cell"], request["code"])
         self._flush()
@@ -150,15 +150,14 @@ class Worker:
         }
         return reply if error is None else reply | self._error_reply(error)
 
-    def _inject(self, request: dict[str, Any]) -> dict[str, Any]:
-        import pyarrow
-
-        with pyarrow.memory_map(request["path"]) as file, pyarrow.ipc.open_stream(file) as reader:
-            self._namespace[request["name"]] = reader.read_all().to_pandas(ignore_metadata=True)
+    def _inject(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self._sheets.put(request["name"], descriptors[0], request["lazy"], request["loaded_bytes"])
         return {}
 
-    def _variables(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {"variables": variables(self._namespace, list(snapshot(self._namespace, self._hidden)))}
+    def _variables(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        found = variables(self._namespace, list(snapshot(self._namespace, self._hidden)))
+        found += self._sheets.waiting()
+        return {"variables": sorted(found, key=lambda item: item["name"])[:MAX_VARIABLES]}
 
 
 def open_streams() -> None:
@@ -167,16 +166,3 @@ def open_streams() -> None:
     for name, fd in (("stdout", 1), ("stderr", 2)):
         stream = open(fd, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
-
-
-def main() -> None:
-    """The process's whole life."""
-    fd, root, parent, limits = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
-    fence(limits, parent)
-    sys.path.insert(0, root)
-    Worker(Channel(fd)).serve()
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,23 +1,28 @@
-"""``python -m tests.bench [name …]``: runs the named benchmarks, or all of them."""
+"""``python -m tests.bench [name …]``: runs the named benchmarks, or all of them.
+
+A benchmark is a module of this package with a coroutine function ``run``.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import pkgutil
 import sys
-
-from tests.bench import stack, transports, weights
-
-BENCHES = {"transports": transports.run, "stack": stack.run, "weights": weights.run}
+from pathlib import Path
 
 
 def main(names: list[str]) -> int:
-    unknown = sorted(set(names) - set(BENCHES))
+    modules = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
+    found = {name: importlib.import_module(f"tests.bench.{name}") for name in modules if name != "__main__"}
+    benches = {name: module.run for name, module in found.items() if hasattr(module, "run")}
+    unknown = sorted(set(names) - set(benches))
     if unknown:
-        print(f"unknown benchmark {', '.join(unknown)}; known: {', '.join(BENCHES)}")
+        print(f"unknown benchmark {', '.join(unknown)}; known: {', '.join(benches)}")
         return 2
-    for name in names or list(BENCHES):
+    for name in names or list(benches):
         print(f"\n== {name}")
-        asyncio.run(BENCHES[name]())
+        asyncio.run(benches[name]())
     return 0
 
 

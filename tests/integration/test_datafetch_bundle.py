@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from fathom import errors, frames
+from services.datafetch.config import Config
 from services.datafetch.engine import Engine
 from services.datafetch.model import Frequency, Query
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine(tables_dir: Path) -> AsyncIterator[Engine]:
-    engine = Engine(tables_dir, 64)
+    engine = Engine(Config(data_dir=tables_dir))
     await engine.start()
     yield engine
     await engine.close()
@@ -87,7 +88,7 @@ async def test_what_is_not_there_is_missing_with_a_reason(
 async def test_unknown_names_bring_the_nearest(engine: Engine) -> None:
     result = await engine.run(Query(("Aple",), ("closing prise",)), None)
     by_subject = {item.subject: item for item in result.missing}
-    assert "apple" in by_subject["Aple"].nearest
+    assert "Apple" in by_subject["Aple"].nearest
     assert "closing price" in by_subject["closing prise"].nearest
     assert result.sheets == ()
 
@@ -118,6 +119,6 @@ async def test_a_flipped_byte_is_named(tables_dir: Path, tmp_path: Path) -> None
     data[1000] ^= 1
     (copy / "observations.parquet").write_bytes(data)
     with pytest.raises(errors.CorruptData, match=r"observations\.parquet"):
-        await Engine(copy, 64).start()
+        await Engine(Config(data_dir=copy)).start()
     with pytest.raises(errors.CorruptData, match="fathom data"):
-        await Engine(tmp_path / "nowhere", 64).start()
+        await Engine(Config(data_dir=tmp_path / "nowhere")).start()

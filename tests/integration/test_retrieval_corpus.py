@@ -10,24 +10,30 @@ import pytest
 import pytest_asyncio
 
 from fathom import errors
+from fathom.store.memory import MemoryStore
 from services.retrieval.config import Config
-from services.retrieval.corpus import Filter
-from services.retrieval.engine import EVERYTHING, Engine, Hit, Page
+from services.retrieval.corpus import EVERYTHING, Document, Filter
+from services.retrieval.engine import Engine, Hit, Page
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine(corpus_dir: Path) -> AsyncIterator[Engine]:
-    engine = Engine(Config(corpus_dir=corpus_dir))
+    engine = Engine(Config(corpus_dir=corpus_dir), MemoryStore())
     await engine.start()
     yield engine
+    await engine.close()
 
 
 async def hits(engine: Engine, query: str, top_k: int, allowed: Filter = EVERYTHING) -> list[Hit]:
-    (found,) = await engine.search([query], top_k, allowed)
+    _, (found,) = await engine.search([query], top_k, allowed)
     assert isinstance(found, list), found
     return found
+
+
+async def documents(engine: Engine) -> list[Document]:
+    return list((await engine.library.snapshot("")).table.documents)
 
 
 QUERIES = [
@@ -70,7 +76,7 @@ async def test_queries_find_their_document_in_the_first_three(engine: Engine, qu
 
 
 async def test_most_queries_find_their_document_first(engine: Engine) -> None:
-    found = await engine.search([query for query, _ in QUERIES], 1)
+    _, found = await engine.search([query for query, _ in QUERIES], 1)
     first = [result[0].document.id if isinstance(result, list) and result else "" for result in found]
     right = sum(ident == expected for ident, (_, expected) in zip(first, QUERIES, strict=True))
     assert right >= 0.8 * len(QUERIES), f"{right} of {len(QUERIES)}"
@@ -88,9 +94,10 @@ async def test_filters_hold_before_ranking(engine: Engine) -> None:
 
 async def test_no_search_returns_a_text(engine: Engine) -> None:
     """Every document is asked for by its own title; also those shorter than a summary keep their text."""
-    titles = [document.title for document in engine.documents]
+    titles = [document.title for document in await documents(engine)]
     for start in range(0, len(titles), 256):
-        for result in await engine.search(titles[start : start + 256], 20):
+        _, results = await engine.search(titles[start : start + 256], 20)
+        for result in results:
             assert isinstance(result, list)
             assert result
             for hit in result:
@@ -99,10 +106,10 @@ async def test_no_search_returns_a_text(engine: Engine) -> None:
 
 
 async def test_every_document_is_read_page_by_page(engine: Engine) -> None:
-    for document in engine.documents:
+    for document in await documents(engine):
         text, token = "", ""
         while True:
-            (page,) = await engine.fetch([document.id], 1_000, token)
+            _, (page,) = await engine.fetch([document.id], 1_000, token)
             assert isinstance(page, Page)
             text, token = text + page.text, page.next_token
             if not token:
@@ -111,6 +118,6 @@ async def test_every_document_is_read_page_by_page(engine: Engine) -> None:
 
 
 async def test_a_misspelt_id_has_the_right_one_as_neighbour(engine: Engine) -> None:
-    (unknown,) = await engine.fetch(["note-method-cagrr"])
+    _, (unknown,) = await engine.fetch(["note-method-cagrr"])
     assert isinstance(unknown, errors.NotFound)
     assert "note-method-cagr" in unknown.nearest

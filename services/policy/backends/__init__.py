@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.policy.config import ModelConfig, OpenAIModel, RulesModel
+from services.policy.config import ModelConfig, OpenAIModel, RulesModel, VllmModel
 from services.policy.model import Backend
 
 
@@ -18,6 +18,10 @@ def open_backend(name: str, config: ModelConfig, cache_dir: Path) -> Backend:
         from services.policy.backends.openai import OpenAIBackend
 
         return OpenAIBackend(name, config)
+    if isinstance(config, VllmModel):
+        from services.policy.backends.vllm.backend import VllmBackend
+
+        return VllmBackend(name, config, cache_dir)
     from services.policy.backends.transformers.backend import TransformersBackend
 
     return TransformersBackend(name, config, cache_dir)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,7 @@ from fathom.ids import sha256
 from fathom.protocol.messages import Message, Role, ToolFormat, ToolSpec
 from fathom.store import open_store
 from services.policy.backends import open_backend
-from services.policy.config import Config, ModelConfig, OpenAIModel, RulesModel, TransformersModel
+from services.policy.config import Config, ModelConfig, OpenAIModel, RulesModel, TransformersModel, VllmModel
 from services.policy.engine import Engine
 from tests.integration.policy import scribe
 from tests.integration.policy.endpoint import Endpoint, endpoint
@@ -150,7 +154,24 @@ async def openai(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Conten
     return Contender("openai", engine, RECITED, crash, exact=False, scores=False, schema=True, endpoints=[served])
 
 
-CONTENDERS = {"rules": rules, "transformers": transformers, "openai": openai}
+async def vllm(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contender:
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vllm is not installed: pip install 'fathom[vllm]'")
+    config = VllmModel(engine="vllm", folder=folder, threads=1, kv_cache_gb=0.25)
+    engine = await opened(config, stack, cache_dir)
+
+    @contextmanager
+    def crash() -> Iterator[None]:
+        for process in active_children():
+            if "EngineCore" in process.name and process.pid:
+                os.kill(process.pid, signal.SIGKILL)
+        yield
+
+    return Contender("vllm", engine, RECITED, crash, schema=True, granule=128)
+
+
+CONTENDERS = {"rules": rules, "transformers": transformers, "openai": openai, "vllm": vllm}
+SLOW = {"vllm"}
 
 
 @asynccontextmanager
@@ -162,7 +183,7 @@ async def contending(name: str, folder: Path, cache_dir: Path) -> AsyncIterator[
 @pytest_asyncio.fixture(
     scope="session",
     loop_scope="session",
-    params=list(CONTENDERS),
+    params=[pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CONTENDERS],
 )
 async def contender(
     request: pytest.FixtureRequest, scribe_folder: Path, tmp_path_factory: pytest.TempPathFactory

@@ -57,13 +57,13 @@ def fast_tokenizer() -> Any:
     return fast
 
 
-def untrained(size: int) -> Any:
+def untrained(size: int, hidden: int = 128) -> Any:
     """A Llama of two layers, whose heads are as wide as every engine's kernels want them."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     settings: Any = {
         "vocab_size": size,
-        "hidden_size": 128,
+        "hidden_size": hidden,
         "intermediate_size": 256,
         "num_hidden_layers": 2,
         "num_attention_heads": 4,

@@ -73,7 +73,7 @@ async def test_the_deadline_stops_the_engine(contender: Contender) -> None:
 async def test_a_crash_is_typed_and_the_next_one_is_served(contender: Contender) -> None:
     before = await collect(contender, request(contender, "call"))
     asked = request(contender)
-    with contender.crash(), pytest.raises((Internal, DependencyFailed)) as raised:
+    with contender.crash(), pytest.raises((Internal, DependencyFailed, NotReady)) as raised:
         await collect(contender, asked)
     assert raised.value.message
     await contender.idle()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from fathom.bundle.manifest import NAME, FileEntry, Manifest
 from fathom.ids import sha256
+from fathom.store.memory import MemoryStore
 from services.retrieval.config import Config
 from services.retrieval.engine import Engine
 
@@ -45,7 +46,8 @@ def write_bundle(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-async def engine(write_bundle: Write) -> Engine:
-    engine = Engine(Config(corpus_dir=write_bundle(ROWS), summary_chars=60))
+async def engine(write_bundle: Write) -> AsyncIterator[Engine]:
+    engine = Engine(Config(corpus_dir=write_bundle(ROWS), summary_chars=60), MemoryStore())
     await engine.start()
-    return engine
+    yield engine
+    await engine.close()

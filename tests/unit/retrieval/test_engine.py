@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fathom import errors
+from fathom.store.memory import MemoryStore
 from services.retrieval.config import Config
-from services.retrieval.corpus import Filter
-from services.retrieval.engine import EVERYTHING, Engine, Page
+from services.retrieval.corpus import EVERYTHING, Filter
+from services.retrieval.engine import Engine, Page
 from services.retrieval.paging import read_token, write_token
 
 Write = Callable[[list[dict[str, Any]]], Path]
@@ -29,7 +30,7 @@ def day(year: int) -> datetime:
 async def ids(
     engine: Engine, query: str, allowed: Filter = EVERYTHING, top_k: int = 10, half_life: float = 0
 ) -> list[str]:
-    (result,) = await engine.search([query], top_k, allowed, half_life)
+    _, (result,) = await engine.search([query], top_k, allowed, half_life)
     assert isinstance(result, list), result
     return [hit.document.id for hit in result]
 
@@ -61,8 +62,8 @@ async def test_filters_hold_before_ranking(engine: Engine) -> None:
 
 
 async def test_news_fade_and_notes_do_not(engine: Engine) -> None:
-    assert (await ids(engine, "bank profits rose 2001"))[0] == "old"
-    assert (await ids(engine, "bank profits rose 2001", half_life=365))[0] == "new"
+    assert (await ids(engine, "bank profits rose"))[0] == "old"
+    assert (await ids(engine, "bank profits rose", half_life=365))[0] == "new"
     faded = await ids(engine, "bank profits", half_life=1e-9)
     assert set(faded) == BANKS, "old news rank last, they do not vanish"
     assert faded[-1] == "old"
@@ -78,7 +79,7 @@ async def test_chinese_and_english(engine: Engine, query: str, expected: str) ->
 
 
 async def test_each_query_has_its_own_outcome(engine: Engine) -> None:
-    found = await engine.search(["bank", "", " \t", "x" * 2_001, "qqqq", "利率"])
+    _, found = await engine.search(["bank", "", " \t", "x" * 2_001, "qqqq", "利率"])
     kinds = [type(result) for result in found]
     assert kinds == [list, errors.InvalidField, errors.InvalidField, errors.InvalidField, list, list]
     assert [error.field for error in found if isinstance(error, errors.InvalidField)] == [
@@ -89,7 +90,7 @@ async def test_each_query_has_its_own_outcome(engine: Engine) -> None:
 
 async def test_a_summary_is_short_and_not_the_text(engine: Engine) -> None:
     for query in ("bank", "line", "银行"):
-        (hits,) = await engine.search([query])
+        _, (hits,) = await engine.search([query])
         assert isinstance(hits, list)
         for hit in hits:
             assert 0 < len(hit.summary) <= 60
@@ -121,7 +122,7 @@ async def test_what_concerns_all_queries_is_refused_by_field(
 async def test_pages_are_the_text(engine: Engine, size: int) -> None:
     parts, token = [], ""
     while True:
-        (page,) = await engine.fetch(["long"], size, token)
+        _, (page,) = await engine.fetch(["long"], size, token)
         assert isinstance(page, Page)
         parts.append(page.text)
         token = page.next_token
@@ -153,16 +154,16 @@ async def test_a_strange_token_is_refused(engine: Engine, token: str) -> None:
 
 
 async def test_unknown_ids_have_neighbours_but_none_of_the_future(engine: Engine) -> None:
-    first, unknown, huge = await engine.fetch(["note", "notes", "n" * 100_000])
+    _, (first, unknown, huge) = await engine.fetch(["note", "notes", "n" * 100_000])
     assert isinstance(first, Page)
     assert isinstance(unknown, errors.NotFound)
     assert "note" in unknown.nearest
     assert isinstance(huge, errors.NotFound)
     assert len(huge.message) < 1_000
-    (hidden,) = await engine.fetch(["new"], as_of=day(2020))
+    _, (hidden,) = await engine.fetch(["new"], as_of=day(2020))
     assert isinstance(hidden, errors.NotFound)
     assert "new" not in hidden.nearest
-    (undated,) = await engine.fetch(["undated"], as_of=day(2030))
+    _, (undated,) = await engine.fetch(["undated"], as_of=day(2030))
     assert isinstance(undated, errors.NotFound), "nobody can say that it was there"
 
 
@@ -180,12 +181,13 @@ async def test_bad_fetches_are_refused_by_field(engine: Engine, fields: dict[str
 
 
 async def test_unknown_corpora_and_snapshots(engine: Engine) -> None:
-    assert engine.corpus("") == engine.corpus("bundled") == "bundled"
-    assert engine.snapshot("") == engine.snapshot(engine.manifest.snapshot)
+    active = (await engine.library.snapshot("")).id
+    assert (await engine.library.snapshot("bundled", active)).id == active
     with pytest.raises(errors.InvalidField, match="corpus"):
-        engine.corpus("other")
-    with pytest.raises(errors.NotFound):
-        engine.snapshot("other")
+        await engine.search(["bank"], corpus="other")
+    with pytest.raises(errors.NotFound) as unknown:
+        await engine.search(["bank"], snapshot="other")
+    assert unknown.value.nearest == (active,)
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -207,7 +209,7 @@ def row(**fields: Any) -> dict[str, Any]:
     [
         ([], "holds no document"),
         ([row(), row()], r":2 is corrupt.*twice"),
-        ([row(), row(id="b", title=None)], r":2 is corrupt.*title"),
+        ([row(), row(id="b", title=5)], r":2 is corrupt.*title"),
         ([row(published="soon")], r":1 is corrupt"),
         ([row(entities=[1])], r":1 is corrupt"),
         ([row(id="")], r":1 is corrupt"),
@@ -215,19 +217,20 @@ def row(**fields: Any) -> dict[str, Any]:
 )
 async def test_a_broken_corpus_is_named_by_line(write_bundle: Write, rows: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(errors.CorruptData, match=message):
-        await Engine(Config(corpus_dir=write_bundle(rows))).start()
+        await Engine(Config(corpus_dir=write_bundle(rows)), MemoryStore()).start()
 
 
 async def test_a_changed_or_missing_file_is_named(write_bundle: Write) -> None:
     folder = write_bundle([row()])
     (folder / "documents.jsonl").write_bytes(b"{}\n")
     with pytest.raises(errors.CorruptData, match=r"documents\.jsonl.*checksum"):
-        await Engine(Config(corpus_dir=folder)).start()
+        await Engine(Config(corpus_dir=folder), MemoryStore()).start()
     with pytest.raises(errors.CorruptData, match="is not there"):
-        await Engine(Config(corpus_dir=folder / "nowhere")).start()
+        await Engine(Config(corpus_dir=folder / "nowhere"), MemoryStore()).start()
 
 
 async def test_line_separators_inside_a_text_split_no_row(write_bundle: Write) -> None:
-    engine = Engine(Config(corpus_dir=write_bundle([row(text="one\u2028two\x85three")])))
+    engine = Engine(Config(corpus_dir=write_bundle([row(text="one\u2028two\x85three")])), MemoryStore())
     await engine.start()
-    assert engine.documents[0].text == "one\u2028two\x85three"
+    assert (await engine.library.snapshot("")).table.documents[0].text == "one\u2028two\x85three"
+    await engine.close()

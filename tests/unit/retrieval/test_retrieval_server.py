@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -68,13 +69,75 @@ async def test_bad_searches_are_refused_by_field(
     assert bad.value.field == field
 
 
-async def test_what_is_not_built_is_refused(servicer: RetrievalServicer) -> None:
-    with pytest.raises(errors.NotImplementedYet, match="retrieval issue"):
-        await servicer.Fetch(pb.FetchRequest(ids=["old"], enforce_seen_by_run="run_1"), CALL)
-    with pytest.raises(errors.NotFound):
-        await servicer.Search(pb.SearchRequest(queries=["bank"], snapshot="other"), CALL)
-    built = {name for name in contract("retrieval").methods if hasattr(servicer, name)}
-    assert built | set(servicer.unimplemented) == set(contract("retrieval").methods)
+async def test_every_rpc_is_built(servicer: RetrievalServicer) -> None:
+    assert {name for name in contract("retrieval").methods if hasattr(servicer, name)} == set(
+        contract("retrieval").methods
+    )
+
+
+async def test_a_run_reads_only_what_it_was_shown(servicer: RetrievalServicer) -> None:
+    shown = await servicer.Search(pb.SearchRequest(queries=["利率"], run="run_1"), CALL)
+    assert [hit.id for hit in shown.results[0].hits] == ["zh"]
+    request = pb.FetchRequest(ids=["zh", "old"], enforce_seen_by_run="run_1")
+    mine, unseen = (await servicer.Fetch(request, CALL)).results
+    assert (mine.status.code, mine.document.text) == (0, "银行股上涨。投资者关注利率。")
+    refused = from_status(unseen.status)
+    assert isinstance(refused, errors.NotFound)
+    assert "new" not in refused.nearest, "no hint names what the run has not seen"
+    other = pb.FetchRequest(ids=["zh"], enforce_seen_by_run="run_2")
+    assert isinstance(from_status((await servicer.Fetch(other, CALL)).results[0].status), errors.NotFound)
+
+
+async def test_rankings_need_their_index(servicer: RetrievalServicer) -> None:
+    request = pb.SearchRequest(queries=["bank"], ranking=pb.RANKING_DENSE)
+    with pytest.raises(errors.InvalidField, match="ranking"):
+        await servicer.Search(request, CALL)
+    words = await servicer.Search(pb.SearchRequest(queries=["bank"], ranking=pb.RANKING_LEXICAL), CALL)
+    assert words.results[0].hits
+
+
+async def sent(*requests: pb.IngestRequest) -> AsyncIterator[pb.IngestRequest]:
+    for request in requests:
+        yield request
+
+
+async def test_ingest_takes_documents_and_files(servicer: RetrievalServicer) -> None:
+    document = pb.Document(title="Copper", text="Copper rose.", publish_time=YEAR_2010, entities=["HG"], type="news")
+    done = await servicer.Ingest(
+        sent(
+            pb.IngestRequest(corpus="metals", document=document),
+            pb.IngestRequest(corpus="metals", document=pb.Document(id="empty")),
+            pb.IngestRequest(data=b'{"id": "a", "contents": "\\"Tin\\"\\nTin fell."}\n{oops\n{"_id"', source="w.jsonl"),
+            pb.IngestRequest(data=b': "b", "text": "Zinc held."}', source="w.jsonl"),
+        ),
+        CALL,
+    )
+    assert (done.added, done.duplicates, done.rejected) == (3, 0, 2)
+    assert [(issue.line, issue.source) for issue in done.issues] == [(0, ""), (2, "w.jsonl")]
+    assert "is no JSON" in done.issues[1].message
+    corpora = {corpus.name: corpus for corpus in (await servicer.ListCorpora(pb.ListCorporaRequest(), CALL)).corpora}
+    assert (corpora["metals"].documents, corpora["metals"].snapshot) == (3, done.snapshot)
+    found = await servicer.Search(pb.SearchRequest(queries=["tin", "copper HG"], corpus="metals"), CALL)
+    assert [[hit.title for hit in result.hits] for result in found.results] == [["Tin"], ["Copper"]]
+    with pytest.raises(errors.Conflict):
+        await servicer.Ingest(sent(pb.IngestRequest(corpus="a"), pb.IngestRequest(corpus="b")), CALL)
+    with pytest.raises(errors.InvalidField, match="stream"):
+        await servicer.Ingest(sent(), CALL)
+
+
+async def test_snapshots_are_made_and_switched(servicer: RetrievalServicer) -> None:
+    before = (await servicer.ListCorpora(pb.ListCorporaRequest(), CALL)).corpora[0].snapshot
+    more = pb.IngestRequest(document=pb.Document(id="more", title="Bank merger", text="Two banks merged."))
+    after = (await servicer.Ingest(sent(more), CALL)).snapshot
+    made = (await servicer.CreateSnapshot(pb.CreateSnapshotRequest(), CALL)).snapshot
+    assert (made.id, made.documents) == (after, 7)
+    assert made.manifest.key.endswith(f"{after}.json")
+    switched = await servicer.ActivateSnapshot(pb.ActivateSnapshotRequest(snapshot=after), CALL)
+    assert (switched.active.id, switched.previous) == (after, before)
+    listed = (await servicer.ListSnapshots(pb.ListSnapshotsRequest(), CALL)).snapshots
+    assert [snapshot.id for snapshot in listed] == [after, before]
+    back = await servicer.ActivateSnapshot(pb.ActivateSnapshotRequest(snapshot=before), CALL)
+    assert (back.active.documents, back.previous) == (6, after)
 
 
 async def test_lists(servicer: RetrievalServicer) -> None:
@@ -84,6 +147,6 @@ async def test_lists(servicer: RetrievalServicer) -> None:
     assert (snapshot.id, snapshot.documents, snapshot.create_time.seconds > 0) == (corpus.snapshot, 6, True)
     for fields in ({"page_size": -1}, {"page_token": "x"}):
         with pytest.raises(errors.InvalidField):
-            await servicer.ListCorpora(pb.ListCorporaRequest(**fields), CALL)  # type: ignore[arg-type]
+            await servicer.ListCorpora(pb.ListCorporaRequest(**fields), CALL)
         with pytest.raises(errors.InvalidField):
-            await servicer.ListSnapshots(pb.ListSnapshotsRequest(**fields), CALL)  # type: ignore[arg-type]
+            await servicer.ListSnapshots(pb.ListSnapshotsRequest(**fields), CALL)

@@ -171,7 +171,8 @@ def test_any_text_gives_a_finite_score(
 ) -> None:
     item = Item(answer, [reference, "1"], parameters if grader == "search_r1" else {}, response)
     value = score_all([(grader, item)])[0].value
-    assert 0.0 <= value <= 1.0
+    # Only the composed reward of code takes something away for its hacks.
+    assert (-1.0 if grader == "code" else 0.0) <= value <= 1.0
 
 
 @given(st.text(), st.text())

@@ -1,4 +1,4 @@
-"""Python cells that compute on the sheets: one purpose each, with the sheets' own column names."""
+"""Python cells that compute on the sheets, in functional style: one function for one purpose, then its result."""
 
 from __future__ import annotations
 
@@ -6,91 +6,93 @@ from collections.abc import Sequence
 
 from services.policy.backends.rules.sheets import Series
 
-SERIES = '''\
+SUMMARY = '''\
 import json
 import pandas as pd
 
-def series_of(sheet, column):
-    """One column by date, without gaps."""
-    return sheet.set_index(pd.to_datetime(sheet["date"]))[column].dropna()
+def summaries(prices, levels):
+    """One summary per series: of prices return, growth, volatility and drawdown; of levels change and extremes."""
+    def day(moment):
+        return moment.date().isoformat()
 
-def on_common_period(columns):
-    """The series between the latest first date and the earliest last date, where they overlap."""
-    found = {label: series_of(sheet, column) for sheet, column, label in columns}
-    found = {label: s for label, s in found.items() if len(s)}
-    start, end = max(s.index[0] for s in found.values()), min(s.index[-1] for s in found.values())
-    return {label: s[start:end] for label, s in found.items()} if start < end else found
+    def on_common_period(columns):
+        found = {label: sheet.set_index(pd.to_datetime(sheet["date"]))[column].dropna()
+                 for sheet, column, label in columns}
+        found = {label: s for label, s in found.items() if len(s)}
+        if not found:
+            return found
+        start, end = max(s.index[0] for s in found.values()), min(s.index[-1] for s in found.values())
+        return {label: s[start:end] for label, s in found.items()} if start < end else found
 
-def day(moment):
-    return moment.date().isoformat()
 '''
-PRICES = '''\
-
-def price_summary(label, s):
-    """Return, growth, volatility and drawdown of one price series; percentages have one decimal."""
-    row = {"label": label, "n": len(s), "start": day(s.index[0]), "end": day(s.index[-1]),
-           "first": round(float(s.iloc[0]), 2), "last": round(float(s.iloc[-1]), 2)}
-    if len(s) < 3:
+PRICES = """\
+    def price_summary(label, s):
+        row = {"label": label, "n": len(s), "start": day(s.index[0]), "end": day(s.index[-1]),
+               "first": round(float(s.iloc[0]), 2), "last": round(float(s.iloc[-1]), 2)}
+        if len(s) < 3:
+            return row
+        years = (s.index[-1] - s.index[0]).days / 365.25
+        change = s.pct_change().dropna()
+        fall = s / s.cummax() - 1
+        trough = fall.idxmin()
+        row["return_pct"] = round(float(s.iloc[-1] / s.iloc[0] - 1) * 100, 1)
+        row["volatility_pct"] = round(float(change.std() * (len(change) / years) ** 0.5) * 100, 1)
+        row["drawdown_pct"] = round(float(fall[trough]) * 100, 1)
+        row["peak"], row["trough"] = day(s[:trough].idxmax()), day(trough)
+        if years >= 1:
+            row["cagr_pct"] = round(float((s.iloc[-1] / s.iloc[0]) ** (1 / years) - 1) * 100, 1)
         return row
-    years = (s.index[-1] - s.index[0]).days / 365.25
-    change = s.pct_change().dropna()
-    fall = s / s.cummax() - 1
-    trough = fall.idxmin()
-    peak = s[:trough].idxmax()
-    row["return_pct"] = round(float(s.iloc[-1] / s.iloc[0] - 1) * 100, 1)
-    row["volatility_pct"] = round(float(change.std() * (len(change) / years) ** 0.5) * 100, 1)
-    row["drawdown_pct"] = round(float(fall[trough]) * 100, 1)
-    row["peak"], row["trough"] = day(peak), day(trough)
-    if years >= 1:
-        row["cagr_pct"] = round(float((s.iloc[-1] / s.iloc[0]) ** (1 / years) - 1) * 100, 1)
-    return row
 
-for label, s in on_common_period([{columns}]).items():
-    print(json.dumps(price_summary(label, s), ensure_ascii=False))
-'''
-LEVELS = '''\
+"""
+LEVELS = """\
+    def level_summary(label, s):
+        return {"label": label, "n": len(s), "start": day(s.index[0]), "end": day(s.index[-1]),
+                "first": round(float(s.iloc[0]), 4), "last": round(float(s.iloc[-1]), 4),
+                "change": round(float(s.iloc[-1] - s.iloc[0]), 4), "mean": round(float(s.mean()), 2),
+                "min": round(float(s.min()), 4), "min_date": day(s.idxmin()),
+                "max": round(float(s.max()), 4), "max_date": day(s.idxmax())}
 
-def level_summary(label, s):
-    """First, last, change, extremes with dates and mean of one series of rates or levels."""
-    return {"label": label, "n": len(s), "start": day(s.index[0]), "end": day(s.index[-1]),
-            "first": round(float(s.iloc[0]), 4), "last": round(float(s.iloc[-1]), 4),
-            "change": round(float(s.iloc[-1] - s.iloc[0]), 4), "mean": round(float(s.mean()), 2),
-            "min": round(float(s.min()), 4), "min_date": day(s.idxmin()),
-            "max": round(float(s.max()), 4), "max_date": day(s.idxmax())}
+"""
+RETURN_PRICES = "    rows = [price_summary(label, s) for label, s in on_common_period(prices).items()]\n"
+RETURN_LEVELS = "    rows += [level_summary(label, s) for label, s in on_common_period(levels).items()]\n"
+PRINT = """\
+    return rows
 
-for label, s in on_common_period([{columns}]).items():
-    print(json.dumps(level_summary(label, s), ensure_ascii=False))
-'''
+for_prices = [{prices}]
+for_levels = [{levels}]
+print(*(json.dumps(row, ensure_ascii=False) for row in summaries(for_prices, for_levels)), sep="\\n")
+"""
 SIMPLE = '''\
 import json
 
-def first_and_last(sheet, column, label):
-    """The ends of one series: the little that needs no calculation."""
-    rows = sheet[["date", column]].dropna()
-    first, last = rows.iloc[0], rows.iloc[-1]
-    return {"label": label, "n": len(rows), "start": str(first["date"])[:10], "end": str(last["date"])[:10],
-            "first": round(float(first[column]), 4), "last": round(float(last[column]), 4)}
+def first_and_last(columns):
+    """The ends of each series: the little that needs no calculation."""
+    for sheet, column, label in columns:
+        rows = sheet[["date", column]].dropna()
+        first, last = rows.iloc[0], rows.iloc[-1]
+        yield {"label": label, "n": len(rows), "start": str(first["date"])[:10], "end": str(last["date"])[:10],
+               "first": round(float(first[column]), 4), "last": round(float(last[column]), 4)}
 
-for sheet, column, label in [{columns}]:
-    print(json.dumps(first_and_last(sheet, column, label), ensure_ascii=False))
+print(*(json.dumps(row, ensure_ascii=False) for row in first_and_last([{columns}])), sep="\\n")
 '''
 VALUE = '''\
 import json
 import pandas as pd
 
-def value_at(sheet, column, label, moment):
-    """The value on a day, the last one before it, or the last of all; a month or year that starts so."""
-    s = sheet.set_index(pd.to_datetime(sheet["date"]))[column].dropna()
-    within = s[[str(date).startswith(moment) for date in s.index]] if moment else s
-    if within.empty and len(moment) == 10:
-        within = s[: pd.Timestamp(moment)]
-    if within.empty:
-        return {"label": label, "n": 0}
-    return {"label": label, "n": len(within), "date": str(within.index[-1])[:10],
-            "value": round(float(within.iloc[-1]), 4)}
+def values_at(columns, moment):
+    """The values on a day, the last ones before it, or the last of all; of a month or year that starts so."""
+    for sheet, column, label in columns:
+        s = sheet.set_index(pd.to_datetime(sheet["date"]))[column].dropna()
+        within = s[[str(date).startswith(moment) for date in s.index]] if moment else s
+        if within.empty and len(moment) == 10:
+            within = s[: pd.Timestamp(moment)]
+        if within.empty:
+            yield {"label": label, "n": 0}
+        else:
+            yield {"label": label, "n": len(within), "date": str(within.index[-1])[:10],
+                   "value": round(float(within.iloc[-1]), 4)}
 
-for sheet, column, label in [{columns}]:
-    print(json.dumps(value_at(sheet, column, label, {moment!r}), ensure_ascii=False))
+print(*(json.dumps(row, ensure_ascii=False) for row in values_at([{columns}], {moment!r})), sep="\\n")
 '''
 FIGURE = '''\
 import pandas as pd
@@ -107,7 +109,7 @@ def lines(columns, rebase):
 DRAW = """\
 frame = lines([{columns}], rebase={rebase})
 fig = px.line(frame, title={title!r}, labels={{"value": {value!r}, "date": {date!r}, "variable": ""}})
-fig
+fig.show()
 """
 
 
@@ -120,11 +122,10 @@ def summary_cell(series: Sequence[Series]) -> str:
     """Summaries of prices, of rates and levels, or of both; one line of JSON per series."""
     prices = [one for one in series if one.price]
     levels = [one for one in series if not one.price]
-    parts = [SERIES]
-    if prices:
-        parts.append(PRICES.replace("{columns}", listed(prices)))
-    if levels:
-        parts.append(LEVELS.replace("{columns}", listed(levels)))
+    parts = [SUMMARY, PRICES if prices else "", LEVELS if levels else ""]
+    parts.append(RETURN_PRICES if prices else "    rows = []\n")
+    parts.append(RETURN_LEVELS if levels else "")
+    parts.append(PRINT.replace("{prices}", listed(prices)).replace("{levels}", listed(levels)))
     return "".join(parts)
 
 

@@ -42,9 +42,9 @@ class Row:
     cached: int = 0
     """Prompt tokens that were not computed again."""
 
-    def take(self, logits: torch.Tensor) -> str:
-        """Samples one id from logits [V] and returns the text that it completes."""
-        token, log_prob = sample(logits, self.sampling, self.source, self.grammar)
+    def take(self, log_probs: torch.Tensor) -> str:
+        """Samples one id from log-probabilities [V] and returns the text that it completes."""
+        token, log_prob = sample(log_probs, self.sampling, self.source, self.grammar)
         self.sampled.append(token)
         self.log_probs.append(log_prob)
         if token in self.end_ids:
@@ -96,8 +96,8 @@ class Batch:
         logits += self._prefill()
         if not logits:
             return []
-        whole = torch.cat(logits).float().cpu()
-        pieces = [(row, row.take(row_logits)) for row, row_logits in zip(self.rows, whole, strict=True)]
+        log_probs = log_probabilities(torch.cat(logits), [row.sampling.temperature for row in self.rows]).cpu()
+        pieces = [(row, row.take(own)) for row, own in zip(self.rows, log_probs, strict=True)]
         # At once: the next turn of the conversation may be asked for as soon as this one's end is told.
         self._keep()
         return pieces
@@ -201,5 +201,6 @@ def score(network: Any, ids: Sequence[int], temperature: float) -> list[float]:
         positions = torch.arange(start, end, device=tokens.device)[None]
         output = network(input_ids=chunk, position_ids=positions, past_key_values=cache, use_cache=True)
         following = tokens[0, start + 1 : end + 1]
-        log_probs += log_probabilities(output.logits[0], temperature).gather(1, following[:, None])[:, 0].tolist()
+        known = log_probabilities(output.logits[0], [temperature] * len(following))
+        log_probs += known.gather(1, following[:, None])[:, 0].tolist()
     return log_probs

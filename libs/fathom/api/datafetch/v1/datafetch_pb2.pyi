@@ -11,6 +11,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Transform(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRANSFORM_UNSPECIFIED: _ClassVar[Transform]
+    TRANSFORM_YOY: _ClassVar[Transform]
+    TRANSFORM_QOQ: _ClassVar[Transform]
+    TRANSFORM_MOM: _ClassVar[Transform]
+    TRANSFORM_CHANGE: _ClassVar[Transform]
+    TRANSFORM_YTD: _ClassVar[Transform]
+    TRANSFORM_TTM: _ClassVar[Transform]
+    TRANSFORM_SINGLE: _ClassVar[Transform]
+    TRANSFORM_RUNNING: _ClassVar[Transform]
+
 class Frequency(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FREQUENCY_UNSPECIFIED: _ClassVar[Frequency]
@@ -25,6 +37,21 @@ class ExportFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXPORT_FORMAT_UNSPECIFIED: _ClassVar[ExportFormat]
     EXPORT_FORMAT_CSV: _ClassVar[ExportFormat]
     EXPORT_FORMAT_XLSX: _ClassVar[ExportFormat]
+
+class FrameworkTool(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FRAMEWORK_TOOL_UNSPECIFIED: _ClassVar[FrameworkTool]
+    FRAMEWORK_TOOL_DATA: _ClassVar[FrameworkTool]
+    FRAMEWORK_TOOL_SEARCH: _ClassVar[FrameworkTool]
+TRANSFORM_UNSPECIFIED: Transform
+TRANSFORM_YOY: Transform
+TRANSFORM_QOQ: Transform
+TRANSFORM_MOM: Transform
+TRANSFORM_CHANGE: Transform
+TRANSFORM_YTD: Transform
+TRANSFORM_TTM: Transform
+TRANSFORM_SINGLE: Transform
+TRANSFORM_RUNNING: Transform
 FREQUENCY_UNSPECIFIED: Frequency
 FREQUENCY_DAILY: Frequency
 FREQUENCY_WEEKLY: Frequency
@@ -34,22 +61,69 @@ FREQUENCY_ANNUAL: Frequency
 EXPORT_FORMAT_UNSPECIFIED: ExportFormat
 EXPORT_FORMAT_CSV: ExportFormat
 EXPORT_FORMAT_XLSX: ExportFormat
+FRAMEWORK_TOOL_UNSPECIFIED: FrameworkTool
+FRAMEWORK_TOOL_DATA: FrameworkTool
+FRAMEWORK_TOOL_SEARCH: FrameworkTool
 
 class TypedQuery(_message.Message):
-    __slots__ = ("entities", "indicators", "start_date", "end_date", "frequency", "limit")
+    __slots__ = ("entities", "indicators", "start_date", "end_date", "frequency", "limit", "transform", "filters", "order_by", "descending", "unit", "currency", "entity_kind", "fiscal", "vintage", "periods")
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
     INDICATORS_FIELD_NUMBER: _ClassVar[int]
     START_DATE_FIELD_NUMBER: _ClassVar[int]
     END_DATE_FIELD_NUMBER: _ClassVar[int]
     FREQUENCY_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_FIELD_NUMBER: _ClassVar[int]
+    FILTERS_FIELD_NUMBER: _ClassVar[int]
+    ORDER_BY_FIELD_NUMBER: _ClassVar[int]
+    DESCENDING_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    CURRENCY_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_KIND_FIELD_NUMBER: _ClassVar[int]
+    FISCAL_FIELD_NUMBER: _ClassVar[int]
+    VINTAGE_FIELD_NUMBER: _ClassVar[int]
+    PERIODS_FIELD_NUMBER: _ClassVar[int]
     entities: _containers.RepeatedScalarFieldContainer[str]
     indicators: _containers.RepeatedScalarFieldContainer[str]
     start_date: str
     end_date: str
     frequency: Frequency
     limit: int
-    def __init__(self, entities: _Optional[_Iterable[str]] = ..., indicators: _Optional[_Iterable[str]] = ..., start_date: _Optional[str] = ..., end_date: _Optional[str] = ..., frequency: _Optional[_Union[Frequency, str]] = ..., limit: _Optional[int] = ...) -> None: ...
+    transform: Transform
+    filters: _containers.RepeatedCompositeFieldContainer[ValueFilter]
+    order_by: str
+    descending: bool
+    unit: str
+    currency: str
+    entity_kind: str
+    fiscal: bool
+    vintage: str
+    periods: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, entities: _Optional[_Iterable[str]] = ..., indicators: _Optional[_Iterable[str]] = ..., start_date: _Optional[str] = ..., end_date: _Optional[str] = ..., frequency: _Optional[_Union[Frequency, str]] = ..., limit: _Optional[int] = ..., transform: _Optional[_Union[Transform, str]] = ..., filters: _Optional[_Iterable[_Union[ValueFilter, _Mapping]]] = ..., order_by: _Optional[str] = ..., descending: bool = ..., unit: _Optional[str] = ..., currency: _Optional[str] = ..., entity_kind: _Optional[str] = ..., fiscal: bool = ..., vintage: _Optional[str] = ..., periods: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ValueFilter(_message.Message):
+    __slots__ = ("indicator", "operator", "value")
+    INDICATOR_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    indicator: str
+    operator: str
+    value: float
+    def __init__(self, indicator: _Optional[str] = ..., operator: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+
+class NameMatch(_message.Message):
+    __slots__ = ("surface", "id", "score", "how", "others")
+    SURFACE_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_FIELD_NUMBER: _ClassVar[int]
+    surface: str
+    id: str
+    score: float
+    how: str
+    others: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, surface: _Optional[str] = ..., id: _Optional[str] = ..., score: _Optional[float] = ..., how: _Optional[str] = ..., others: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
     __slots__ = ("request_id", "question", "typed", "as_of", "snapshot")
@@ -66,7 +140,7 @@ class QueryRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., typed: _Optional[_Union[TypedQuery, _Mapping]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Column(_message.Message):
-    __slots__ = ("name", "type", "unit", "indicator", "entity", "source", "formula", "nulls", "as_of")
+    __slots__ = ("name", "type", "unit", "indicator", "entity", "source", "formula", "nulls", "as_of", "vendor", "inputs")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +150,8 @@ class Column(_message.Message):
     FORMULA_FIELD_NUMBER: _ClassVar[int]
     NULLS_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
+    VENDOR_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     unit: str
@@ -85,7 +161,9 @@ class Column(_message.Message):
     formula: str
     nulls: int
     as_of: str
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., unit: _Optional[str] = ..., indicator: _Optional[str] = ..., entity: _Optional[str] = ..., source: _Optional[str] = ..., formula: _Optional[str] = ..., nulls: _Optional[int] = ..., as_of: _Optional[str] = ...) -> None: ...
+    vendor: str
+    inputs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., unit: _Optional[str] = ..., indicator: _Optional[str] = ..., entity: _Optional[str] = ..., source: _Optional[str] = ..., formula: _Optional[str] = ..., nulls: _Optional[int] = ..., as_of: _Optional[str] = ..., vendor: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Sheet(_message.Message):
     __slots__ = ("id", "title", "columns", "rows", "digest", "data")
@@ -104,16 +182,18 @@ class Sheet(_message.Message):
     def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., rows: _Optional[int] = ..., digest: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
 
 class QueryResponse(_message.Message):
-    __slots__ = ("sheets", "missing", "understood", "snapshot")
+    __slots__ = ("sheets", "missing", "understood", "snapshot", "matches")
     SHEETS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
     UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    MATCHES_FIELD_NUMBER: _ClassVar[int]
     sheets: _containers.RepeatedCompositeFieldContainer[Sheet]
     missing: _containers.RepeatedCompositeFieldContainer[_common_pb2.MissingItem]
     understood: TypedQuery
     snapshot: str
-    def __init__(self, sheets: _Optional[_Iterable[_Union[Sheet, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[_common_pb2.MissingItem, _Mapping]]] = ..., understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., snapshot: _Optional[str] = ...) -> None: ...
+    matches: _containers.RepeatedCompositeFieldContainer[NameMatch]
+    def __init__(self, sheets: _Optional[_Iterable[_Union[Sheet, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[_common_pb2.MissingItem, _Mapping]]] = ..., understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., snapshot: _Optional[str] = ..., matches: _Optional[_Iterable[_Union[NameMatch, _Mapping]]] = ...) -> None: ...
 
 class GetTableRequest(_message.Message):
     __slots__ = ("sheet_id",)
@@ -196,12 +276,18 @@ class Entity(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., name_zh: _Optional[str] = ..., kind: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EntityMatches(_message.Message):
-    __slots__ = ("entities", "exact")
+    __slots__ = ("entities", "exact", "scores", "how", "ambiguous")
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    AMBIGUOUS_FIELD_NUMBER: _ClassVar[int]
     entities: _containers.RepeatedCompositeFieldContainer[Entity]
     exact: bool
-    def __init__(self, entities: _Optional[_Iterable[_Union[Entity, _Mapping]]] = ..., exact: bool = ...) -> None: ...
+    scores: _containers.RepeatedScalarFieldContainer[float]
+    how: str
+    ambiguous: bool
+    def __init__(self, entities: _Optional[_Iterable[_Union[Entity, _Mapping]]] = ..., exact: bool = ..., scores: _Optional[_Iterable[float]] = ..., how: _Optional[str] = ..., ambiguous: bool = ...) -> None: ...
 
 class ResolveEntitiesResponse(_message.Message):
     __slots__ = ("results",)
@@ -234,12 +320,16 @@ class Indicator(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., name_zh: _Optional[str] = ..., unit: _Optional[str] = ..., frequency: _Optional[_Union[Frequency, str]] = ..., formula: _Optional[str] = ..., synonyms: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class IndicatorMatches(_message.Message):
-    __slots__ = ("indicators", "exact")
+    __slots__ = ("indicators", "exact", "scores", "surfaces")
     INDICATORS_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    SURFACES_FIELD_NUMBER: _ClassVar[int]
     indicators: _containers.RepeatedCompositeFieldContainer[Indicator]
     exact: bool
-    def __init__(self, indicators: _Optional[_Iterable[_Union[Indicator, _Mapping]]] = ..., exact: bool = ...) -> None: ...
+    scores: _containers.RepeatedScalarFieldContainer[float]
+    surfaces: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, indicators: _Optional[_Iterable[_Union[Indicator, _Mapping]]] = ..., exact: bool = ..., scores: _Optional[_Iterable[float]] = ..., surfaces: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class MatchIndicatorsResponse(_message.Message):
     __slots__ = ("results",)
@@ -280,3 +370,53 @@ class ListSourcesResponse(_message.Message):
     sources: _containers.RepeatedCompositeFieldContainer[Source]
     next_page_token: str
     def __init__(self, sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ListFrameworksRequest(_message.Message):
+    __slots__ = ("question", "topics", "level", "limit")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    level: int
+    limit: int
+    def __init__(self, question: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., level: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class FrameworkNode(_message.Message):
+    __slots__ = ("path", "name", "name_zh", "indicators", "hint", "tool")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAME_ZH_FIELD_NUMBER: _ClassVar[int]
+    INDICATORS_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    path: _containers.RepeatedScalarFieldContainer[str]
+    name: str
+    name_zh: str
+    indicators: _containers.RepeatedScalarFieldContainer[str]
+    hint: str
+    tool: FrameworkTool
+    def __init__(self, path: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., name_zh: _Optional[str] = ..., indicators: _Optional[_Iterable[str]] = ..., hint: _Optional[str] = ..., tool: _Optional[_Union[FrameworkTool, str]] = ...) -> None: ...
+
+class Framework(_message.Message):
+    __slots__ = ("topic", "name", "name_zh", "about", "score", "nodes")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAME_ZH_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    name: str
+    name_zh: str
+    about: str
+    score: float
+    nodes: _containers.RepeatedCompositeFieldContainer[FrameworkNode]
+    def __init__(self, topic: _Optional[str] = ..., name: _Optional[str] = ..., name_zh: _Optional[str] = ..., about: _Optional[str] = ..., score: _Optional[float] = ..., nodes: _Optional[_Iterable[_Union[FrameworkNode, _Mapping]]] = ...) -> None: ...
+
+class ListFrameworksResponse(_message.Message):
+    __slots__ = ("frameworks",)
+    FRAMEWORKS_FIELD_NUMBER: _ClassVar[int]
+    frameworks: _containers.RepeatedCompositeFieldContainer[Framework]
+    def __init__(self, frameworks: _Optional[_Iterable[_Union[Framework, _Mapping]]] = ...) -> None: ...

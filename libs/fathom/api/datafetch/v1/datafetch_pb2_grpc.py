@@ -75,6 +75,11 @@ class DatafetchServiceStub(object):
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesResponse.FromString,
                 _registered_method=True)
+        self.ListFrameworks = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/ListFrameworks',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksResponse.FromString,
+                _registered_method=True)
 
 
 class DatafetchServiceServicer(object):
@@ -139,6 +144,14 @@ class DatafetchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListFrameworks(self, request, context):
+        """Lists the analysis frameworks with their trees down to level 3, those that fit a question first.
+        Errors: INVALID_ARGUMENT (question too long, level), NOT_FOUND (unknown topic, with the nearest ones).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DatafetchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -181,6 +194,11 @@ def add_DatafetchServiceServicer_to_server(servicer, server):
                     servicer.ListSources,
                     request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesRequest.FromString,
                     response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesResponse.SerializeToString,
+            ),
+            'ListFrameworks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFrameworks,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -400,6 +418,33 @@ class DatafetchService(object):
             '/fathom.api.datafetch.v1.DatafetchService/ListSources',
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesRequest.SerializeToString,
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFrameworks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/ListFrameworks',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksResponse.FromString,
             options,
             channel_credentials,
             insecure,

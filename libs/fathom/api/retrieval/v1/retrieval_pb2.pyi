@@ -4,12 +4,24 @@ from fathom.api.common.v1 import common_pb2 as _common_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.rpc import status_pb2 as _status_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class Ranking(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RANKING_UNSPECIFIED: _ClassVar[Ranking]
+    RANKING_LEXICAL: _ClassVar[Ranking]
+    RANKING_DENSE: _ClassVar[Ranking]
+    RANKING_HYBRID: _ClassVar[Ranking]
+RANKING_UNSPECIFIED: Ranking
+RANKING_LEXICAL: Ranking
+RANKING_DENSE: Ranking
+RANKING_HYBRID: Ranking
 
 class SearchFilter(_message.Message):
     __slots__ = ("sources", "types", "entities", "published")
@@ -24,7 +36,7 @@ class SearchFilter(_message.Message):
     def __init__(self, sources: _Optional[_Iterable[str]] = ..., types: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., published: _Optional[_Union[_common_pb2.TimeRange, _Mapping]] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("queries", "top_k", "corpus", "filter", "as_of", "snapshot", "recency_half_life_days")
+    __slots__ = ("queries", "top_k", "corpus", "filter", "as_of", "snapshot", "recency_half_life_days", "ranking", "run")
     QUERIES_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     CORPUS_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +44,8 @@ class SearchRequest(_message.Message):
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     RECENCY_HALF_LIFE_DAYS_FIELD_NUMBER: _ClassVar[int]
+    RANKING_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
     queries: _containers.RepeatedScalarFieldContainer[str]
     top_k: int
     corpus: str
@@ -39,7 +53,9 @@ class SearchRequest(_message.Message):
     as_of: _timestamp_pb2.Timestamp
     snapshot: str
     recency_half_life_days: float
-    def __init__(self, queries: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., corpus: _Optional[str] = ..., filter: _Optional[_Union[SearchFilter, _Mapping]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., recency_half_life_days: _Optional[float] = ...) -> None: ...
+    ranking: Ranking
+    run: str
+    def __init__(self, queries: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., corpus: _Optional[str] = ..., filter: _Optional[_Union[SearchFilter, _Mapping]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., recency_half_life_days: _Optional[float] = ..., ranking: _Optional[_Union[Ranking, str]] = ..., run: _Optional[str] = ...) -> None: ...
 
 class SearchHit(_message.Message):
     __slots__ = ("id", "publish_time", "title", "summary", "score", "source")
@@ -74,20 +90,22 @@ class SearchResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("ids", "corpus", "page_size", "page_token", "as_of", "enforce_seen_by_run")
+    __slots__ = ("ids", "corpus", "page_size", "page_token", "as_of", "enforce_seen_by_run", "snapshot")
     IDS_FIELD_NUMBER: _ClassVar[int]
     CORPUS_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     ENFORCE_SEEN_BY_RUN_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     ids: _containers.RepeatedScalarFieldContainer[str]
     corpus: str
     page_size: int
     page_token: str
     as_of: _timestamp_pb2.Timestamp
     enforce_seen_by_run: str
-    def __init__(self, ids: _Optional[_Iterable[str]] = ..., corpus: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enforce_seen_by_run: _Optional[str] = ...) -> None: ...
+    snapshot: str
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., corpus: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enforce_seen_by_run: _Optional[str] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Document(_message.Message):
     __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars")
@@ -128,26 +146,44 @@ class FetchResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[FetchResult, _Mapping]]] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class IngestRequest(_message.Message):
-    __slots__ = ("request_id", "corpus", "document")
+    __slots__ = ("request_id", "corpus", "document", "data", "media_type", "source")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CORPUS_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     corpus: str
     document: Document
-    def __init__(self, request_id: _Optional[str] = ..., corpus: _Optional[str] = ..., document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
+    data: bytes
+    media_type: str
+    source: str
+    def __init__(self, request_id: _Optional[str] = ..., corpus: _Optional[str] = ..., document: _Optional[_Union[Document, _Mapping]] = ..., data: _Optional[bytes] = ..., media_type: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+
+class IngestIssue(_message.Message):
+    __slots__ = ("line", "message", "source")
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    line: int
+    message: str
+    source: str
+    def __init__(self, line: _Optional[int] = ..., message: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
-    __slots__ = ("added", "duplicates", "rejected", "snapshot")
+    __slots__ = ("added", "duplicates", "rejected", "snapshot", "issues")
     ADDED_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    ISSUES_FIELD_NUMBER: _ClassVar[int]
     added: int
     duplicates: int
     rejected: int
     snapshot: str
-    def __init__(self, added: _Optional[int] = ..., duplicates: _Optional[int] = ..., rejected: _Optional[int] = ..., snapshot: _Optional[str] = ...) -> None: ...
+    issues: _containers.RepeatedCompositeFieldContainer[IngestIssue]
+    def __init__(self, added: _Optional[int] = ..., duplicates: _Optional[int] = ..., rejected: _Optional[int] = ..., snapshot: _Optional[str] = ..., issues: _Optional[_Iterable[_Union[IngestIssue, _Mapping]]] = ...) -> None: ...
 
 class ListCorporaRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

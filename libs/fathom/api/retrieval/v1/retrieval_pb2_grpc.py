@@ -93,7 +93,10 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Ingest(self, request_iterator, context):
-        """Adds documents to a corpus; answers once with counts when the client has sent all.
+        """Adds documents to a corpus; answers once with counts when the client has sent all. What cannot be read is
+        reported with its line, the rest is indexed; what is there already is counted, not added. The first ingest
+        makes a corpus and its active snapshot, a later one a snapshot that ActivateSnapshot serves.
+        Errors: INVALID_ARGUMENT (corpus name, unknown media type, too many bytes), ABORTED (several corpora).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

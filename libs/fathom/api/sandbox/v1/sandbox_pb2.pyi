@@ -84,20 +84,22 @@ class CreateSessionResponse(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., isolation: _Optional[_Union[IsolationLevel, str]] = ...) -> None: ...
 
 class PutFrameRequest(_message.Message):
-    __slots__ = ("request_id", "session_id", "name", "arrow", "ref", "description")
+    __slots__ = ("request_id", "session_id", "name", "arrow", "ref", "description", "lazy")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     REF_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    LAZY_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     session_id: str
     name: str
     arrow: bytes
     ref: _common_pb2.ObjectRef
     description: str
-    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., name: _Optional[str] = ..., arrow: _Optional[bytes] = ..., ref: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., description: _Optional[str] = ...) -> None: ...
+    lazy: bool
+    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., name: _Optional[str] = ..., arrow: _Optional[bytes] = ..., ref: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., description: _Optional[str] = ..., lazy: bool = ...) -> None: ...
 
 class PutFrameResponse(_message.Message):
     __slots__ = ("digest", "rows")
@@ -148,7 +150,7 @@ class Variable(_message.Message):
     def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., shape: _Optional[str] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("status", "result", "traceback", "error_name", "error_value", "changed", "duration_ms", "peak_memory_bytes", "dropped_output_bytes", "cell", "session_lost", "cause")
+    __slots__ = ("status", "result", "traceback", "error_name", "error_value", "changed", "duration_ms", "peak_memory_bytes", "dropped_output_bytes", "cell", "session_lost", "cause", "record_id")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     TRACEBACK_FIELD_NUMBER: _ClassVar[int]
@@ -161,6 +163,7 @@ class Outcome(_message.Message):
     CELL_FIELD_NUMBER: _ClassVar[int]
     SESSION_LOST_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
+    RECORD_ID_FIELD_NUMBER: _ClassVar[int]
     status: ExecuteStatus
     result: str
     traceback: str
@@ -173,7 +176,8 @@ class Outcome(_message.Message):
     cell: int
     session_lost: bool
     cause: str
-    def __init__(self, status: _Optional[_Union[ExecuteStatus, str]] = ..., result: _Optional[str] = ..., traceback: _Optional[str] = ..., error_name: _Optional[str] = ..., error_value: _Optional[str] = ..., changed: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., peak_memory_bytes: _Optional[int] = ..., dropped_output_bytes: _Optional[int] = ..., cell: _Optional[int] = ..., session_lost: bool = ..., cause: _Optional[str] = ...) -> None: ...
+    record_id: str
+    def __init__(self, status: _Optional[_Union[ExecuteStatus, str]] = ..., result: _Optional[str] = ..., traceback: _Optional[str] = ..., error_name: _Optional[str] = ..., error_value: _Optional[str] = ..., changed: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., peak_memory_bytes: _Optional[int] = ..., dropped_output_bytes: _Optional[int] = ..., cell: _Optional[int] = ..., session_lost: bool = ..., cause: _Optional[str] = ..., record_id: _Optional[str] = ...) -> None: ...
 
 class ExecuteResponse(_message.Message):
     __slots__ = ("sequence", "output", "display", "outcome")

@@ -1,0 +1,94 @@
+"""``fathom data frameworks``: the analysis frameworks, listed, and checked before a service reads them."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from services.datafetch.frameworks import Framework
+
+
+def validate(paths: Sequence[Path], tables: Path) -> int:
+    """Checks framework files or folders of them; prints what is wrong, one line each, and returns how many are wrong.
+
+    Indicator ids are checked too where the tables are built; where they are not, that is said.
+    """
+    from services.datafetch.frameworks import BUNDLED, InvalidFramework, load_frameworks, read_framework
+
+    files = [file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
+    if not files:
+        print(f"no *.yaml files in {', '.join(map(str, paths))}", file=sys.stderr)
+        return 1
+    known = stored_indicators(tables)
+    if not known:
+        print(f"indicator ids are not checked: cannot read the tables in {tables}", file=sys.stderr)
+    bundled, wrong = load_frameworks(BUNDLED).topics, 0
+    for file in files:
+        try:
+            framework = read_framework(file)
+        except InvalidFramework as error:
+            print(error.message, file=sys.stderr)
+            wrong += 1
+            continue
+        problems = unknown_ids(framework, known)
+        if framework.topic in bundled and file.resolve().parent != BUNDLED:
+            problems.append(f"topic: {framework.topic!r} is one of the package's own topics")
+        for problem in problems:
+            print(f"{file}: {problem}", file=sys.stderr)
+        wrong += bool(problems)
+        if not problems:
+            print(f"{file}: {summary(framework)}")
+    return wrong
+
+
+def show(extra: Path | None) -> None:
+    """Prints one line per framework."""
+    from services.datafetch.frameworks import BUNDLED, load_frameworks
+
+    library = load_frameworks(*([BUNDLED] if extra is None else [BUNDLED, extra]))
+    for framework in library.topics.values():
+        print(f"{framework.topic:<18}{framework.zh:<8}\t{summary(framework)}")
+
+
+def summary(framework: Framework) -> str:
+    """What a framework holds, in a line."""
+    from services.datafetch.frameworks.model import LEVELS, walk
+
+    places = list(walk(framework.nodes, LEVELS))
+    levels = Counter(place.level for place in places)
+    tools = Counter(place.node.tool for place in places if place.level == LEVELS)
+    with_ids = sum(bool(place.node.ids) for place in places if place.level == LEVELS)
+    found = ", ".join(f"{n} by {tool}" for tool, n in sorted(tools.items()))
+    return f"{levels[1]} dimensions, {levels[2]} aspects, {levels[3]} indicators ({found}; {with_ids} with ids)"
+
+
+def unknown_ids(framework: Framework, known: frozenset[str]) -> list[str]:
+    """Indicator ids that the tables do not have, with the nearest ones."""
+    import difflib
+
+    from services.datafetch.frameworks.model import LEVELS, walk
+
+    return [
+        f"{' / '.join(place.path)}: ids: {ident!r} is no indicator of the tables"
+        + (f"; near: {', '.join(near)}" if (near := difflib.get_close_matches(ident, known)) else "")
+        for place in walk(framework.nodes, LEVELS)
+        for ident in place.node.ids
+        if known and ident not in known
+    ]
+
+
+def stored_indicators(tables: Path) -> frozenset[str]:
+    """Ids of the built tables; empty when there are none, or nothing to read them with."""
+    if not (tables / "series.parquet").is_file():
+        return frozenset()
+    try:
+        import duckdb
+    except ImportError:
+        return frozenset()
+    path = str(tables / "series.parquet").replace("'", "''")
+    rows = duckdb.connect(":memory:").execute(f"select distinct indicator from read_parquet('{path}')").fetchall()
+    return frozenset(ident for (ident,) in rows)

@@ -1,0 +1,59 @@
+"""``fathom retrieval ingest``: files to a running service, in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import typer
+
+from fathom.api.retrieval.v1 import retrieval_pb2 as pb
+from fathom.cli.local import read_endpoints
+from fathom.clients import connect
+from fathom.errors import InvalidField, NotFound
+
+PIECE_BYTES = 1 << 20
+MEDIA_TYPES = {
+    ".jsonl": "application/jsonl",
+    ".ndjson": "application/jsonl",
+    ".parquet": "application/vnd.apache.parquet",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".pdf": "application/pdf",
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+}
+
+
+async def send(files: Sequence[Path], corpus: str, *, activate: bool, url: str, home: Path) -> None:
+    """Prints counts, the first issues and the snapshot.
+
+    Raises ``NotFound`` for a file that is not there, ``InvalidField`` for an ending that stands for no known type.
+    """
+    for path in files:
+        if not path.is_file():
+            raise NotFound("file", str(path))
+        if path.suffix.lower() not in MEDIA_TYPES:
+            raise InvalidField("files", f"{path} ends in none of {', '.join(MEDIA_TYPES)}")
+    clients = connect({"retrieval": url} if url else dict(read_endpoints(home).services))
+    try:
+        done = await clients.retrieval.ingest(pieces(files, corpus))
+        for issue in done.issues:
+            typer.echo(f"{issue.source}:{issue.line} is left out: {issue.message}", err=True)
+        typer.echo(f"{done.added:,} added, {done.duplicates:,} there already, {done.rejected:,} left out")
+        typer.echo(f"snapshot {done.snapshot}")
+        if activate and done.snapshot:
+            request = pb.ActivateSnapshotRequest(corpus=corpus, snapshot=done.snapshot)
+            typer.echo(f"active, before {(await clients.retrieval.activate_snapshot(request)).previous or 'none'}")
+    finally:
+        await clients.close()
+
+
+async def pieces(files: Sequence[Path], corpus: str) -> AsyncIterator[pb.IngestRequest]:
+    """The files' bytes, each piece with the file's name and type."""
+    for path in files:
+        with path.open("rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                yield pb.IngestRequest(
+                    corpus=corpus, data=piece, media_type=MEDIA_TYPES[path.suffix.lower()], source=str(path)
+                )

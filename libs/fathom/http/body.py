@@ -1,0 +1,52 @@
+"""A body of bounded size, unpacked here so that a few compressed bytes cannot become gigabytes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator
+
+from fathom.http.errors import AnswerTooLarge, MalformedAnswer
+
+ENCODINGS = "gzip, deflate"
+
+
+class Body:
+    """Takes raw chunks and holds them unpacked, at most ``limit`` bytes."""
+
+    def __init__(self, encoding: str, limit: int, culprit: str) -> None:
+        """Raises ``MalformedAnswer`` for an encoding that was not asked for."""
+        self._unpack, self._limit, self._culprit = unpacker(encoding, culprit), limit, culprit
+        self._bytes = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        """Raises ``AnswerTooLarge``, and ``MalformedAnswer`` for broken data."""
+        if self._unpack is None:
+            self._bytes += chunk
+        else:
+            try:
+                self._bytes += self._unpack.decompress(chunk, self._limit + 1 - len(self._bytes))
+            except zlib.error as error:
+                raise MalformedAnswer(self._culprit, f"broken compressed data: {error}") from error
+        if len(self._bytes) > self._limit:
+            raise AnswerTooLarge(self._culprit, self._limit)
+
+    def whole(self) -> bytes:
+        return bytes(self._bytes)
+
+
+async def read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int, culprit: str) -> bytes:
+    """All of the raw ``chunks`` unpacked; errors as ``Body``."""
+    body = Body(encoding, limit, culprit)
+    async for chunk in chunks:
+        body.add(chunk)
+    return body.whole()
+
+
+def unpacker(encoding: str, culprit: str) -> zlib._Decompress | None:
+    """None for plain bytes."""
+    name = encoding.strip().lower()
+    if name in {"", "identity"}:
+        return None
+    if name in {"gzip", "x-gzip", "deflate"}:
+        return zlib.decompressobj(47)  # 32 + 15: gzip or zlib by their first bytes
+    raise MalformedAnswer(culprit, f"content encoding {name!r} was not asked for")

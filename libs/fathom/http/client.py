@@ -1,0 +1,166 @@
+"""An HTTP client for other people's APIs: deadline, bounded attempts, size and concurrency, typed errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json as jsonlib
+import logging
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from fathom.clients.retry import RetryPolicy
+from fathom.errors import DependencyFailed, FathomError, MissingExtra, Overloaded
+from fathom.http.body import ENCODINGS, read_body
+from fathom.http.errors import MalformedAnswer, UpstreamRefused
+from fathom.http.retry import POLICY, retry_after_s, with_retries
+
+SECRET_WORDS = ("key", "token", "authorization", "secret", "password")
+AGENT = "fathom/0.1"
+
+
+def httpx() -> Any:
+    """The httpx module; raises ``MissingExtra``."""
+    try:
+        import httpx as module
+    except ImportError as error:
+        raise MissingExtra("httpx", "retrieval") from error
+    # At INFO it logs whole URLs, and some vendors take the key in the query.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    return module
+
+
+@dataclass(frozen=True)
+class HttpPolicy:
+    """Bounds of a client; times in seconds, sizes in bytes. ``proxy`` is a URL, "" for none."""
+
+    retry: RetryPolicy = POLICY
+    connect_s: float = 5.0
+    read_s: float = 20.0
+    body_bytes: int = 32 << 20
+    concurrency: int = 4
+    proxy: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A successful answer; header names are in lower case."""
+
+    culprit: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+    def json(self) -> Any:
+        """The body as JSON; raises ``MalformedAnswer``."""
+        try:
+            return jsonlib.loads(self.body)
+        except (ValueError, RecursionError) as error:
+            raise MalformedAnswer(self.culprit, f"is not JSON: {str(error)[:120]}") from error
+
+    def text(self) -> str:
+        """The body as UTF-8; raises ``MalformedAnswer``."""
+        try:
+            return self.body.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise MalformedAnswer(self.culprit, "is not UTF-8") from error
+
+
+class HttpClient:
+    """Calls one vendor. Redirects are refused: they would carry keys to other hosts.
+
+    ``name`` is the vendor's, the culprit of every error. Keys never stand in a message or a log.
+    """
+
+    def __init__(self, name: str, policy: HttpPolicy | None = None, headers: Mapping[str, str] | None = None) -> None:
+        """Raises ``MissingExtra`` without httpx; connects to nobody."""
+        self.name, self.policy = name, policy or HttpPolicy()
+        library = httpx()
+        self._failures: tuple[type[Exception], ...] = (library.HTTPError, library.InvalidURL, library.StreamError)
+        self._headers = {"user-agent": AGENT, "accept-encoding": ENCODINGS, **(headers or {})}
+        self._client = library.AsyncClient(
+            headers=self._headers,
+            timeout=library.Timeout(self.policy.read_s, connect=self.policy.connect_s),
+            trust_env=False,
+            proxy=self.policy.proxy or None,
+            follow_redirects=False,
+        )
+        self._lane = asyncio.Semaphore(self.policy.concurrency)
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._client.aclose()
+
+    async def get(self, url: str, params: Mapping[str, Any] | None = None, *, deadline: float | None = None) -> Answer:
+        """GET; errors as ``request``."""
+        return await self.request("GET", url, params=params, deadline=deadline)
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+        deadline: float | None = None,
+    ) -> Answer:
+        """A 2xx answer. ``deadline`` is on the monotonic clock, in seconds.
+
+        429 and 5xx and failing connections are tried again, ``Retry-After`` honoured. Raises ``Overloaded``,
+        ``DependencyFailed``, ``DeadlineExceeded``, ``UpstreamRefused``, ``AnswerTooLarge``, ``MalformedAnswer``.
+        """
+        sent = dict(headers or {})
+        hidden = secrets_of(self._headers, sent, params or {})
+
+        async def once() -> Answer:
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(self._lane)
+                try:
+                    response = await stack.enter_async_context(
+                        self._client.stream(method, url, params=params, headers=sent, json=json)
+                    )
+                    encoding = response.headers.get("content-encoding", "")
+                    body = await read_body(response.aiter_raw(), encoding, self.policy.body_bytes, self.name)
+                except self._failures as error:
+                    raise DependencyFailed(self.name, f"cannot be reached ({type(error).__name__})") from error
+                checked(self.name, response.status_code, response.headers, body, hidden)
+                return Answer(self.name, response.status_code, dict(response.headers), body)
+
+        return await with_retries(once, self.policy.retry, deadline, self.name)
+
+
+def checked(culprit: str, status: int, headers: Mapping[str, str], body: bytes, hidden: frozenset[str]) -> None:
+    """Raises the error that an HTTP status stands for; ``hidden`` texts are blotted out of its message."""
+    if 200 <= status < 300:
+        return
+    said = body[:2000].decode("utf-8", "replace")
+    for secret in hidden:
+        said = said.replace(secret, "***")
+    raise failure(culprit, status, headers.get("retry-after"), " ".join(said.split())[:200])
+
+
+def failure(culprit: str, status: int, retry_after: str | None, said: str) -> FathomError:
+    """429 is ``Overloaded``, 408, 425 and 5xx ``DependencyFailed``, all others ``UpstreamRefused``."""
+    if status == 429:
+        return Overloaded(f"{culprit} asks for fewer requests: {said}", retry_after_s(retry_after))
+    if status >= 500 or status in {408, 425}:
+        error = DependencyFailed(culprit, f"answered {status}: {said}")
+        if retry_after:
+            error.retry_after_s = retry_after_s(retry_after)
+        return error
+    if 300 <= status < 400:
+        said = "it sends elsewhere, which is not followed"
+    return UpstreamRefused(culprit, status, said)
+
+
+def secrets_of(*mappings: Mapping[str, Any]) -> frozenset[str]:
+    """Values under names that sound like a secret's, without an authorization scheme."""
+    values = (
+        str(value).removeprefix("Bearer ").strip()
+        for mapping in mappings
+        for name, value in mapping.items()
+        if any(word in name.lower() for word in SECRET_WORDS)
+    )
+    return frozenset(value for value in values if len(value) >= 4)

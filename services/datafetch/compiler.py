@@ -1,0 +1,418 @@
+"""A part of a plan becomes one SQL statement: deterministic, its values as parameters, its names checked before.
+
+::
+
+    obs    the stored rows: entity, indicator, date, number, text (sentinels null, one vintage, published by as_of)
+    rows   obs brought to the part's density
+    dates  the time spine: every period asked for, so that a missing one is a row of nulls
+    l0     entity × date with a column per stored input; l1, l2 … add what looks back in time
+    done   a column per measure; then the sheet, wide (a column per entity) or long (a row per entity)
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from services.datafetch import formulas, summary
+from services.datafetch.model import Frequency, Query, Statistic
+from services.datafetch.plan import Measure, Part
+from services.datafetch.semantic.files import literal, quoted
+from services.datafetch.semantic.layer import Layer
+from services.datafetch.semantic.schema import IndicatorSpec
+from services.datafetch.warehouse import REGULAR, Stored
+
+BUCKETS = {
+    Frequency.WEEKLY: "week",
+    Frequency.MONTHLY: "month",
+    Frequency.QUARTERLY: "quarter",
+    Frequency.ANNUAL: "year",
+}
+MONTHS = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
+LAG_DAYS = {Frequency.MONTHLY: 30, Frequency.QUARTERLY: 60, Frequency.ANNUAL: 90}
+RATE_DAYS = 7
+SLACK_DAYS = 6
+
+
+@dataclass
+class Statement:
+    """SQL and its parameters, in the order of their place."""
+
+    sql: str
+    parameters: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class Levels:
+    """Turns formula trees into SQL. What looks back is a window over the level below it, as a column of its own."""
+
+    density: Frequency
+    indicators: dict[str, IndicatorSpec]
+    windows: dict[int, dict[str, str]] = field(default_factory=dict)
+    _names: dict[formulas.Node, tuple[str, int]] = field(default_factory=dict)
+
+    def sql(self, node: formulas.Node) -> tuple[str, int]:
+        """The expression and the lowest level that has all its columns."""
+        match node:
+            case formulas.Leaf(id=ident):
+                return quoted(ident), 0
+            case formulas.Number(value=value):
+                return f"{value!r}::double", 0
+            case formulas.Binary(operator=operator, left=left, right=right):
+                (a, low), (b, high) = self.sql(left), self.sql(right)
+                b = f"nullif({b}, 0)" if operator == "/" else b
+                return f"({a} {operator} {b})", max(low, high)
+            case formulas.Call(name="abs", argument=argument):
+                inner, level = self.sql(argument)
+                return f"abs({inner})", level
+            case formulas.Call():
+                return self._call(node)
+        raise AssertionError(node)
+
+    def _call(self, call: formulas.Call) -> tuple[str, int]:
+        if call not in self._names:
+            inner, level = self.sql(call.argument)
+            if not inner.startswith('"'):
+                inner = self._column(f"({inner})", level)
+                level += 1
+            self._names[call] = self._shift(call, inner, level)
+        return self._names[call]
+
+    def _shift(self, call: formulas.Call, x: str, level: int) -> tuple[str, int]:
+        """The function's expression over the column ``x`` of ``level``."""
+
+        def before(months: int) -> str:
+            return self._column(window(x, months, self.density), level)
+
+        name = call.name
+        if name == "prev":
+            return before(call.months), level + 1
+        if name in ("yoy", "qoq", "mom"):
+            past = before({"yoy": 12, "qoq": 3, "mom": 1}[name])
+            return f"(({x} - {past}) / nullif({past}, 0))", level + 1
+        if name == "change":
+            return f"({x} - {before(12)})", level + 1
+        if name == "average":
+            return f"(({x} + {before(12)}) / 2)", level + 1
+        if name == "running":
+            return self._column(f"sum({x}) over (partition by entity order by date)", level), level + 1
+        return self._statement(name, call.argument, x, before), level + 1
+
+    def _statement(self, name: str, argument: formulas.Node, x: str, before: Callable[[int], str]) -> str:
+        """Single quarter, year to date and trailing twelve months; ``fm`` is the month of the fiscal year, 1 to 12."""
+        step = MONTHS.get(self.density, 1)
+        inputs = [self.indicators[leaf] for leaf in formulas.leaves(argument)]
+        if all(spec.cumulative for spec in inputs) and self.density != Frequency.ANNUAL:
+            if name == "single":
+                return f"(case when fm = {step} then {x} else {x} - {before(step)} end)"
+            if name == "ytd":
+                return x
+            cases = " ".join(f"when {m} then {x} + {before(m)} - {before(12)}" for m in range(step, 12, step))
+            return f"(case fm when 12 then {x} {cases} end)"
+        if name == "single":
+            return x
+        if name == "ytd":
+            terms = " ".join(f"when {m} then {chain(x, before, m, step)}" for m in range(step, 13, step))
+            return f"(case fm {terms} end)"
+        return f"({chain(x, before, 12, step)})"
+
+    def _column(self, expression: str, level: int) -> str:
+        """The column of a new level that holds an expression over the level below."""
+        columns = self.windows.setdefault(level + 1, {})
+        for name, known in columns.items():
+            if known == expression:
+                return quoted(name)
+        name = f"w{level + 1}_{len(columns)}"
+        columns[name] = expression
+        return quoted(name)
+
+
+def chain(x: str, before: Callable[[int], str], months: int, step: int) -> str:
+    """x plus its predecessors over so many months; null when one of them is."""
+    return " + ".join([x, *(before(m) for m in range(step, months, step))])
+
+
+def window(x: str, months: int, density: Frequency) -> str:
+    """The value so many months before. Dates of a spine are met exactly, others at the last one before."""
+    near, far = (SLACK_DAYS, SLACK_DAYS) if density in REGULAR else (0, 2 * SLACK_DAYS)
+    frame = f"interval '{months} months {far} days' preceding and interval '{months} months -{near} days' preceding"
+    return f"last_value({x} ignore nulls) over (partition by entity order by date range between {frame})"
+
+
+class Compiler:
+    """Compiles the parts of one query."""
+
+    def __init__(self, layer: Layer, query: Query, as_of: date | None) -> None:
+        self._layer, self._query, self._as_of = layer, query, as_of
+
+    def compile(self, part: Part, layout: str, rates: Stored | None) -> Statement:
+        """``layout`` is "wide" or "long"; ``rates`` is where the ECB's rates stand, for conversions."""
+        levels = Levels(part.frequency, self._layer.indicators)
+        measures = [(m, *levels.sql(m.node)) for m in part.measures]
+        inputs = list(dict.fromkeys(leaf for m in part.measures for leaf in formulas.leaves(m.node)))
+        parameters: list[Any] = []
+        steps = [
+            f"obs as ({self._obs(part, inputs, layout, parameters)})",
+            f"rows as ({self._resampled(part)})",
+            f"dates as ({self._dates(part, layout, parameters)})",
+            f"who(entity, name, fye) as (values {self._who(part, parameters)})",
+            f"l0 as ({self._pivot(inputs)})",
+        ]
+        top = max([0, *levels.windows, *(level for _, _, level in measures)])
+        for level in range(1, top + 1):
+            added = [f"{sql} as {quoted(name)}" for name, sql in levels.windows.get(level, {}).items()]
+            steps.append(f"l{level} as (select *{''.join(', ' + item for item in added)} from l{level - 1})")
+        if any(m.conversion.target for m in part.measures) and rates is not None:
+            steps += self._rates(rates, f"l{top}", part.measures, parameters)
+            top_name = "converted"
+        else:
+            top_name = f"l{top}"
+        steps.append(f"done as ({self._done(measures, inputs, top_name, layout, parameters)})")
+        final = self._final(part, layout, parameters)
+        return Statement(f"with {', '.join(steps)} {final}", parameters)
+
+    def _final(self, part: Part, layout: str, parameters: list[Any]) -> str:
+        """The sheet's own select."""
+        if layout == "long":
+            return self._long(part)
+        if layout == "summary":
+            return summary.summed(part, self._query, parameters)
+        if layout.startswith("rows:"):
+            return summary.picked(part, Statistic(layout.removeprefix("rows:")), parameters)
+        return summary.combined(part, self._query, self._wide(part, parameters))
+
+    def _start(self, part: Part, layout: str) -> date | None:
+        """The first day that is read: before the period by what formulas look back on."""
+        if self._query.start is None:
+            return None
+        months = max(formulas.lookback(m.node) for m in part.measures)
+        if layout == "summary":
+            months += MONTHS.get(part.frequency, 2)
+        return back(self._query.start, months + 1) if months else self._query.start
+
+    def _obs(self, part: Part, inputs: Sequence[str], layout: str, parameters: list[Any]) -> str:
+        selects = []
+        for ident in inputs:
+            tables: dict[str, tuple[Stored, list[str]]] = {}
+            for entity in part.entities:
+                where = part.facts.get((entity.id, ident))
+                if where is not None:
+                    tables.setdefault(where[0].table.id, (where[0], []))[1].append(entity.id)
+            for stored, entities in tables.values():
+                selects.append(self._leaf(stored, entities, self._start(part, layout), parameters))
+        return " union all ".join(selects)
+
+    def _leaf(self, stored: Stored, entities: list[str], start: date | None, parameters: list[Any]) -> str:
+        """The rows of one indicator in one table: of the entities, the period, what was published, one vintage."""
+        spec, table = stored.indicator, stored.table
+        long = table.layout == "long"
+        value = "value" if long else quoted(spec.id)
+        for sentinel in table.sentinels if not spec.text else ():
+            value = f"nullif({value}, {float(sentinel)!r})"
+        number, text = (
+            (f"try_cast({value} as double)", "null::varchar")
+            if not spec.text
+            else ("null::double", f"{value}::varchar")
+        )
+        public = self._published(stored)
+        parameters.append(spec.id)
+        conditions = [f"entity in ({', '.join('?' for _ in entities)})"]
+        bounds: list[Any] = [*entities]
+        if long:
+            conditions.append("indicator = ?")
+            bounds.append(spec.id)
+        for operator, day in ((">=", start), ("<=", self._query.end)):
+            if day is not None:
+                conditions.append(f"date {operator} ?")
+                bounds.append(day)
+        if self._as_of is not None:
+            conditions.append(f"{public} <= ?")
+            bounds.append(self._as_of)
+        parameters += bounds
+        latest = ""
+        if stored.vintages:
+            way = "desc" if self._query.vintage != "first" else "asc"
+            ties = "" if long else f", n {way}"
+            latest = (
+                f" qualify row_number() over (partition by entity, date order by published {way} nulls last{ties}) = 1"
+            )
+        return (
+            f"select entity, ? as indicator, date::date as date, {number} as number, {text} as text from"
+            f" {quoted(stored.relation)} where {' and '.join(conditions)}{latest}"
+        )
+
+    def _published(self, stored: Stored) -> str:
+        """When a row was published: as its source says, else its date and the usual delay of its indicator."""
+        spec, table = stored.indicator, stored.table
+        density = next(iter(stored.members.values())).frequency
+        days = spec.lag_days if spec.lag_days is not None else table.lag_days or LAG_DAYS.get(density, 0)
+        if density not in REGULAR and spec.lag_days is None:
+            days = table.lag_days
+        delayed = f"(date::date + {int(days)})" if days else "date::date"
+        has = table.published is not None or table.layout == "wide"
+        return f"coalesce(published, {delayed})" if has else delayed
+
+    def _resampled(self, part: Part) -> str:
+        """obs at the part's density: the last value of each period, or the sum or mean of a whole one."""
+        bucket = BUCKETS.get(part.frequency)
+        if not any(where[1].frequency != part.frequency for where in part.facts.values()) or bucket is None:
+            return "select * from obs"
+        specs = {ident: where[0].indicator for (_, ident), where in part.facts.items()}
+        whole = {ident: spec for ident, spec in specs.items() if spec.aggregate != "last" or spec.cumulative}
+        if part.regular:
+            step = MONTHS[part.frequency]
+            cases = []
+            for ident, spec in whole.items():
+                density = next(where[1].frequency for (_, leaf), where in part.facts.items() if leaf == ident)
+                count = step // MONTHS[density]
+                if spec.aggregate != "last":
+                    total = f"case when count(number) = {count} then {spec.aggregate}(number) end"
+                    cases.append(f"when {literal(ident)} then {total}")
+            end = f"last_day(date_trunc('{bucket}', date) + interval '{step - 1} months')"
+            last = f"max(number) filter (where date = {end})"
+            number = f"case indicator {' '.join(cases)} else {last} end" if cases else last
+            return (
+                f"select entity, indicator, {end}::date as date, {number} as number,"
+                f" max(text) filter (where date = {end}) as text from obs group by entity, indicator, {end}"
+            )
+        # The last value of each period, under the last day that has one.
+        return (
+            f"select entity, indicator, max(max(date)) over (partition by date_trunc('{bucket}', date)) as date,"
+            f" arg_max(number, date) as number, arg_max(text, date) as text from obs"
+            f" group by entity, indicator, date_trunc('{bucket}', date)"
+        )
+
+    def _dates(self, part: Part, layout: str, parameters: list[Any]) -> str:
+        if not part.regular or part.frequency not in MONTHS:
+            return "select distinct date from rows"
+        step, bucket = MONTHS[part.frequency], BUCKETS[part.frequency]
+        parameters += [self._start(part, layout), self._query.end]
+        # Of an open period the spine reaches from the first to the last value that there is.
+        return (
+            f"select distinct last_day(unnest(generate_series(date_trunc('{bucket}', coalesce(?::date, min(date))"
+            f"::timestamp), coalesce(?::date, max(date))::timestamp, interval '{step} months'))"
+            f" + interval '{step - 1} months')::date as date from rows"
+        )
+
+    def _who(self, part: Part, parameters: list[Any]) -> str:
+        for entity in part.entities:
+            parameters += [entity.id, entity.name_zh or entity.name, self._layer.calendar(entity).fiscal_year_end]
+        return ", ".join("(?, ?, ?::int)" for _ in part.entities)
+
+    def _pivot(self, inputs: Sequence[str]) -> str:
+        columns = []
+        for ident in inputs:
+            field_name = "text" if self._layer.indicators[ident].text else "number"
+            columns.append(f"max(r.{field_name}) filter (where r.indicator = {literal(ident)}) as {quoted(ident)}")
+        return (
+            "select w.entity, any_value(w.name) as name, d.date, any_value((month(d.date) - w.fye + 11) % 12 + 1)"
+            f" as fm, {', '.join(columns)} from who w cross join dates d left join rows r"
+            " on r.entity = w.entity and r.date = d.date group by w.entity, d.date"
+        )
+
+    def _rates(self, rates: Stored, below: str, measures: Sequence[Measure], parameters: list[Any]) -> list[str]:
+        """Rates of each currency against the euro on each date, at most a week old."""
+        wanted = sorted(
+            {c for m in measures if m.conversion.target for c in (m.conversion.source, m.conversion.target)}
+        )
+        steps, joins, columns = [], [], []
+        for currency in wanted:
+            if currency == "EUR":
+                columns.append('1.0::double as "fx_EUR"')
+                continue
+            name, shown = quoted(f"rate_{currency}"), quoted(f"fx_{currency}")
+            parameters.append(currency)
+            steps.append(
+                f"{name} as (select date::date as day, value as rate from {quoted(rates.relation)}"
+                f" where indicator = 'eur_rate' and entity = ?)"
+            )
+            joins.append(f"asof left join {name} on {name}.day <= {below}.date")
+            columns.append(f"case when {below}.date - {name}.day <= {RATE_DAYS} then {name}.rate end as {shown}")
+        steps.append(f"converted as (select {below}.*, {', '.join(columns)} from {below} {' '.join(joins)})")
+        return steps
+
+    def _done(
+        self,
+        measures: Sequence[tuple[Measure, str, int]],
+        inputs: Sequence[str],
+        below: str,
+        layout: str,
+        parameters: list[Any],
+    ) -> str:
+        columns = []
+        for measure, sql, _ in measures:
+            change = measure.conversion
+            if change.target:
+                sql = f"({sql}) * {quoted('fx_' + change.target)} / {quoted('fx_' + change.source)}"
+            if change.factor != 1.0:
+                sql = f"({sql}) * {change.factor!r}::double"
+            columns.append(f"{sql} as {quoted(column_of(measure))}")
+        columns += [f"{quoted(ident)} as {quoted('in.' + ident)}" for ident in inputs]
+        conditions = []
+        for operator, day in ((">=", self._query.start if layout != "summary" else None), ("<=", self._query.end)):
+            if day is not None:
+                conditions.append(f"date {operator} ?")
+                parameters.append(day)
+        if self._query.periods:
+            conditions.append(f"({' or '.join('date between ? and ?' for _ in self._query.periods)})")
+            parameters += [day for period in self._query.periods for day in period]
+        where = f" where {' and '.join(conditions)}" if conditions else ""
+        return f"select entity, name, date, {', '.join(columns)} from {below}{where}"
+
+    def _wide(self, part: Part, parameters: list[Any]) -> str:
+        columns = []
+        for entity in part.entities:
+            for measure in part.measures:
+                if (entity.id, measure.spec.id) in part.cells:
+                    columns.append((entity.id, column_of(measure), f"{entity.id}.{measure.spec.id}"))
+            for ident in shown_inputs(part, entity.id):
+                columns.append((entity.id, f"in.{ident}", f"{entity.id}.{ident}"))
+        selected = []
+        for entity_id, source, name in columns:
+            selected.append(f"max({quoted(source)}) filter (where entity = ?) as {quoted(name)}")
+            parameters.append(entity_id)
+        limit = f" limit {int(self._query.limit)}" if self._query.limit > 0 else ""
+        return f"select date::timestamp as date, {', '.join(selected)} from done group by date order by date{limit}"
+
+    def _long(self, part: Part) -> str:
+        """A row per entity and date, filtered and ordered."""
+        names = {m.spec.id: quoted(column_of(m)) for m in part.measures}
+        shown = [f"{sql} as {quoted(ident)}" for ident, sql in names.items()]
+        extra = dict.fromkeys(ident for entity in part.entities[:1] for ident in shown_inputs(part, entity.id))
+        shown += [f"{quoted('in.' + ident)} as {quoted(ident)}" for ident in extra]
+        conditions = [
+            f"{names[item.indicator]} {item.operator} {float(item.value)!r}::double"
+            for item in self._query.filters
+            if item.indicator in names
+        ]
+        where = f" where {' and '.join(conditions)}" if conditions else ""
+        order = "entity, date"
+        if self._query.order in names:
+            way = "desc" if self._query.descending else "asc"
+            where += f"{' and' if where else ' where'} {names[self._query.order]} is not null"
+            order = f"{names[self._query.order]} {way}, entity, date"
+        limit = f" limit {int(self._query.limit)}" if self._query.limit > 0 else ""
+        return (
+            f"select entity, name, date::timestamp as date, {', '.join(shown)} from done{where} order by {order}{limit}"
+        )
+
+
+def column_of(measure: Measure) -> str:
+    return f"m.{measure.spec.id}"
+
+
+def shown_inputs(part: Part, entity: str) -> list[str]:
+    """The inputs of derived measures that are no measures themselves; they stand beside them for checking."""
+    own = {measure.spec.id for measure in part.measures}
+    inputs = [leaf for m in part.measures if m.spec.formula and (entity, m.spec.id) in part.cells for leaf in m.inputs]
+    return [leaf for leaf in dict.fromkeys(inputs) if leaf not in own]
+
+
+def back(day: date, months: int) -> date:
+    """The same day some months earlier, or that month's last day."""
+    month = day.year * 12 + day.month - 1 - months
+    year, month = month // 12, month % 12 + 1
+    return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))

@@ -1,0 +1,154 @@
+"""AkShare's statements of Chinese companies, by the library itself (extra ``akshare``): income, balance, cash flow.
+
+The library has no deadlines: a call that is late goes on in its thread, and no more than two of these run at a
+time. Live access was not tried here; the tests give the library its answers where it asks for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import threading
+import time
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+from fathom.errors import DeadlineExceeded, DependencyFailed, InvalidField, MissingExtra, Overloaded
+from fathom.http import MalformedAnswer
+from services.datafetch.connectors.base import (
+    DataRequest,
+    Fetched,
+    Kind,
+    NoData,
+    Offer,
+    RowIssue,
+    Vintage,
+    expect,
+    provenance,
+    reading,
+)
+from services.datafetch.connectors.cells import day, number, statement_table
+from services.datafetch.connectors.symbols import Market, normalise
+
+SHEETS = (
+    "stock_profit_sheet_by_report_em",
+    "stock_balance_sheet_by_report_em",
+    "stock_cash_flow_sheet_by_report_em",
+)
+NEEDED = ("REPORT_DATE", "NOTICE_DATE", "UPDATE_DATE")
+FACTS = frozenset({
+    "SECUCODE", "SECURITY_CODE", "SECURITY_NAME_ABBR", "ORG_CODE", "ORG_TYPE", "REPORT_DATE", "REPORT_TYPE",
+    "REPORT_DATE_NAME", "SECURITY_TYPE_CODE", "NOTICE_DATE", "UPDATE_DATE", "CURRENCY", "OPINION_TYPE",
+    "OSOPINION_TYPE", "LISTING_STATE",
+})  # fmt: skip
+THREADS = 2
+
+
+class AkShareStatements:
+    """``fields`` are Eastmoney's names of items, e.g. ``PARENT_NETPROFIT``; () gives all of all three statements."""
+
+    name = "akshare-statements"
+
+    def __init__(self, library: Any = None) -> None:
+        """Raises ``MissingExtra`` without the library, which is imported by the first call (it takes a second)."""
+        if library is None and importlib.util.find_spec("akshare") is None:
+            raise MissingExtra("akshare", "akshare")
+        self._library = library
+        self._free = threading.BoundedSemaphore(THREADS)
+
+    def offers(self) -> tuple[Offer, ...]:
+        return (Offer(Kind.STATEMENTS, (Market.CN,), {}, "quarterly", True),)
+
+    async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
+        """See ``Connector``. The source keeps the latest figures: one updated after ``as_of`` is left out, or taken
+        and marked with ``Vintage.LATEST``."""
+        symbol = normalise(request.symbol)
+        if symbol.market is not Market.CN:
+            raise InvalidField("symbol", f"{symbol.canonical}: AkShare's statements are of Chinese companies")
+        code, rows, issues = f"{symbol.exchange}{symbol.code}", list[dict[str, Any]](), list[RowIssue]()
+        revised = False
+        for sheet in SHEETS:
+            frame = await self._call(sheet, code, deadline)
+            with reading(self.name):
+                revised |= melt(frame, request, as_of, rows, issues, self.name)
+        if not rows:
+            raise NoData(self.name, request)
+        where = provenance(self.name, "akshare." + ", ".join(SHEETS), as_of, revised=revised)
+        facts = {"symbol": symbol.canonical, "currency": "CNY"}
+        return Fetched(statement_table(rows), {"value": "see column unit"}, where, tuple(issues), facts)
+
+    async def aclose(self) -> None:
+        """Nothing stays open."""
+
+    async def _call(self, sheet: str, code: str, deadline: float | None) -> Any:
+        """The library's frame. The thread gives its place back when it ends, not when nobody waits any more."""
+        if not self._free.acquire(blocking=False):
+            raise Overloaded(f"{self.name}: {THREADS} calls are running", 2.0)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            async with asyncio.timeout(left):
+                return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._held, sheet, code))
+        except TimeoutError as error:
+            late = f"{self.name} did not answer in time"
+            raise DeadlineExceeded(late, metadata={"culprit": self.name}) from error
+
+    def _held(self, sheet: str, code: str) -> Any:
+        try:
+            if self._library is None:
+                self._library = importlib.import_module("akshare")
+            ask: Callable[..., Any] = getattr(self._library, sheet)
+            return ask(symbol=code)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise MalformedAnswer(self.name, f"{sheet} stumbled: {type(error).__name__} {error}"[:200]) from error
+        except Exception as error:  # whatever its HTTP library raises
+            raise DependencyFailed(self.name, f"{sheet}: {type(error).__name__}") from error
+        finally:
+            self._free.release()
+
+
+def melt(
+    frame: Any,
+    request: DataRequest,
+    as_of: date | None,
+    rows: list[dict[str, Any]],
+    issues: list[RowIssue],
+    vendor: str,
+) -> bool:
+    """Adds one row per item and report; True when a figure updated after ``as_of`` was taken.
+
+    Raises ``EmptySchema`` and ``ChangedSchema``.
+    """
+    if frame is None or not len(frame):
+        return False
+    expect(vendor, list(frame.columns), NEEDED)
+    items = [name for name in frame.columns if name not in FACTS and not name.endswith(("_YOY", "_QOQ"))]
+    items = [name for name in items if not request.fields or name in request.fields]
+    revised = False
+    for index, record in enumerate(frame.to_dict("records"), start=1):
+        try:
+            end, filed, updated = (day(str(record[name])[:10]) for name in NEEDED)
+        except ValueError as error:
+            issues.append(RowIssue(index, str(error)))
+            continue
+        if end is None or filed is None or outside(end, request) or (as_of is not None and filed > as_of):
+            continue
+        later = as_of is not None and updated is not None and updated > as_of
+        if later and request.vintage is Vintage.STRICT:
+            continue
+        revised |= later
+        known = filed if later else max(filed, updated or filed)
+        for name in items:
+            try:
+                value = number(record[name])
+            except ValueError as error:
+                issues.append(RowIssue(index, str(error), name))
+                continue
+            if value is not None:
+                rows.append({"concept": name, "unit": "CNY", "end": end, "value": value, "filed": known, "form": ""})
+    return revised
+
+
+def outside(end: date, request: DataRequest) -> bool:
+    return bool((request.start and end < request.start) or (request.end and end > request.end))

@@ -1,0 +1,217 @@
+"""What a connector offers, is asked and gives; one interface for vendors, files and databases."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+from fathom.config import ConfigError
+from fathom.errors import CorruptData, InvalidField, NotFound
+from fathom.http import MalformedAnswer
+from services.datafetch.connectors.symbols import Market
+
+
+class Kind(StrEnum):
+    """What a table is about; each kind has one set of columns, whatever the vendor (``COLUMNS``)."""
+
+    PRICES = "prices"
+    STATEMENTS = "statements"
+    SERIES = "series"
+    TABLE = "table"
+
+
+PRICE_FIELDS = ("open", "high", "low", "close", "volume", "adj_close")
+COLUMNS: Mapping[Kind, tuple[str, ...]] = {
+    # Bars of a day, ascending, as traded on that day, volume in shares. ``adj_close`` has the splits and dividends
+    # until ``as_of`` worked in, never later ones; it is null where the vendor gives no such events.
+    Kind.PRICES: ("date", *PRICE_FIELDS),
+    # One row per concept, period and filing: restated figures keep every vintage. ``latest`` marks the newest.
+    Kind.STATEMENTS: ("concept", "unit", "start", "end", "value", "filed", "form", "accession", "latest"),
+    # One row per observation and vintage; ``published`` is null where the source does not say.
+    Kind.SERIES: ("date", "value", "published", "latest"),
+}
+
+
+class Vintage(StrEnum):
+    """How strictly ``as_of`` binds a source that cannot say what it knew then."""
+
+    STRICT = "strict"
+    """Such a source is refused (``NoVintage``)."""
+    LATEST = "latest"
+    """Its present figures for periods until ``as_of`` are taken, and marked so in the provenance."""
+
+
+@dataclass(frozen=True)
+class DataRequest:
+    """One entity's data. ``symbol`` is any spelling, or the source's own id of a series or table.
+
+    ``fields`` are columns, concepts or indicators of the source, () for all it offers by default; ``start`` and
+    ``end`` are inclusive days; ``entity`` is a country for World Bank, unused elsewhere.
+    """
+
+    kind: Kind
+    symbol: str
+    fields: tuple[str, ...] = ()
+    start: date | None = None
+    end: date | None = None
+    entity: str = ""
+    vintage: Vintage = Vintage.STRICT
+
+    def __post_init__(self) -> None:
+        """Raises ``InvalidField`` for an empty symbol or a period that ends before it begins."""
+        if not self.symbol.strip():
+            raise InvalidField("symbol", "is empty")
+        if self.start and self.end and self.end < self.start:
+            raise InvalidField("period", f"ends ({self.end}) before it begins ({self.start})")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a connector has: a kind of table for markets, with the unit of each field where it is known."""
+
+    kind: Kind
+    markets: tuple[Market, ...]
+    fields: Mapping[str, str]
+    frequency: str
+    vintages: bool
+    """True when it can say what was known on an earlier day."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a table is from. ``place`` is an address without keys; ``known_until`` bounds all of its content."""
+
+    vendor: str
+    place: str
+    retrieved: datetime
+    as_of: date | None
+    known_until: date | None
+    revised: bool = False
+    """True when figures may have been revised after ``as_of`` (``Vintage.LATEST``)."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowIssue:
+    """A row or cell that could not be read: ``row`` is its number in the source, from 1; ``column`` may be ""."""
+
+    row: int
+    reason: str
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """An Arrow table, the unit per column, and where it is from."""
+
+    table: Any
+    units: Mapping[str, str]
+    provenance: Provenance
+    issues: tuple[RowIssue, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What else the source says: names, currency, titles."""
+
+
+@runtime_checkable
+class Connector(Protocol):
+    """A source of data."""
+
+    @property
+    def name(self) -> str:
+        """The vendor's name, the culprit of its errors."""
+        ...
+
+    def offers(self) -> tuple[Offer, ...]:
+        """What it has; asks nobody."""
+        ...
+
+    async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
+        """The table, with nothing in it that was not known at the end of the day ``as_of``.
+
+        ``deadline`` is on the monotonic clock, in seconds. Raises ``InvalidField``, ``NotFound`` (nothing for this
+        symbol or period), ``NoVintage``, ``EmptySchema``, ``ChangedSchema``, and the errors of
+        ``fathom.http.HttpClient.request``.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Closes what is open."""
+        ...
+
+
+class VendorOff(ConfigError):
+    """A connector is off; the message names the setting that turns it on."""
+
+    def __init__(self, vendor: str, setting: str) -> None:
+        super().__init__(f"{vendor} is off: set {setting}", metadata={"field": setting, "vendor": vendor})
+
+
+class NoVintage(InvalidField):
+    """The source cannot say what it knew on that day."""
+
+    def __init__(self, vendor: str, as_of: date, message: str) -> None:
+        super().__init__("as_of", f"{vendor} cannot answer as of {as_of}: {message}")
+
+
+class EmptySchema(CorruptData):
+    """The source answered with rows or a table without any column; ``wanted`` are those it should have."""
+
+    def __init__(self, vendor: str, wanted: Iterable[str]) -> None:
+        self.wanted = tuple(wanted)
+        super().__init__(f"answer of {vendor}", f"has no column at all, wanted {', '.join(self.wanted)}")
+
+
+class ChangedSchema(CorruptData):
+    """The source's columns are not those of its contract any more."""
+
+    def __init__(self, vendor: str, missing: Iterable[str], got: Iterable[str]) -> None:
+        self.missing, self.got = tuple(missing), tuple(got)
+        there = ", ".join(self.got[:20]) or "nothing"
+        super().__init__(f"answer of {vendor}", f"lacks {', '.join(self.missing)}; there is {there}")
+
+
+class NoData(NotFound):
+    """The source knows the request and has nothing for it."""
+
+    def __init__(self, vendor: str, request: DataRequest) -> None:
+        period = f" from {request.start or 'the beginning'} to {request.end or 'today'}"
+        super().__init__(f"{request.kind} at {vendor} for", request.symbol + period)
+
+
+def expect(vendor: str, got: Collection[str], wanted: Iterable[str]) -> None:
+    """Raises ``EmptySchema`` or ``ChangedSchema`` unless all ``wanted`` names are there; more are welcome."""
+    names = tuple(wanted)
+    if not got:
+        raise EmptySchema(vendor, names)
+    if missing := [name for name in names if name not in got]:
+        raise ChangedSchema(vendor, missing, got)
+
+
+@contextmanager
+def reading(vendor: str) -> Iterator[None]:
+    """Makes ``MalformedAnswer`` of what an answer of an unforeseen shape makes its reader stumble over."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError) as error:
+        raise MalformedAnswer(
+            vendor, f"has another shape than expected: {type(error).__name__} {error}"[:200]
+        ) from error
+
+
+def today() -> date:
+    """The day in UTC."""
+    return datetime.now(UTC).date()
+
+
+def last_day(request: DataRequest, as_of: date | None) -> date:
+    """The last day that may be given."""
+    return min(day for day in (request.end, as_of, today()) if day is not None)
+
+
+def provenance(vendor: str, place: str, as_of: date | None, **more: Any) -> Provenance:
+    """Of an answer that came now; known until ``as_of`` or else today."""
+    return Provenance(vendor, place, datetime.now(UTC), as_of, as_of or today(), **more)

@@ -1,0 +1,111 @@
+"""AkShare's source of daily bars, Eastmoney's endpoint, by HTTP: China and Hong Kong, keyless.
+
+The library AkShare is left out here: its addresses are fixed and most of its calls have no deadline (its
+statements, which need several calls, come through the library in ``akshare.py``). Live access was not tried
+here; the tests serve the endpoint's answers from this machine, and the library reads the same answers alike.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from fathom.http import HttpClient, HttpPolicy, MalformedAnswer
+from services.datafetch.connectors.base import (
+    ChangedSchema,
+    DataRequest,
+    EmptySchema,
+    Fetched,
+    Kind,
+    NoData,
+    Offer,
+    RowIssue,
+    last_day,
+    provenance,
+)
+from services.datafetch.connectors.cells import Bar, day, number, price_table, price_units
+from services.datafetch.connectors.config import ConnectorsConfig
+from services.datafetch.connectors.symbols import Market, Symbol, normalise
+
+# What f51 to f61 are, in the order asked for.
+FIELDS = ("date", "open", "close", "high", "low", "volume", "amount", "amplitude", "change_pct", "change", "turnover")
+LOT = 100
+
+
+class Eastmoney:
+    """Unadjusted bars, so that nothing later is worked into them."""
+
+    name = "akshare"
+
+    def __init__(self, config: ConnectorsConfig) -> None:
+        self._place = config.eastmoney_url.rstrip("/") + "/api/qt/stock/kline/get"
+        self._client = HttpClient(self.name, HttpPolicy(concurrency=config.concurrency, proxy=config.proxy))
+
+    def offers(self) -> tuple[Offer, ...]:
+        fields = dict.fromkeys(("open", "high", "low", "close", "volume"), "")
+        return (Offer(Kind.PRICES, (Market.CN, Market.HK), fields, "daily", True),)
+
+    async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
+        """See ``Connector``."""
+        symbol, last = normalise(request.symbol), last_day(request, as_of)
+        if request.start and request.start > last:
+            raise NoData(self.name, request)
+        params = {
+            "secid": symbol.eastmoney,
+            "fields1": "f1,f2,f3,f4,f5,f6",
+            "fields2": ",".join(f"f{number}" for number in range(51, 62)),
+            "klt": "101",
+            "fqt": "0",
+            "beg": f"{request.start or date(1970, 1, 1):%Y%m%d}",
+            "end": f"{last:%Y%m%d}",
+        }
+        answer = (await self._client.get(self._place, params, deadline=deadline)).json()
+        lines, name = klines(answer, self.name)
+        bars, issues = read(lines, symbol, self.name)
+        bars = [bar for bar in bars if bar[0] <= last and (request.start is None or bar[0] >= request.start)]
+        if not bars:
+            raise NoData(self.name, request)
+        facts = {"symbol": symbol.canonical, "name": name, "currency": symbol.currency}
+        where = provenance(self.name, self._place, as_of)
+        return Fetched(price_table(bars), price_units(symbol.currency), where, issues, facts)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+def klines(answer: Any, vendor: str) -> tuple[list[Any], str]:
+    """The lines and the security's name; no line for an unknown code. Raises ``MalformedAnswer``."""
+    if not isinstance(answer, dict) or "data" not in answer:
+        raise MalformedAnswer(vendor, "has no field data")
+    data = answer["data"]
+    if data is None:
+        return [], ""
+    if not isinstance(data, dict) or not isinstance(data.get("klines"), list):
+        raise MalformedAnswer(vendor, "has no list data.klines")
+    return data["klines"], str(data.get("name") or "")
+
+
+def read(lines: list[Any], symbol: Symbol, vendor: str) -> tuple[list[Bar], tuple[RowIssue, ...]]:
+    """Bars, and the lines that are none. Raises ``EmptySchema`` and ``ChangedSchema`` by the first line."""
+    if lines:
+        first = str(lines[0])
+        count = len(first.split(",")) if first else 0
+        if not count:
+            raise EmptySchema(vendor, FIELDS)
+        if count < len(FIELDS):
+            raise ChangedSchema(vendor, FIELDS[count:], FIELDS[:count])
+    lot = LOT if symbol.market is Market.CN else 1
+    bars: list[Bar] = []
+    issues: list[RowIssue] = []
+    for row, line in enumerate(lines, start=1):
+        try:
+            cells = str(line).split(",")
+            when = day(cells[0])
+            opened, close, high, low, volume = (number(cell) for cell in cells[1:6])
+            if when is None:
+                raise ValueError("has no day")
+        except (ValueError, IndexError) as error:
+            issues.append(RowIssue(row, str(error)))
+            continue
+        bars.append((when, opened, high, low, close, None if volume is None else volume * lot, None))
+    return bars, tuple(issues)

@@ -1,0 +1,172 @@
+"""SEC EDGAR by its JSON API: the figures of US companies' filings with the day of filing, keyless.
+
+The library edgartools is left out: the API's two addresses are all that is needed, and it keeps a cache and a
+rate of its own. Every vintage is kept: a figure that a later filing restates stands twice, each with its
+``filed``. Live access was not tried here; the tests serve the API's answers from this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Any
+
+from fathom.http import HttpClient, HttpPolicy, UpstreamRefused
+from services.datafetch.connectors.base import (
+    DataRequest,
+    Fetched,
+    Kind,
+    NoData,
+    Offer,
+    RowIssue,
+    VendorOff,
+    expect,
+    provenance,
+    reading,
+)
+from services.datafetch.connectors.cells import day, number, statement_table
+from services.datafetch.connectors.config import ConnectorsConfig
+from services.datafetch.connectors.symbols import Market, normalise
+
+FACT = ("end", "val", "filed", "form", "accn")
+ONE_BY_ONE = 4
+TICKERS_S = 86_400.0
+
+
+class Edgar:
+    """Company facts: ``fields`` are concepts such as ``Revenues`` or ``dei:EntityCommonStockSharesOutstanding``."""
+
+    name = "edgar"
+
+    def __init__(self, config: ConnectorsConfig) -> None:
+        """Raises ``VendorOff`` without the agent that the SEC demands."""
+        if not config.edgar_agent.strip():
+            raise VendorOff(self.name, "datafetch.connectors.edgar_agent to a name and an e-mail address")
+        self._data, self._files = config.edgar_url.rstrip("/"), config.edgar_files_url.rstrip("/")
+        policy = HttpPolicy(concurrency=config.concurrency, proxy=config.proxy, body_bytes=64 << 20)
+        self._client = HttpClient(self.name, policy, {"user-agent": config.edgar_agent})
+        self._tickers: tuple[float, Mapping[str, int]] = (0.0, {})
+
+    def offers(self) -> tuple[Offer, ...]:
+        return (Offer(Kind.STATEMENTS, (Market.US,), {}, "quarterly", True),)
+
+    async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
+        """See ``Connector``. ``symbol`` is a ticker or a CIK; the period is that of the figures' ends."""
+        cik = await self._cik(request, deadline)
+        if request.fields and len(request.fields) <= ONE_BY_ONE:
+            asked = (self._concept(request, cik, name, deadline) for name in request.fields)
+            parts = [part for part in await asyncio.gather(*asked) if part is not None]
+            place, name = f"{self._data}/api/xbrl/companyconcept/CIK{cik:010d}", entity(parts)
+        else:
+            place = f"{self._data}/api/xbrl/companyfacts/CIK{cik:010d}.json"
+            parts, name = await self._company(request, place, deadline)
+        rows: list[dict[str, Any]] = []
+        issues: list[RowIssue] = []
+        with reading(self.name):
+            for part in parts:
+                read_concept(part, rows, issues, self.name)
+        rows = [row for row in rows if seen(row, request, as_of)]
+        if not rows:
+            raise NoData(self.name, request)
+        there = {row["concept"] for row in rows}
+        notes = tuple(
+            f"{field}: the company reports no such figure" for field in request.fields if plain(field) not in there
+        )
+        facts = {"symbol": request.symbol, "name": name, "cik": f"{cik:010d}"}
+        where = provenance(self.name, place, as_of, notes=notes)
+        return Fetched(statement_table(rows), {"value": "see column unit"}, where, tuple(issues), facts)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _cik(self, request: DataRequest, deadline: float | None) -> int:
+        """The company's number: as given, or by the ticker in the SEC's own list, which is kept for a day."""
+        text = request.symbol.strip().upper().removeprefix("CIK")
+        if text.isdigit() and 0 < len(text) <= 10:
+            return int(text)
+        ticker = normalise(request.symbol).code.replace(".", "-")
+        until, known = self._tickers
+        if time.monotonic() >= until:
+            answer = (await self._client.get(f"{self._files}/files/company_tickers.json", deadline=deadline)).json()
+            with reading(self.name):
+                known = {str(row["ticker"]).upper(): int(row["cik_str"]) for row in answer.values()}
+            self._tickers = (time.monotonic() + TICKERS_S, known)
+        if ticker not in known:
+            raise NoData(self.name, request)
+        return known[ticker]
+
+    async def _concept(self, request: DataRequest, cik: int, field: str, deadline: float | None) -> Any:
+        """One concept's facts; None when the company reports none."""
+        taxonomy = field.partition(":")[0] if ":" in field else "us-gaap"
+        place = f"{self._data}/api/xbrl/companyconcept/CIK{cik:010d}/{taxonomy}/{plain(field)}.json"
+        try:
+            answer = (await self._client.get(place, deadline=deadline)).json()
+        except UpstreamRefused as error:
+            if error.status == 404:
+                return None
+            raise
+        expect(self.name, answer if isinstance(answer, dict) else (), ("tag", "units"))
+        return answer
+
+    async def _company(
+        self, request: DataRequest, place: str, deadline: float | None
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        """All of a company's concepts, or those asked for, each in the shape of a single one."""
+        try:
+            answer = (await self._client.get(place, deadline=deadline)).json()
+        except UpstreamRefused as error:
+            if error.status == 404:
+                raise NoData(self.name, request) from error
+            raise
+        expect(self.name, answer if isinstance(answer, dict) else (), ("facts",))
+        wanted = {plain(field) for field in request.fields}
+        with reading(self.name):
+            parts: list[Mapping[str, Any]] = [
+                {"tag": tag, "units": facts["units"]}
+                for concepts in answer["facts"].values()
+                for tag, facts in concepts.items()
+                if not wanted or tag in wanted
+            ]
+        return parts, str(answer.get("entityName") or "")
+
+
+def plain(field: str) -> str:
+    """A concept without its taxonomy."""
+    return field.rpartition(":")[2]
+
+
+def entity(parts: Iterable[Mapping[str, Any]]) -> str:
+    return next((str(part["entityName"]) for part in parts if part.get("entityName")), "")
+
+
+def read_concept(part: Mapping[str, Any], rows: list[dict[str, Any]], issues: list[RowIssue], vendor: str) -> None:
+    """Adds a concept's facts to ``rows``, what is none to ``issues``. Raises ``EmptySchema``, ``ChangedSchema``."""
+    for unit, facts in part["units"].items():
+        if facts:
+            expect(vendor, facts[0], FACT)
+        for number_, fact in enumerate(facts, start=1):
+            try:
+                row = {
+                    "concept": part["tag"],
+                    "unit": unit,
+                    "start": day(fact.get("start")),
+                    "end": day(fact["end"]),
+                    "value": number(fact["val"]),
+                    "filed": day(fact["filed"]),
+                    "form": fact["form"],
+                    "accession": fact["accn"],
+                }
+            except (KeyError, ValueError) as error:
+                issues.append(RowIssue(number_, str(error), f"{part['tag']} in {unit}"))
+                continue
+            rows.append(row)
+
+
+def seen(row: Mapping[str, Any], request: DataRequest, as_of: date | None) -> bool:
+    """Filed by ``as_of``, and its period ends within the one asked for."""
+    end, filed = row["end"], row["filed"]
+    if end is None or filed is None or (as_of is not None and filed > as_of):
+        return False
+    return (request.start is None or end >= request.start) and (request.end is None or end <= request.end)

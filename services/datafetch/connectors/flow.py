@@ -1,0 +1,127 @@
+"""How much of a vendor is used at a time: concurrency, rate, and a circuit that opens when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from fathom.errors import DependencyFailed, FathomError, Overloaded
+from fathom.http.retry import remaining
+
+T = TypeVar("T")
+TROUBLE = frozenset({"DEPENDENCY_FAILED", "DEADLINE", "OVERLOADED", "NOT_READY", "CORRUPT_DATA"})
+
+
+class CircuitOpen(DependencyFailed):
+    """The vendor failed so often that it is left alone for a while."""
+
+    def __init__(self, vendor: str, seconds: float) -> None:
+        super().__init__(vendor, f"failed too often, is left alone for {seconds:.0f} s more")
+        self.retry_after_s = seconds
+
+
+@dataclass(frozen=True)
+class LanePolicy:
+    """Calls at a time and per second; ``failures`` in a row open the circuit for ``open_s`` seconds."""
+
+    concurrency: int = 2
+    per_second: float = 2.0
+    failures: int = 4
+    open_s: float = 30.0
+
+
+@dataclass
+class Counts:
+    """What a lane has seen since it was made."""
+
+    started: int = 0
+    failed: int = 0
+    refused: int = 0
+    waiting: int = 0
+
+
+@dataclass
+class Lane:
+    """One vendor's lane, for one event loop. ``clock`` is monotonic, in seconds."""
+
+    vendor: str
+    policy: LanePolicy = field(default_factory=LanePolicy)
+    clock: Callable[[], float] = time.monotonic
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        self._seats = asyncio.Semaphore(self.policy.concurrency)
+        self._next = 0.0
+        self._row = 0
+        self._open_until: float | None = None
+
+    async def run(self, work: Callable[[], Awaitable[T]], deadline: float | None = None) -> T:
+        """The result of ``work``, when its turn comes before ``deadline``.
+
+        Raises ``CircuitOpen`` and ``Overloaded`` at once instead of waiting in vain, ``DeadlineExceeded`` when
+        the time is spent in the queue, and what ``work`` raises.
+        """
+        self._admit()
+        self.counts.waiting += 1
+        try:
+            async with asyncio.timeout(remaining(deadline, self.vendor)):
+                await self._seats.acquire()
+        except TimeoutError as error:
+            raise Overloaded(f"{self.vendor}: all {self.policy.concurrency} places are taken", 1.0) from error
+        finally:
+            self.counts.waiting -= 1
+        try:
+            self._admit()
+            await self._turn(deadline)
+            return await self._watched(work)
+        finally:
+            self._seats.release()
+
+    def _admit(self) -> None:
+        """Raises ``CircuitOpen``; after the pause one call at a time may try."""
+        if self._open_until is None:
+            return
+        left = self._open_until - self.clock()
+        if left > 0:
+            self.counts.refused += 1
+            raise CircuitOpen(self.vendor, left)
+
+    async def _turn(self, deadline: float | None) -> None:
+        """Waits for the next slot of the rate; slots are given in the order of asking."""
+        now = self.clock()
+        slot = max(now, self._next)
+        if deadline is not None and slot >= deadline:
+            self.counts.refused += 1
+            raise Overloaded(f"{self.vendor}: its rate of {self.policy.per_second}/s is used up", slot - now)
+        self._next = slot + 1.0 / self.policy.per_second
+        if slot > now:
+            await asyncio.sleep(slot - now)
+
+    async def _watched(self, work: Callable[[], Awaitable[T]]) -> T:
+        self.counts.started += 1
+        if self._open_until is not None:
+            # Half open: this call is the trial, the others wait for its outcome as long as a pause.
+            self._open_until = self.clock() + self.policy.open_s
+        try:
+            result = await work()
+        except FathomError as error:
+            self._note(error.reason in TROUBLE)
+            raise
+        except Exception:
+            self._note(True)
+            raise
+        self._note(False)
+        return result
+
+    def _note(self, trouble: bool) -> None:
+        """A refusal or an unknown symbol is no trouble: the vendor works."""
+        if not trouble:
+            self._row, self._open_until = 0, None
+            return
+        self.counts.failed += 1
+        self._row += 1
+        if self._row >= self.policy.failures:
+            self._open_until = self.clock() + self.policy.open_s

@@ -1,0 +1,115 @@
+"""FRED with its archive ALFRED: US macro series, every vintage with the day it was published. Needs a free key.
+
+Live access was not tried here; the tests serve the API's answers from this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from typing import Any
+
+from fathom.http import HttpClient, HttpPolicy, UpstreamRefused
+from services.datafetch.connectors.base import (
+    DataRequest,
+    Fetched,
+    Kind,
+    NoData,
+    Offer,
+    RowIssue,
+    VendorOff,
+    expect,
+    last_day,
+    provenance,
+    reading,
+)
+from services.datafetch.connectors.cells import day, number, series_table
+from services.datafetch.connectors.config import ConnectorsConfig
+from services.datafetch.connectors.symbols import Market
+
+PAGE, MOST_PAGES = 100_000, 20
+FIRST = "1776-07-04"
+
+
+class Fred:
+    """``symbol`` is FRED's id of a series, e.g. ``UNRATE``."""
+
+    name = "fred"
+
+    def __init__(self, config: ConnectorsConfig) -> None:
+        """Raises ``VendorOff`` without a key in the environment variable that the setting names."""
+        self._key = os.environ.get(config.fred_key_env, "").strip() if config.fred_key_env else ""
+        if not self._key:
+            setting = f"datafetch.connectors.fred_key_env to an environment variable with a key ({config.fred_key_env})"
+            raise VendorOff(self.name, setting)
+        self._url = config.fred_url.rstrip("/") + "/fred"
+        self._client = HttpClient(self.name, HttpPolicy(concurrency=config.concurrency, proxy=config.proxy))
+
+    def offers(self) -> tuple[Offer, ...]:
+        return (Offer(Kind.SERIES, (Market.WORLD,), {"value": ""}, "native", True),)
+
+    async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
+        """See ``Connector``. With ``as_of`` all vintages published until then, without it the latest only."""
+        facts = await self._facts(request, as_of, deadline)
+        params: dict[str, Any] = {"series_id": request.symbol, "observation_end": f"{last_day(request, as_of)}"}
+        if request.start:
+            params["observation_start"] = f"{request.start}"
+        if as_of:
+            params |= {"realtime_start": FIRST, "realtime_end": f"{as_of}"}
+        rows: list[dict[str, Any]] = []
+        issues: list[RowIssue] = []
+        for page in range(MOST_PAGES):
+            answer = await self._ask(
+                "series/observations", {**params, "limit": PAGE, "offset": page * PAGE}, request, deadline
+            )
+            expect(self.name, answer if isinstance(answer, dict) else (), ("observations",))
+            with reading(self.name):
+                read_observations(answer["observations"], as_of, rows, issues, self.name)
+            if len(answer["observations"]) < PAGE:
+                break
+        if not rows:
+            raise NoData(self.name, request)
+        where = provenance(self.name, f"{self._url}/series/observations?series_id={request.symbol}", as_of)
+        return Fetched(series_table(rows), {"value": facts.get("units", "")}, where, tuple(issues), facts)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _facts(self, request: DataRequest, as_of: date | None, deadline: float | None) -> dict[str, str]:
+        """Title, units and frequency, as they were on the day."""
+        params = {"series_id": request.symbol}
+        if as_of:
+            params |= {"realtime_start": f"{as_of}", "realtime_end": f"{as_of}"}
+        answer = await self._ask("series", params, request, deadline)
+        with reading(self.name):
+            found = answer["seriess"][0]
+            return {name: str(found.get(name) or "") for name in ("title", "units", "frequency", "seasonal_adjustment")}
+
+    async def _ask(self, path: str, params: dict[str, Any], request: DataRequest, deadline: float | None) -> Any:
+        keyed = {**params, "api_key": self._key, "file_type": "json"}
+        try:
+            return (await self._client.get(f"{self._url}/{path}", keyed, deadline=deadline)).json()
+        except UpstreamRefused as error:
+            if error.status in {400, 404} and "does not exist" in error.message:
+                raise NoData(self.name, request) from error
+            raise
+
+
+def read_observations(
+    found: list[Any], as_of: date | None, rows: list[dict[str, Any]], issues: list[RowIssue], vendor: str
+) -> None:
+    """Adds observations; a point stands for no value. Raises ``EmptySchema`` and ``ChangedSchema``."""
+    if found:
+        expect(vendor, found[0], ("date", "value", "realtime_start"))
+    for index, row in enumerate(found, start=len(rows) + len(issues) + 1):
+        try:
+            when, value = day(row["date"]), number(row["value"])
+            published = day(row["realtime_start"]) if as_of else None
+            if when is None:
+                raise ValueError("has no day")
+        except ValueError as error:
+            issues.append(RowIssue(index, str(error)))
+            continue
+        # The archive is asked until as_of, and what it says all the same about later days is left out.
+        if as_of is None or (when <= as_of and published is not None and published <= as_of):
+            rows.append({"date": when, "value": value, "published": published})

@@ -1,0 +1,248 @@
+"""Tables of any SQL database, read-only by the connection itself: what a statement says does not matter.
+
+SQLite: the file is opened read-only and an authorizer lets nothing through but reading. PostgreSQL and MySQL: a
+read-only transaction, and only statements made here, since a text of several statements could end that
+transaction; give them a user without the right to write all the same. Others are refused. SQLite and PostgreSQL
+were tried here, MySQL was not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import importlib
+import math
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from fathom.errors import DeadlineExceeded, DependencyFailed, InvalidField, MissingExtra, NotFound
+from fathom.frames import arrow
+from services.datafetch.connectors.base import (
+    DataRequest,
+    Fetched,
+    Kind,
+    NoVintage,
+    Offer,
+    RowIssue,
+    Vintage,
+    provenance,
+)
+
+READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
+FORBIDDEN_FUNCTIONS = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"})
+STEPS = 10_000
+ColumnsOf = dict[str, tuple[str, ...]]
+
+
+class SqlRefused(InvalidField):
+    """The statement does not only read, or is none."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("sql", message)
+
+
+@dataclass(frozen=True)
+class SqlSource:
+    """A database. ``url`` is SQLAlchemy's (``sqlite:////data/a.db``); ``published`` names, by table, the column of
+    days on which a row became known, and ``dates`` that of the days it is about."""
+
+    name: str
+    url: str = field(repr=False)
+    published: Mapping[str, str] = field(default_factory=dict)
+    dates: Mapping[str, str] = field(default_factory=dict)
+    rows: int = 100_000
+    seconds: float = 30.0
+
+
+class SqlDatabase:
+    """A connector over one database; ``symbol`` is a table's or a view's name, ``fields`` its columns."""
+
+    def __init__(self, source: SqlSource) -> None:
+        """Connects to nobody. Raises ``MissingExtra`` and ``InvalidField("url")`` for a database that is not known."""
+        self.name = source.name
+        self._source, self._alchemy = source, alchemy()
+        self._engine = engine_of(self._alchemy, source)
+
+    def offers(self) -> tuple[Offer, ...]:
+        return (Offer(Kind.TABLE, (), {}, "", bool(self._source.published)),)
+
+    async def tables(self, deadline: float | None = None) -> ColumnsOf:
+        """The columns of each table and view."""
+        found: ColumnsOf = await self._apart(self._tables, deadline)
+        return found
+
+    async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
+        """See ``Connector``. As of an earlier day only tables whose ``published`` column is known are read."""
+        known = await self.tables(deadline)
+        table = chosen("table", request.symbol, known)
+        columns = [chosen("column", name, known[table]) for name in request.fields] or list(known[table])
+        published = self._source.published.get(table)
+        revised = as_of is not None and published is None
+        if revised and as_of is not None and request.vintage is Vintage.STRICT:
+            raise NoVintage(self.name, as_of, f"it is not said which column of {table} tells when a row became known")
+        bounds = [(published, "<=", as_of)] if published and as_of else []
+        if when := self._source.dates.get(table):
+            days = (("<=", request.end), ("<=", as_of), (">=", request.start))
+            bounds += [(when, sign, value) for sign, value in days if value is not None]
+        statement = self._select(table, columns, bounds)
+        return await self._read(statement, f"{self.name}/{table}", as_of, revised, deadline)
+
+    async def query(self, statement: str, deadline: float | None = None) -> Fetched:
+        """One statement that reads, on SQLite only; for experts, so without ``as_of``.
+
+        Raises ``SqlRefused`` and ``DeadlineExceeded``.
+        """
+        if self._engine.dialect.name != "sqlite":
+            raise SqlRefused(f"free statements are not taken on {self._engine.dialect.name}")
+        return await self._read(self._alchemy.text(literal(statement)), f"{self.name}/sql", None, False, deadline)
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self._engine.dispose)
+
+    def _select(self, table: str, columns: Sequence[str], bounds: Sequence[tuple[str, str, Any]]) -> Any:
+        """Names are quoted by SQLAlchemy, values are bound."""
+        sa = self._alchemy
+        query = sa.select(*(sa.column(name) for name in columns)).select_from(sa.table(table))
+        for name, sign, value in bounds:
+            text = value.isoformat() if self._engine.dialect.name == "sqlite" else value
+            query = query.where(sa.column(name) <= text if sign == "<=" else sa.column(name) >= text)
+        return query.limit(self._source.rows + 1)
+
+    async def _read(
+        self, statement: Any, place: str, as_of: date | None, revised: bool, deadline: float | None
+    ) -> Fetched:
+        names, rows = await self._apart(lambda end: self._rows(statement, end), deadline)
+        notes = (f"cut to {self._source.rows:,} rows",) if len(rows) > self._source.rows else ()
+        table, issues = tabled(names, rows[: self._source.rows])
+        return Fetched(table, {}, provenance(self.name, place, as_of, revised=revised, notes=notes), issues)
+
+    async def _apart(self, work: Callable[[float], Any], deadline: float | None) -> Any:
+        """In a thread; the database itself stops at the deadline."""
+        end = time.monotonic() + self._source.seconds
+        end = end if deadline is None else min(end, deadline)
+        if end <= time.monotonic():
+            raise DeadlineExceeded(f"{self.name} was given no time", metadata={"culprit": self.name})
+        return await asyncio.to_thread(work, end)
+
+    def _tables(self, _: float) -> ColumnsOf:
+        sa = self._alchemy
+        try:
+            seen = sa.inspect(self._engine)
+            names = [*seen.get_table_names(), *seen.get_view_names()]
+            return {name: tuple(column["name"] for column in seen.get_columns(name)) for name in names}
+        except sa.exc.SQLAlchemyError as error:
+            raise DependencyFailed(self.name, f"cannot be read ({said(error)})") from error
+
+    def _rows(self, statement: Any, end: float) -> tuple[list[str], list[Any]]:
+        sa = self._alchemy
+        try:
+            with self._engine.connect() as connection:
+                try:
+                    self._bounded(connection, end)
+                    result = connection.execute(statement)
+                    if not result.returns_rows:
+                        raise SqlRefused("gives no rows")
+                    return list(result.keys()), result.fetchmany(self._source.rows + 1)
+                finally:
+                    connection.invalidate()  # nothing that a statement set stays, nothing is committed
+        except sa.exc.SQLAlchemyError as error:
+            if time.monotonic() >= end:
+                late = f"{self.name} did not answer in time"
+                raise DeadlineExceeded(late, metadata={"culprit": self.name}) from error
+            raise SqlRefused(said(error)) from error
+
+    def _bounded(self, connection: Any, end: float) -> None:
+        """Read-only and stopped at ``end``, both by the connection."""
+        milliseconds = max(1, math.ceil((end - time.monotonic()) * 1000))
+        if self._engine.dialect.name == "sqlite":
+            raw = connection.connection.driver_connection
+            raw.set_progress_handler(lambda: int(time.monotonic() >= end), STEPS)
+            raw.set_authorizer(reading_only)
+        elif self._engine.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {milliseconds}")
+        else:
+            connection.exec_driver_sql(f"SET SESSION max_execution_time = {milliseconds}")
+            connection.rollback()
+            connection.exec_driver_sql("START TRANSACTION READ ONLY")
+
+
+def alchemy() -> Any:
+    """The sqlalchemy module; raises ``MissingExtra``."""
+    try:
+        return importlib.import_module("sqlalchemy")
+    except ImportError as error:
+        raise MissingExtra("sqlalchemy", "connectors") from error
+
+
+def engine_of(sa: Any, source: SqlSource) -> Any:
+    """Raises ``InvalidField("url")``, never with the URL itself: it may hold a password."""
+    try:
+        url = sa.engine.make_url(source.url)
+        dialect = url.get_backend_name()
+        if dialect == "sqlite":
+            place = f"file:{quote(url.database or '')}?mode=ro"
+            connect = partial(sqlite3.connect, place, uri=True, check_same_thread=False)
+            return sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.NullPool)
+        if url.drivername == "postgresql":
+            url = url.set(drivername="postgresql+psycopg")
+        if dialect in {"postgresql", "mysql"}:
+            return sa.create_engine(url, poolclass=sa.pool.NullPool)
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
+        raise InvalidField("url", f"the URL of {source.name} cannot be read") from error
+    except ImportError as error:
+        raise MissingExtra(str(error.name), "postgres" if dialect == "postgresql" else "connectors") from error
+    raise InvalidField("url", f"{source.name}: {dialect} is none of sqlite, postgresql, mysql")
+
+
+def reading_only(action: int, first: str | None, second: str | None, _: str | None, __: str | None) -> int:
+    """SQLite's authorizer: selecting, reading, and functions that reach no file."""
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in FORBIDDEN_FUNCTIONS:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK if action in READS else sqlite3.SQLITE_DENY
+
+
+def chosen(kind: str, name: str, known: Any) -> str:
+    """The known name; raises ``NotFound`` with the nearest ones."""
+    if name in known:
+        return name
+    folded = {str(other).casefold(): str(other) for other in known}
+    if name.casefold() in folded:
+        return folded[name.casefold()]
+    nearest = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.4)
+    raise NotFound(kind, name, [folded[key] for key in nearest])
+
+
+def literal(statement: str) -> str:
+    """Colons are no parameters here; raises ``SqlRefused`` for nothing or too much."""
+    if not statement.strip() or len(statement) > 100_000:
+        raise SqlRefused("is empty or longer than 100,000 characters")
+    return statement.replace(":", "\\:")
+
+
+def said(error: Exception) -> str:
+    """The database's own words, without the statement and its values."""
+    return str(getattr(error, "orig", None) or type(error).__name__)[:300]
+
+
+def tabled(names: Sequence[str], rows: Sequence[Any]) -> tuple[Any, tuple[RowIssue, ...]]:
+    """An Arrow table; a column of mixed types becomes text, and is reported."""
+    pa = arrow()
+    columns: dict[str, Any] = {}
+    issues: list[RowIssue] = []
+    for place, name in enumerate(names):
+        values = [float(row[place]) if isinstance(row[place], Decimal) else row[place] for row in rows]
+        unique = name if name not in columns else f"{name}_{place + 1}"
+        try:
+            columns[unique] = pa.array(values)
+        except (pa.ArrowException, OverflowError):
+            columns[unique] = pa.array([None if value is None else str(value) for value in values], pa.string())
+            issues.append(RowIssue(1, "holds values of several types and is given as text", unique))
+    return pa.table(columns), tuple(issues)

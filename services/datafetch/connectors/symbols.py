@@ -1,0 +1,195 @@
+"""Codes of securities in all usual spellings → one symbol, and that symbol in each vendor's spelling.
+
+Codes only: a name without a code (贵州茅台) is the semantic layer's matter; a name beside a code is ignored.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fathom.errors import InvalidField
+
+
+class Market(StrEnum):
+    """Where a security trades; ``WORLD`` is for series that trade nowhere."""
+
+    CN = "cn"
+    HK = "hk"
+    US = "us"
+    WORLD = "world"
+
+
+class Security(StrEnum):
+    """What a code stands for."""
+
+    STOCK = "stock"
+    FUND = "fund"
+    INDEX = "index"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """``code`` is six digits in China, five in Hong Kong, letters in the US; ``exchange`` SH, SZ, BJ, HK or US."""
+
+    code: str
+    exchange: str
+    security: Security = Security.STOCK
+
+    @property
+    def market(self) -> Market:
+        return {"HK": Market.HK, "US": Market.US}.get(self.exchange, Market.CN)
+
+    @property
+    def canonical(self) -> str:
+        """``600519.SH``, ``00700.HK``, ``AAPL.US``."""
+        return f"{self.code}.{self.exchange}"
+
+    @property
+    def currency(self) -> str:
+        return {Market.CN: "CNY", Market.HK: "HKD", Market.US: "USD"}[self.market]
+
+    @property
+    def yahoo(self) -> str:
+        """``600519.SS``, ``0700.HK``, ``BRK-B``, ``^GSPC``; Beijing is not there and raises ``InvalidField``."""
+        if self.security is Security.INDEX and self.code in YAHOO_INDEXES:
+            return YAHOO_INDEXES[self.code]
+        if self.exchange == "US":
+            return self.code.replace(".", "-")
+        if self.exchange == "HK":
+            return f"{int(self.code):04d}.HK"
+        if self.exchange == "BJ":
+            raise InvalidField("symbol", f"{self.canonical}: Yahoo has no Beijing exchange")
+        return f"{self.code}.{'SS' if self.exchange == 'SH' else 'SZ'}"
+
+    @property
+    def eastmoney(self) -> str:
+        """``1.600519``, ``0.000001``, ``116.00700``; others raise ``InvalidField``."""
+        if self.exchange in EASTMONEY and (self.exchange != "HK" or self.security is Security.STOCK):
+            return f"{EASTMONEY[self.exchange]}.{self.code}"
+        raise InvalidField("symbol", f"{self.canonical}: Eastmoney's number of this market is not known")
+
+    @property
+    def baostock(self) -> str:
+        """``sh.600519``; only Shanghai and Shenzhen are there, others raise ``InvalidField``."""
+        if self.exchange not in {"SH", "SZ"}:
+            raise InvalidField("symbol", f"{self.canonical}: BaoStock has Shanghai and Shenzhen only")
+        return f"{self.exchange.lower()}.{self.code}"
+
+
+EASTMONEY = {"SH": "1", "SZ": "0", "BJ": "0", "HK": "116"}
+YAHOO_INDEXES = {
+    "SPX": "^GSPC",
+    "IXIC": "^IXIC",
+    "NDX": "^NDX",
+    "DJI": "^DJI",
+    "VIX": "^VIX",
+    "RUT": "^RUT",
+    "HSI": "^HSI",
+}
+_US, _HK = "US", "HK"
+INDEXES = {
+    **dict.fromkeys(("^GSPC", "SPX", ".SPX", ".INX", "S&P500", "S&P 500", "标普500", "标准普尔500"), ("SPX", _US)),
+    **dict.fromkeys(("^IXIC", "IXIC", ".IXIC", "NASDAQ COMPOSITE", "纳斯达克综合指数", "纳指"), ("IXIC", _US)),
+    **dict.fromkeys(("^NDX", "NDX", ".NDX", "NASDAQ 100", "纳斯达克100"), ("NDX", _US)),
+    **dict.fromkeys(("^DJI", "DJI", ".DJI", "DOW JONES", "道琼斯", "道琼斯工业指数"), ("DJI", _US)),
+    **dict.fromkeys(("^VIX", "VIX", ".VIX"), ("VIX", _US)),
+    **dict.fromkeys(("^RUT", "RUT", ".RUT", "RUSSELL 2000", "罗素2000"), ("RUT", _US)),
+    **dict.fromkeys(("^HSI", "HSI", ".HSI", "HANG SENG", "恒生指数"), ("HSI", _HK)),
+    **dict.fromkeys(("上证指数", "上证综指", "SSE COMPOSITE"), ("000001", "SH")),
+    **dict.fromkeys(("沪深300", "CSI300", "CSI 300"), ("000300", "SH")),
+    **dict.fromkeys(("上证50", "SSE50"), ("000016", "SH")),
+    **dict.fromkeys(("中证500", "CSI500", "CSI 500"), ("000905", "SH")),
+    **dict.fromkeys(("科创50", "STAR50"), ("000688", "SH")),
+    **dict.fromkeys(("深证成指", "SZSE COMPONENT"), ("399001", "SZ")),
+    **dict.fromkeys(("创业板指", "CHINEXT"), ("399006", "SZ")),
+}
+CHINA = {
+    **dict.fromkeys(("SH", "SS", "XSHG", "SSE", "SHSE", "沪", "上交所"), "SH"),
+    **dict.fromkeys(("SZ", "XSHE", "SZSE", "深", "深交所"), "SZ"),
+    **dict.fromkeys(("BJ", "XBSE", "BSE", "北", "北交所"), "BJ"),
+}
+_NAMES = "|".join(sorted(CHINA, key=len, reverse=True))
+BEFORE = re.compile(rf"({_NAMES})[.:_\- ]?(\d{{6}})")
+AFTER = re.compile(rf"(\d{{6}})[.:_\- ]?({_NAMES})")
+SECID = re.compile(r"([01])\.(\d{6})")
+SIX = re.compile(r"\d{6}")
+HONG_KONG = re.compile(
+    r"(?:(?:HK|HKEX|XHKG|港股)[.:_\- ]?(\d{1,5})|(\d{1,5})[.:_\- ]?(?:HK|HKEX|XHKG)|(\d{4,5})|116\.(\d{5}))"
+)
+# A class of shares is a letter A to D (BRK.B); O, OQ, N, K and P after a point are exchanges by Reuters' codes.
+AMERICA = re.compile(
+    r"(?:(?:US|NASDAQ|NYSE|AMEX|NYSEARCA|XNAS|XNYS)[.:])?([A-Z]{1,5}(?:[.\-/][A-D])?)(?:\.(?:US|OQ|O|N|K|P))?"
+)
+BESIDE = re.compile(r"[(\[（【]([^)\]）】]+)[)\]）】]")
+NAME = re.compile(r"^[\u3400-\u9fff*·ＡＢA-B]*[\u3400-\u9fff]+[A-B]?\s*|\s*[\u3400-\u9fff]+$")
+
+
+def normalise(text: str) -> Symbol:
+    """The likeliest symbol; raises ``InvalidField("symbol")`` when it is no code in any spelling."""
+    return candidates(text)[0]
+
+
+def candidates(text: str) -> tuple[Symbol, ...]:
+    """All symbols that the spelling may mean, likeliest first: bare 000001 is a bank, or Shanghai's index.
+
+    Raises ``InvalidField("symbol")`` when there is none.
+    """
+    plain = " ".join(unicodedata.normalize("NFKC", text).upper().split())
+    if len(plain) <= 64:
+        for spelling in spellings(plain):
+            if found := read(spelling):
+                return found
+    raise InvalidField("symbol", f"{text[:64]!r} is no code of a security in a known spelling")
+
+
+def spellings(plain: str) -> list[str]:
+    """As given, then what stands in brackets, then without a Chinese name before or after."""
+    bracketed = BESIDE.search(plain)
+    return [plain, *([bracketed.group(1).strip()] if bracketed else []), NAME.sub("", plain).strip()]
+
+
+def read(code: str) -> tuple[Symbol, ...]:
+    if code in INDEXES:
+        name, exchange = INDEXES[code]
+        return (Symbol(name, exchange, Security.INDEX),)
+    if found := BEFORE.fullmatch(code):
+        return (china(found[2], CHINA[found[1]]),)
+    if found := AFTER.fullmatch(code):
+        return (china(found[1], CHINA[found[2]]),)
+    if found := SECID.fullmatch(code):
+        return (china(found[2], "SH" if found[1] == "1" else "SZ"),)
+    if SIX.fullmatch(code):
+        return bare(code)
+    if found := HONG_KONG.fullmatch(code):
+        digits = next(group for group in found.groups() if group)
+        return (Symbol(f"{int(digits):05d}", "HK"),) if int(digits) else ()
+    if found := AMERICA.fullmatch(code):
+        return (Symbol(found[1].replace("-", ".").replace("/", "."), "US"),)
+    return ()
+
+
+def china(code: str, exchange: str) -> Symbol:
+    """With its exchange, a code's first digits say what it is."""
+    if (exchange == "SH" and code.startswith("000")) or (exchange == "SZ" and code.startswith("399")):
+        return Symbol(code, exchange, Security.INDEX)
+    # Beijing's codes are often written with Shenzhen's number at Eastmoney.
+    if exchange == "SZ" and code.startswith(("43", "83", "87", "920")):
+        return Symbol(code, "BJ")
+    fund = code.startswith(("5",)) if exchange == "SH" else exchange == "SZ" and code.startswith(("15", "16", "18"))
+    return Symbol(code, exchange, Security.FUND if fund else Security.STOCK)
+
+
+def bare(code: str) -> tuple[Symbol, ...]:
+    """Six digits alone: the exchange by the first ones."""
+    if code.startswith(("43", "83", "87", "920")):
+        return (china(code, "BJ"),)
+    if code.startswith(("6", "5", "9")):
+        return (china(code, "SH"),)
+    if code.startswith("000"):
+        return china(code, "SZ"), china(code, "SH")
+    if code.startswith(("0", "1", "2", "3")):
+        return (china(code, "SZ"),)
+    return ()

@@ -1,0 +1,244 @@
+"""A user's CSV, XLSX or Parquet → a typed table; a row that is broken is reported by its number, the rest loads.
+
+Nothing is fetched here and nothing in a file is executed: formulas give their stored values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import PurePath
+from typing import Any
+
+from fathom.errors import CorruptData, InvalidField, MissingExtra, PayloadTooLarge
+from fathom.frames import arrow
+from services.datafetch.connectors.base import EmptySchema, Fetched, RowIssue, provenance
+from services.datafetch.connectors.columns import ERRORS, MOST_ISSUES, Column, header, typed
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".parquet")
+DELIMITERS = ",\t;|"
+JOINED_LINES = 20
+LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True)
+class UploadLimits:
+    """Bounds of one file, sizes in bytes or characters."""
+
+    file_bytes: int = 64 << 20
+    unpacked_bytes: int = 512 << 20
+    rows: int = 2_000_000
+    columns: int = 1_000
+    cell_chars: int = 100_000
+
+
+Row = tuple[int, Sequence[Any]]
+
+
+def read_upload(data: bytes, name: str, sheet: str = "", limits: UploadLimits | None = None) -> Fetched:
+    """The table in a file; ``name`` tells the format, ``sheet`` picks one of a workbook (its first by default).
+
+    ``issues`` name the line of a CSV, the row of a sheet, from 1 and with the header counted. Raises
+    ``InvalidField("name")``, ``PayloadTooLarge``, ``EmptySchema``, ``CorruptData`` and ``MissingExtra``.
+    """
+    bounds = limits or UploadLimits()
+    suffix = PurePath(name).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InvalidField("name", f"{name!r} ends in none of {', '.join(SUFFIXES)}")
+    if len(data) > bounds.file_bytes:
+        raise PayloadTooLarge(len(data), bounds.file_bytes)
+    if suffix == ".parquet":
+        return read_parquet(data, name, bounds)
+    issues: list[RowIssue] = []
+    if suffix in {".xlsx", ".xlsm"}:
+        rows = sheet_rows(data, name, sheet, bounds, issues)
+    else:
+        rows = csv_rows(decoded(data, name), bounds, issues)
+    return assembled(rows, name, bounds, issues)
+
+
+def assembled(rows: Iterator[Row], name: str, limits: UploadLimits, issues: list[RowIssue]) -> Fetched:
+    """The first row names the columns; rows of another width are reported."""
+    first = next(rows, None)
+    if first is None:
+        raise EmptySchema(name, ("a header row",))
+    names = header(trimmed(first[1]))
+    if len(names) > limits.columns:
+        raise InvalidField("columns", f"{name} has {len(names):,}, over the limit of {limits.columns:,}")
+    columns, numbers = [Column(column) for column in names], list[int]()
+    for number, cells in rows:
+        cells = cells if len(cells) <= len(names) else [*cells[: len(names)], *trimmed(cells[len(names) :])]
+        if len(cells) != len(names):
+            report(issues, RowIssue(number, f"has {len(cells)} fields, not {len(names)}"))
+            continue
+        if len(numbers) >= limits.rows:
+            report(issues, RowIssue(number, f"the limit of {limits.rows:,} rows is reached, the rest is left out"))
+            break
+        numbers.append(number)
+        for column, cell in zip(columns, cells, strict=True):
+            column.cells.append(cell)
+    found = {column.name: typed(column, numbers) for column in columns}
+    for result in found.values():
+        for issue in result.issues:
+            report(issues, issue)
+    table = arrow().table({key: result.array for key, result in found.items()})
+    units = {key: result.unit for key, result in found.items() if result.unit}
+    ordered = tuple(sorted(issues, key=lambda issue: (issue.row, issue.column)))
+    return Fetched(table, units, provenance("upload", name, None), ordered, {"name": name})
+
+
+def report(issues: list[RowIssue], issue: RowIssue) -> None:
+    """Keeps the first thousand."""
+    if len(issues) < MOST_ISSUES:
+        issues.append(issue)
+
+
+def trimmed(cells: Sequence[Any]) -> list[Any]:
+    """Without the empty cells at the end, which spreadsheets leave behind."""
+    kept = list(cells)
+    while kept and (kept[-1] is None or not str(kept[-1]).strip()):
+        kept.pop()
+    return kept
+
+
+def decoded(data: bytes, name: str) -> str:
+    """UTF-8, UTF-16 with its mark, or GB 18030; raises ``CorruptData`` for none of these."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    for encoding in ("utf-8-sig", "gb18030"):
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\x00" not in text:
+            return text
+    raise CorruptData(name, "is no text in UTF-8, UTF-16 or GB 18030")
+
+
+def csv_rows(text: str, limits: UploadLimits, issues: list[RowIssue]) -> Iterator[Row]:
+    """Records with the line they begin in; a quote that is never closed costs its line, not the rest."""
+    lines = LINE_END.split(text)  # not splitlines(): U+2028 and its like may stand in a field
+    delimiter = delimiter_of(next((line for line in lines if line.strip()), ""))
+    index, width = 0, 0
+    while index < len(lines):
+        start, taken = index, 1
+        if not lines[index].strip():
+            index += 1
+            continue
+        cells: list[str] | None = record(lines[index], delimiter)
+        if lines[index].count('"') % 2:
+            cells, taken = joined(lines, index, delimiter, width)
+        index += taken
+        if cells is None:
+            report(issues, RowIssue(start + 1, "has a quotation mark that is not closed"))
+        elif max((len(cell) for cell in cells), default=0) > limits.cell_chars:
+            report(issues, RowIssue(start + 1, f"has a field of more than {limits.cell_chars:,} characters"))
+        else:
+            width = width or len(cells)
+            yield start + 1, cells
+
+
+def joined(lines: Sequence[str], start: int, delimiter: str, width: int) -> tuple[list[str] | None, int]:
+    """A record over several lines and their number; None when it does not end soon or has another width."""
+    text = lines[start]
+    for taken in range(2, JOINED_LINES + 2):
+        if start + taken > len(lines):
+            break
+        text += "\n" + lines[start + taken - 1]
+        if text.count('"') % 2 == 0:
+            cells = record(text, delimiter)
+            if cells is not None and (not width or len(cells) == width):
+                return cells, taken
+            break
+    return None, 1
+
+
+def record(text: str, delimiter: str) -> list[str]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        return next(reader, [])
+    except csv.Error:
+        return []
+
+
+def delimiter_of(line: str) -> str:
+    """The separator that stands in the header most often, a comma when none does."""
+    return max(DELIMITERS, key=lambda delimiter: (line.count(delimiter), -DELIMITERS.index(delimiter)))
+
+
+def sheet_rows(data: bytes, name: str, sheet: str, limits: UploadLimits, issues: list[RowIssue]) -> Iterator[Row]:
+    """Rows of a sheet from its first that is not empty; raises ``CorruptData`` and ``InvalidField("sheet")``."""
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise MissingExtra("openpyxl", "connectors") from error
+    try:
+        unpacked = sum(part.file_size for part in zipfile.ZipFile(io.BytesIO(data)).infolist())
+        if unpacked > limits.unpacked_bytes:
+            raise CorruptData(name, f"unpacks to {unpacked:,} bytes, over the limit of {limits.unpacked_bytes:,}")
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    except (zipfile.BadZipFile, OSError, ValueError, KeyError, SyntaxError) as error:
+        raise CorruptData(name, f"is no workbook that can be read: {type(error).__name__}") from error
+    if sheet and sheet not in book.sheetnames:
+        raise InvalidField("sheet", f"{sheet!r} is none of {', '.join(book.sheetnames)}")
+    page = book[sheet] if sheet else book.worksheets[0]
+    page.reset_dimensions()  # what the file says of its own size may be wrong
+    begun, width = False, 0
+    for number, cells in enumerate(page.iter_rows(values_only=True), start=1):
+        kept = trimmed(cells)
+        if not kept:
+            continue
+        width = width if begun else len(kept)
+        begun = True
+        for place, cell in enumerate(kept):
+            if isinstance(cell, str) and cell in ERRORS:
+                report(issues, RowIssue(number, f"holds the error {cell} in column {place + 1}"))
+        # A sheet has no short rows: the cells at the end are empty.
+        yield number, [*kept, *[None] * (width - len(kept))]
+
+
+def read_parquet(data: bytes, name: str, limits: UploadLimits) -> Fetched:
+    """Row groups one by one; one that cannot be read is reported with its first row. Types are the file's."""
+    pa = arrow()
+    import pyarrow.parquet as parquet
+
+    try:
+        file = parquet.ParquetFile(pa.BufferReader(data))
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptData(name, f"is no Parquet file that can be read: {error}") from error
+    meta = file.metadata
+    unpacked = sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
+    if unpacked > limits.unpacked_bytes or meta.num_rows > limits.rows or meta.num_columns > limits.columns:
+        size = f"{unpacked:,} bytes, {meta.num_rows:,} rows, {meta.num_columns:,} columns"
+        raise CorruptData(name, f"is over the limits: {size}")
+    if not file.schema_arrow.names:
+        raise EmptySchema(name, ("a column",))
+    parts, issues, row = [], list[RowIssue](), 1
+    for group in range(meta.num_row_groups):
+        try:
+            parts.append(file.read_row_group(group))
+        except (pa.ArrowException, OSError) as error:
+            rows = meta.row_group(group).num_rows
+            report(issues, RowIssue(row, f"rows {row} to {row + rows - 1} cannot be read: {str(error)[:120]}"))
+        row += meta.row_group(group).num_rows
+    table = pa.concat_tables(parts) if parts else file.schema_arrow.empty_table()
+    return Fetched(
+        table.replace_schema_metadata(None), {}, provenance("upload", name, None), tuple(issues), {"name": name}
+    )
+
+
+def published_until(fetched: Fetched, column: str, as_of: date) -> Fetched:
+    """The rows whose ``column`` (days) is not after ``as_of``; raises ``InvalidField`` when it holds no days."""
+    pa = arrow()
+    import pyarrow.compute as compute
+
+    if column not in fetched.table.column_names or not pa.types.is_date(fetched.table.schema.field(column).type):
+        raise InvalidField("published_column", f"{column!r} is no column of days")
+    known = compute.less_equal(fetched.table.column(column), pa.scalar(as_of, pa.date32()))
+    where = provenance(fetched.provenance.vendor, fetched.provenance.place, as_of)
+    return Fetched(fetched.table.filter(known), fetched.units, where, fetched.issues, fetched.facts)

@@ -1,0 +1,218 @@
+"""All vendors behind one door: who is asked first in which market, who next, and what is kept.
+
+Each vendor has its lane (concurrency, rate, circuit); all share one cache, in which alike questions of the same
+moment become one call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from fathom.errors import DependencyFailed, FathomError, NotFound
+from fathom.frames import arrow
+from services.datafetch.connectors.base import (
+    Connector,
+    DataRequest,
+    Fetched,
+    Kind,
+    NoData,
+    VendorOff,
+    today,
+)
+from services.datafetch.connectors.cache import CacheCounts, SharedCache
+from services.datafetch.connectors.config import ConnectorsConfig
+from services.datafetch.connectors.flow import Counts, Lane, LanePolicy
+from services.datafetch.connectors.sanity import Checked, compare
+from services.datafetch.connectors.symbols import Market, normalise
+
+# Keyless and nearest to the market first.
+ORDER: Mapping[tuple[Kind, Market], tuple[str, ...]] = {
+    (Kind.PRICES, Market.CN): ("akshare", "baostock", "yfinance"),
+    (Kind.PRICES, Market.HK): ("akshare", "yfinance"),
+    (Kind.PRICES, Market.US): ("yfinance",),
+    (Kind.STATEMENTS, Market.US): ("edgar",),
+    (Kind.STATEMENTS, Market.CN): ("akshare-statements", "baostock"),
+    (Kind.SERIES, Market.WORLD): ("fred", "worldbank"),
+}
+# The columns that say when a row was known or what day it is about; none may be after as_of.
+KNOWN_BY = ("date", "filed", "published")
+LEAST_SHARE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A vendor that was asked in vain, and why."""
+
+    vendor: str
+    error: FathomError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found, and who was asked before."""
+
+    fetched: Fetched
+    failed: tuple[Attempt, ...]
+
+
+class AllVendorsFailed(DependencyFailed):
+    """Nobody could answer; ``attempts`` say why, each by its vendor."""
+
+    def __init__(self, request: DataRequest, attempts: Sequence[Attempt]) -> None:
+        said = "; ".join(f"{attempt.vendor}: {attempt.error.message}" for attempt in attempts)
+        super().__init__(
+            "+".join(attempt.vendor for attempt in attempts), f"{request.kind} of {request.symbol}: {said}"
+        )
+        self.attempts = tuple(attempts)
+
+
+class Vendors:
+    """The connectors that are on. For one event loop."""
+
+    def __init__(self, connectors: Sequence[Connector], config: ConnectorsConfig) -> None:
+        policy = LanePolicy(config.concurrency, config.per_second, config.circuit_failures, config.circuit_seconds)
+        self._connectors = {connector.name: connector for connector in connectors}
+        self._lanes = {name: Lane(name, policy) for name in self._connectors}
+        self._config = config
+        self._cache: SharedCache[Fetched] = SharedCache(
+            lambda found: int(found.table.nbytes) + 1024, config.cache_bytes
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Who is on."""
+        return tuple(self._connectors)
+
+    @property
+    def cached(self) -> CacheCounts:
+        """Calls, hits and shared calls since the start."""
+        return self._cache.counts
+
+    def counts(self, vendor: str) -> Counts:
+        """What the vendor's lane has seen."""
+        return self._lanes[vendor].counts
+
+    def chain(self, request: DataRequest) -> tuple[str, ...]:
+        """Who is asked, in order: those of the market that are on. Raises ``InvalidField``, ``VendorOff``."""
+        names = ORDER.get((request.kind, market_of(request)), ())
+        if request.kind is Kind.SERIES:
+            # The ids of one are none of the other's: a country is World Bank's.
+            names = ("worldbank",) if request.entity else ("fred",)
+        there = tuple(name for name in names if name in self._connectors)
+        if not there:
+            wanted = " or ".join(names) or "a connector for it"
+            raise VendorOff(f"{request.kind} of {request.symbol}", f"datafetch.connectors.enabled to hold {wanted}")
+        return there
+
+    async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Answer:
+        """The first vendor's answer, or the next one's when it fails; each gets its share of the time.
+
+        Raises ``NotFound`` when nobody has it, ``AllVendorsFailed`` when any could not say, the vendor's own error
+        when there is only one, and the errors of ``chain``.
+        """
+        names, failed = self.chain(request), list[Attempt]()
+        for place, name in enumerate(names):
+            try:
+                fetched = await self.ask(name, request, as_of, share(deadline, len(names) - place))
+                return Answer(fetched, tuple(failed))
+            except FathomError as error:
+                failed.append(Attempt(name, error))
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+        if len(names) == 1:
+            raise failed[0].error
+        if len(failed) == len(names) and all(isinstance(attempt.error, NotFound) for attempt in failed):
+            raise NoData(", ".join(names), request)
+        raise AllVendorsFailed(request, failed)
+
+    async def check(
+        self, request: DataRequest, as_of: date | None = None, deadline: float | None = None
+    ) -> Checked | None:
+        """The prices of the first two vendors that answer, beside each other; None when fewer than two do.
+
+        Raises the errors of ``chain``, and the first vendor's when none answers.
+        """
+        names = list(self.chain(request))
+        answers: list[Fetched] = []
+        errors: list[FathomError] = []
+        while request.kind is Kind.PRICES and names and len(answers) < 2:
+            now, names = names[: 2 - len(answers)], names[2 - len(answers) :]
+            asked = (self.ask(name, request, as_of, deadline) for name in now)
+            for outcome in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(outcome, FathomError):
+                    errors.append(outcome)
+                elif isinstance(outcome, BaseException):
+                    raise outcome
+                else:
+                    answers.append(outcome)
+        if errors and not answers:
+            raise errors[0]
+        return compare(answers[0], answers[1], self._config.tolerance) if len(answers) == 2 else None
+
+    async def ask(
+        self, name: str, request: DataRequest, as_of: date | None = None, deadline: float | None = None
+    ) -> Fetched:
+        """One vendor's answer, kept or fetched. Raises ``VendorOff`` and the vendor's errors."""
+        if name not in self._connectors:
+            raise VendorOff(name, f"datafetch.connectors.enabled to hold {name}")
+        connector, lane = self._connectors[name], self._lanes[name]
+
+        async def load() -> Fetched:
+            return guarded(await lane.run(lambda: connector.fetch(request, as_of, deadline), deadline), as_of, request)
+
+        history = as_of is not None and as_of < today()
+        keep_s = self._config.cache_history_seconds if history else self._config.cache_seconds
+        # An answer of today is none of tomorrow's.
+        key = (name, spelled_alike(request), as_of or today(), as_of is None)
+        return await self._cache.get(key, load, keep_s, deadline, name)
+
+    async def aclose(self) -> None:
+        """Closes all connectors."""
+        await asyncio.gather(*(connector.aclose() for connector in self._connectors.values()))
+
+
+def market_of(request: DataRequest) -> Market:
+    """A security's market; ``WORLD`` for series, the US for a company's number at the SEC."""
+    if request.kind in {Kind.SERIES, Kind.TABLE}:
+        return Market.WORLD
+    if request.kind is Kind.STATEMENTS and request.symbol.strip().upper().startswith("CIK"):
+        return Market.US
+    return normalise(request.symbol).market
+
+
+def spelled_alike(request: DataRequest) -> DataRequest:
+    """All spellings of a code are one question."""
+    if request.kind in {Kind.SERIES, Kind.TABLE} or request.symbol.strip().upper().startswith("CIK"):
+        return request
+    symbol = normalise(request.symbol)
+    return replace(request, symbol=f"{symbol.security}:{symbol.canonical}")
+
+
+def share(deadline: float | None, left: int) -> float | None:
+    """An equal part of the time that is left, so that a slow vendor leaves some to the next."""
+    if deadline is None or left <= 1:
+        return deadline
+    now = time.monotonic()
+    return min(deadline, now + max(LEAST_SHARE_S, (deadline - now) / left))
+
+
+def guarded(fetched: Fetched, as_of: date | None, request: DataRequest) -> Fetched:
+    """Without any row after ``as_of``: connectors leave them out, and this is the last gate. Raises ``NoData``."""
+    if as_of is None or fetched.provenance.revised:
+        return fetched
+    import pyarrow.compute as compute
+
+    pa = arrow()
+    table: Any = fetched.table
+    for name in KNOWN_BY:
+        if name in table.column_names and pa.types.is_date(table.schema.field(name).type):
+            early = compute.less_equal(table.column(name), pa.scalar(as_of, pa.date32()))
+            table = table.filter(compute.fill_null(early, True))
+    if table.num_rows == 0:
+        raise NoData(fetched.provenance.vendor, request)
+    return fetched if table.num_rows == fetched.table.num_rows else replace(fetched, table=table)

@@ -1,0 +1,132 @@
+"""World Bank indicators by its public API: annual figures of countries, keyless.
+
+The API gives the latest figures only and says on what day they were last updated. As of an earlier day it is
+refused, unless the request takes the latest vintage and is told so. Live access was not tried here; the tests
+serve the API's answers from this machine.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from typing import Any
+
+from fathom.errors import InvalidField
+from fathom.http import HttpClient, HttpPolicy, MalformedAnswer
+from services.datafetch.connectors.base import (
+    DataRequest,
+    Fetched,
+    Kind,
+    NoData,
+    NoVintage,
+    Offer,
+    RowIssue,
+    Vintage,
+    expect,
+    last_day,
+    provenance,
+    reading,
+)
+from services.datafetch.connectors.cells import day, number, series_table
+from services.datafetch.connectors.config import ConnectorsConfig
+from services.datafetch.connectors.symbols import Market
+
+ID = re.compile(r"[A-Za-z0-9.]{1,64}")
+COUNTRY = re.compile(r"[A-Za-z]{2,3}")
+PERIOD = re.compile(r"(\d{4})(?:Q([1-4])|M(\d{2}))?")
+MOST_PAGES = 20
+UNKNOWN = {"120", "175"}
+
+
+class WorldBank:
+    """``symbol`` is the bank's id of an indicator (``NY.GDP.MKTP.CD``), ``entity`` a country's ISO code."""
+
+    name = "worldbank"
+
+    def __init__(self, config: ConnectorsConfig) -> None:
+        self._url = config.worldbank_url.rstrip("/") + "/v2/country"
+        self._client = HttpClient(self.name, HttpPolicy(concurrency=config.concurrency, proxy=config.proxy))
+
+    def offers(self) -> tuple[Offer, ...]:
+        return (Offer(Kind.SERIES, (Market.WORLD,), {"value": ""}, "annual", False),)
+
+    async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
+        """See ``Connector``. Dates are the last days of the periods."""
+        if not ID.fullmatch(request.symbol):
+            raise InvalidField("symbol", f"{request.symbol[:64]!r} is no indicator's id")
+        if not COUNTRY.fullmatch(request.entity):
+            raise InvalidField("entity", f"{request.entity[:64]!r} is no country's ISO code")
+        place = f"{self._url}/{request.entity.upper()}/indicator/{request.symbol}"
+        last = last_day(request, as_of)
+        params: dict[str, Any] = {"format": "json", "per_page": 1000}
+        params["date"] = f"{request.start.year if request.start else 1960}:{last.year}"
+        rows: list[dict[str, Any]] = []
+        issues: list[RowIssue] = []
+        facts: dict[str, str] = {}
+        for page in range(1, MOST_PAGES + 1):
+            answer = (await self._client.get(place, {**params, "page": page}, deadline=deadline)).json()
+            head, found = page_of(answer, request, self.name)
+            with reading(self.name):
+                facts |= read_page(found, request, last, rows, issues, self.name)
+                updated, pages = day(head.get("lastupdated")), int(head.get("pages") or 1)
+            if page >= pages:
+                break
+        revised = self._revised(as_of, updated, request)
+        if not rows:
+            raise NoData(self.name, request)
+        if updated:
+            rows = [{**row, "published": None if revised else updated} for row in rows]
+        where = provenance(self.name, place, as_of, revised=revised, notes=(f"last updated {updated}",))
+        return Fetched(series_table(rows), {"value": facts.get("unit", "")}, where, tuple(issues), facts)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    def _revised(self, as_of: date | None, updated: date | None, request: DataRequest) -> bool:
+        """Whether the figures may be younger than ``as_of``; raises ``NoVintage`` when that is not wanted."""
+        if as_of is None or (updated is not None and updated <= as_of):
+            return False
+        if request.vintage is Vintage.STRICT:
+            raise NoVintage(self.name, as_of, f"its figures were last updated on {updated or 'a day it does not say'}")
+        return True
+
+
+def page_of(answer: Any, request: DataRequest, vendor: str) -> tuple[Any, list[Any]]:
+    """Head and rows of a page. Raises ``NoData`` for unknown ids, ``MalformedAnswer``."""
+    with reading(vendor):
+        if isinstance(answer[0], dict) and "message" in answer[0]:
+            message = answer[0]["message"][0]
+            if str(message.get("id")) in UNKNOWN:
+                raise NoData(vendor, request)
+            raise MalformedAnswer(vendor, f"says {message.get('value')!r}")
+        return answer[0], answer[1] or []
+
+
+def read_page(
+    found: list[Any], request: DataRequest, last: date, rows: list[dict[str, Any]], issues: list[RowIssue], vendor: str
+) -> dict[str, str]:
+    """Adds the page's observations and gives the names it says. Raises ``EmptySchema``, ``ChangedSchema``."""
+    if not found:
+        return {}
+    expect(vendor, found[0], ("indicator", "country", "date", "value"))
+    for index, row in enumerate(found, start=len(rows) + len(issues) + 1):
+        try:
+            end, value = period_end(str(row["date"])), number(row["value"])
+        except ValueError as error:
+            issues.append(RowIssue(index, str(error)))
+            continue
+        if end <= last and (request.start is None or end >= request.start):
+            rows.append({"date": end, "value": value})
+    name, country = str(found[0]["indicator"]["value"]), str(found[0]["country"]["value"])
+    unit = re.search(r"\(([^()]+)\)\s*$", name)
+    return {"title": name, "name": country, "unit": str(found[0].get("unit") or (unit[1] if unit else ""))}
+
+
+def period_end(text: str) -> date:
+    """The last day of a year, quarter or month as the API writes them; raises ``ValueError``."""
+    found = PERIOD.fullmatch(text)
+    if not found:
+        raise ValueError(f"{text[:40]!r} is no period")
+    year = int(found[1])
+    month = int(found[3]) if found[3] else 3 * int(found[2]) if found[2] else 12
+    return date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)

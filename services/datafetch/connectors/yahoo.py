@@ -1,0 +1,185 @@
+"""yfinance's source, Yahoo's chart endpoint, by HTTP: daily bars of stocks, funds and indices, keyless.
+
+The library yfinance is left out: its addresses are fixed and it brings a browser's TLS library. Live access
+was not tried here; the tests serve the endpoint's answers from this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from fathom.http import HttpClient, HttpPolicy, MalformedAnswer, UpstreamRefused
+from services.datafetch.connectors.base import (
+    DataRequest,
+    Fetched,
+    Kind,
+    NoData,
+    Offer,
+    expect,
+    last_day,
+    provenance,
+    reading,
+    today,
+)
+from services.datafetch.connectors.cells import Bar, number, price_table, price_units
+from services.datafetch.connectors.config import ConnectorsConfig
+from services.datafetch.connectors.symbols import Market, normalise
+
+QUOTES = ("open", "high", "low", "close", "volume")
+
+
+class Yahoo:
+    """Bars as traded: Yahoo's are adjusted for all splits until today, which is undone here."""
+
+    name = "yfinance"
+
+    def __init__(self, config: ConnectorsConfig) -> None:
+        self._url = config.yahoo_url.rstrip("/")
+        policy = HttpPolicy(concurrency=config.concurrency, proxy=config.proxy)
+        self._client = HttpClient(self.name, policy, {"user-agent": config.yahoo_agent})
+
+    def offers(self) -> tuple[Offer, ...]:
+        fields = dict.fromkeys((*QUOTES, "adj_close"), "")
+        return (Offer(Kind.PRICES, (Market.US, Market.HK, Market.CN), fields, "daily", True),)
+
+    async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
+        """See ``Connector``. All bars since ``start`` are asked for: later splits are needed to undo them."""
+        symbol = normalise(request.symbol)
+        place = f"{self._url}/v8/finance/chart/{symbol.yahoo}"
+        start = datetime.combine(request.start or date(1970, 1, 2), time(), UTC) - timedelta(days=7)
+        params = {
+            "period1": int(start.timestamp()),
+            "period2": int(datetime.now(UTC).timestamp()) + 86_400,
+            "interval": "1d",
+            "events": "div,splits",
+        }
+        try:
+            answer = (await self._client.get(place, params, deadline=deadline)).json()
+        except UpstreamRefused as error:
+            if error.status == 404:
+                raise NoData(self.name, request) from error
+            raise
+        result = chart(answer, self.name)
+        if result is None:
+            raise NoData(self.name, request)
+        last = last_day(request, as_of)
+        with reading(self.name):
+            bars, notes = read_bars(result, last, as_of or today())
+        bars = [bar for bar in bars if bar[0] <= last and (request.start is None or bar[0] >= request.start)]
+        if not bars:
+            raise NoData(self.name, request)
+        meta = result["meta"]
+        currency = str(meta.get("currency") or symbol.currency)
+        facts = {"symbol": symbol.canonical, "name": str(meta.get("longName") or ""), "currency": currency}
+        return Fetched(
+            price_table(bars), price_units(currency), provenance(self.name, place, as_of, notes=notes), facts=facts
+        )
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+def chart(answer: Any, vendor: str) -> Any:
+    """The one result; None for an unknown symbol. Raises ``MalformedAnswer``, ``EmptySchema``, ``ChangedSchema``."""
+    with reading(vendor):
+        results = answer["chart"]["result"]
+        if not results:
+            return None
+        result = results[0]
+        expect(vendor, result, ("meta", "indicators"))
+        if "timestamp" not in result:  # a known symbol without a bar in the period
+            return None
+        quote = (result["indicators"].get("quote") or [{}])[0]
+        expect(vendor, quote, QUOTES)
+        wrong = [name for name in QUOTES if len(quote[name]) != len(result["timestamp"])]
+    if wrong:
+        raise MalformedAnswer(vendor, f"{', '.join(wrong)} and timestamp differ in length")
+    return result
+
+
+def read_bars(result: Mapping[str, Any], last: date, known: date) -> tuple[list[Bar], tuple[str, ...]]:
+    """Bars as traded until ``last`` with ``adj_close`` by the events until ``known``; a bar still open is left out."""
+    zone = zone_of(result["meta"])
+    days = [datetime.fromtimestamp(stamp, zone).date() for stamp in result["timestamp"]]
+    quote = result["indicators"]["quote"][0]
+    splits, dividends = events(result, zone)
+    unfinished = open_day(result["meta"], zone)
+    rows: list[Bar] = []
+    adjusted = adjust(days, [number(value) for value in quote["close"]], splits, dividends, known)
+    for index, when in enumerate(days):
+        values = [number(quote[name][index]) for name in QUOTES]
+        if values[3] is None or when > last or when == unfinished:
+            continue
+        ratio = ratio_after(splits, when)
+        prices = [None if value is None else value * ratio for value in values[:4]]
+        volume = None if values[4] is None else values[4] / ratio
+        rows.append((when, prices[0], prices[1], prices[2], prices[3], volume, adjusted[index]))
+    notes = ("the bar of the running session is left out",) if unfinished in days and unfinished <= last else ()
+    return rows, notes
+
+
+def adjust(
+    days: Sequence[date],
+    closes: Sequence[float | None],
+    splits: Sequence[tuple[date, float]],
+    dividends: Sequence[tuple[date, float]],
+    known: date,
+) -> list[float | None]:
+    """Closes with splits and dividends until ``known`` worked in, in the shares of that day.
+
+    ``closes`` and ``dividends`` are in today's shares, as Yahoo gives them. A dividend of D takes 1 - D / c from
+    all earlier days, c the close of the day before it.
+    """
+    back = ratio_after(splits, known)
+    paid = {when: amount for when, amount in dividends if when <= known}
+    adjusted: list[float | None] = [None] * len(days)
+    factor = 1.0
+    for index in range(len(days) - 1, -1, -1):
+        close = closes[index]
+        adjusted[index] = None if close is None or days[index] > known else close * factor * back
+        before = closes[index - 1] if index else None
+        if (amount := paid.get(days[index])) is not None and before:
+            factor *= 1.0 - amount / before
+    return adjusted
+
+
+def ratio_after(splits: Sequence[tuple[date, float]], when: date) -> float:
+    """How many of today's shares one share of ``when`` became."""
+    ratio = 1.0
+    for day, factor in splits:
+        if day > when:
+            ratio *= factor
+    return ratio
+
+
+def events(result: Mapping[str, Any], zone: Any) -> tuple[list[tuple[date, float]], list[tuple[date, float]]]:
+    """Splits (new shares per old one) and dividends (per today's share) with their days."""
+    found = result.get("events") or {}
+    splits = [
+        (datetime.fromtimestamp(event["date"], zone).date(), float(event["numerator"]) / float(event["denominator"]))
+        for event in (found.get("splits") or {}).values()
+    ]
+    dividends = [
+        (datetime.fromtimestamp(event["date"], zone).date(), float(event["amount"]))
+        for event in (found.get("dividends") or {}).values()
+    ]
+    return sorted(splits), sorted(dividends)
+
+
+def zone_of(meta: Mapping[str, Any]) -> Any:
+    try:
+        return ZoneInfo(str(meta.get("exchangeTimezoneName") or "UTC"))
+    except (ZoneInfoNotFoundError, ValueError):
+        return UTC
+
+
+def open_day(meta: Mapping[str, Any], zone: Any) -> date | None:
+    """The day of a session that has not ended; None when there is none."""
+    session = (meta.get("currentTradingPeriod") or {}).get("regular") or {}
+    start, end = session.get("start"), session.get("end")
+    if not start or not end or datetime.now(UTC).timestamp() >= end:
+        return None
+    return datetime.fromtimestamp(start, zone).date()

@@ -1,0 +1,141 @@
+"""proto ⇄ model, no logic."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from fathom.api.common.v1.common_pb2 import MissingItem
+from fathom.api.datafetch.v1 import datafetch_pb2 as pb
+from fathom.errors import InvalidField
+from services.datafetch.model import Basis, Filter, Frequency, Match, Missing, Query, Sheet, Transform
+from services.datafetch.periods import Period, label, split
+from services.datafetch.semantic.schema import EntitySpec, IndicatorSpec
+
+FREQUENCIES = {f"FREQUENCY_{item.name}" if item else "FREQUENCY_UNSPECIFIED": item for item in Frequency}
+TRANSFORMS = {f"TRANSFORM_{item.name}" if item else "TRANSFORM_UNSPECIFIED": item for item in Transform}
+OPERATORS = ("<", "<=", "=", "!=", ">=", ">")
+VINTAGES = ("", "latest", "first")
+
+
+def day(text: str, field: str) -> date | None:
+    """An ISO date; None for ""."""
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError as error:
+        raise InvalidField(field, f"{text!r} is no ISO date") from error
+
+
+def query_from_proto(typed: pb.TypedQuery) -> Query:
+    if not typed.entities and not typed.indicators and not typed.entity_kind:
+        raise InvalidField("typed", "name at least one entity or indicator")
+    if typed.limit < 0:
+        raise InvalidField("typed.limit", "must not be negative")
+    if typed.vintage not in VINTAGES:
+        raise InvalidField("typed.vintage", "must be latest or first")
+    return Query(
+        tuple(typed.entities),
+        tuple(typed.indicators),
+        day(typed.start_date, "typed.start_date"),
+        day(typed.end_date, "typed.end_date"),
+        FREQUENCIES[name_of(pb.Frequency, typed.frequency, "typed.frequency")],
+        typed.limit,
+        TRANSFORMS[name_of(pb.Transform, typed.transform, "typed.transform")],
+        tuple(filter_from_proto(item) for item in typed.filters),
+        typed.order_by,
+        typed.descending,
+        typed.unit,
+        typed.currency,
+        typed.entity_kind,
+        Basis.FISCAL if typed.fiscal else Basis.CALENDAR,
+        typed.vintage or "latest",
+    )
+
+
+def name_of(enum: Any, value: int, field: str) -> str:
+    """Raises ``InvalidField`` for a number that the contract does not know."""
+    try:
+        return str(enum.Name(value))
+    except ValueError as error:
+        raise InvalidField(field, f"{value} is unknown") from error
+
+
+def filter_from_proto(item: pb.ValueFilter) -> Filter:
+    if item.operator not in OPERATORS:
+        raise InvalidField("typed.filters.operator", f"must be one of {' '.join(OPERATORS)}")
+    return Filter(item.indicator, item.operator, item.value)
+
+
+def query_to_proto(query: Query) -> pb.TypedQuery:
+    names = {item: name for name, item in FREQUENCIES.items()}
+    transforms = {item: name for name, item in TRANSFORMS.items()}
+    periods = split(Period(query.start, query.end), query.frequency or Frequency.ANNUAL)
+    return pb.TypedQuery(
+        entities=query.entities,
+        indicators=query.indicators,
+        start_date=query.start.isoformat() if query.start else "",
+        end_date=query.end.isoformat() if query.end else "",
+        frequency=names[query.frequency],
+        limit=query.limit,
+        transform=transforms[query.transform],
+        filters=[pb.ValueFilter(indicator=f.indicator, operator=f.operator, value=f.value) for f in query.filters],
+        order_by=query.order,
+        descending=query.descending,
+        unit=query.unit,
+        currency=query.currency,
+        entity_kind=query.kind,
+        fiscal=query.basis == Basis.FISCAL,
+        vintage=query.vintage,
+        periods=[label(part) for part in periods] if query.start and query.end else [],
+    )
+
+
+def match_to_proto(item: Match) -> pb.NameMatch:
+    return pb.NameMatch(surface=item.surface, id=item.id, score=item.score, how=item.how, others=item.others)
+
+
+def missing_to_proto(item: Missing) -> MissingItem:
+    return MissingItem(
+        subject=item.subject,
+        aspect=item.aspect,
+        period=item.period,
+        reason=f"MISSING_REASON_{item.reason}",
+        nearest=item.nearest,
+        detail=item.detail,
+    )
+
+
+def sheet_to_proto(sheet: Sheet) -> pb.Sheet:
+    columns = [
+        pb.Column(
+            name=column.name,
+            type=column.type,
+            unit=column.unit,
+            indicator=column.indicator,
+            entity=column.entity,
+            source=column.source,
+            nulls=column.nulls,
+            as_of=column.as_of,
+            formula=column.formula,
+            vendor=column.vendor,
+            inputs=column.inputs,
+        )
+        for column in sheet.columns
+    ]
+    return pb.Sheet(id=sheet.id, title=sheet.title, columns=columns, rows=sheet.rows, digest=sheet.digest)
+
+
+def entity_to_proto(spec: EntitySpec) -> pb.Entity:
+    return pb.Entity(id=spec.id, name=spec.name, name_zh=spec.name_zh, kind=spec.kind, aliases=spec.aliases)
+
+
+def indicator_to_proto(spec: IndicatorSpec) -> pb.Indicator:
+    return pb.Indicator(
+        id=spec.id,
+        name=spec.name,
+        name_zh=spec.name_zh,
+        unit=spec.unit,
+        frequency=f"FREQUENCY_{spec.frequency.upper() or 'UNSPECIFIED'}",
+        formula=spec.formula,
+        synonyms=spec.synonyms,
+    )

@@ -1,0 +1,214 @@
+"""Which entities a text names: exactly, in pinyin, or with one slip of the pen; ambiguity comes back as candidates."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+from services.datafetch.residue import WORDS
+from services.datafetch.semantic.layer import Layer
+from services.datafetch.semantic.names import Mention
+from services.datafetch.semantic.pinyin import syllables
+from services.datafetch.semantic.text import CJK, folded, is_chinese, normal, plain
+
+COMPANY = re.compile(r"(?:集团)?(?:股份)?有限(?:责任)?公司$|股份公司$|\(集团\)$")
+MIN_SOUND = 3
+MIN_TYPO = 4
+SURE = 8
+MAX_SCAN = 300
+LATIN_WORD = re.compile(r"[A-Za-z][A-Za-z.&'-]{3,}(?: [A-Za-z][A-Za-z.&'-]+){0,3}")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A mention with the way it was read: ``exact``, ``short`` (a name's core), ``sound`` (pinyin) or ``typo``."""
+
+    ids: tuple[str, ...]
+    start: int
+    end: int
+    surface: str
+    how: str
+    score: float
+
+    @property
+    def ambiguous(self) -> bool:
+        return len(self.ids) > 1
+
+
+class Resolver:
+    """Looks names up; its indices are built when it is made."""
+
+    def __init__(self, layer: Layer) -> None:
+        self._layer = layer
+        self._cores: dict[str, list[str]] = defaultdict(list)
+        self._sounds: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        self._deletions: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for spec in layer.entities.values():
+            for name in dict.fromkeys((spec.name, spec.name_zh, *spec.aliases, *spec.former_names)):
+                self._index(normal(name), spec.id)
+
+    def _index(self, name: str, ident: str) -> None:
+        core = COMPANY.sub("", name)
+        for form in dict.fromkeys((name, core)):
+            if form != name and len(form) >= MIN_TYPO and ident not in self._cores[form]:
+                self._cores[form].append(ident)
+            if len(form) >= MIN_SOUND and all(CJK.match(char) for char in form):
+                self._sounds[syllables(form)].append(ident)
+            if len(form) >= (MIN_TYPO if is_chinese(form) else MIN_TYPO + 1):
+                for position in range(len(form)):
+                    self._deletions[form[:position] + form[position + 1 :]].append((form, ident))
+
+    def exact(self, text: str) -> list[Found]:
+        """Entities by their names as they stand, in the order of the text."""
+        return [self._exact(mention) for mention in self._bare(text) or self._layer.entity_names.find(text)]
+
+    def approximate(self, text: str) -> list[Found]:
+        """Entities by a name that is shortened, spelt in pinyin, or has a slip; for texts without an exact one."""
+        for reader in (self._short, self._romanised, self._sound, self._typo):
+            found = reader(text)
+            if found:
+                return sorted(found, key=lambda item: item.start)
+        return []
+
+    def _bare(self, text: str) -> list[Mention]:
+        """Names that the text writes with brackets and the layer without: "学大(厦门)教育"."""
+        found = self._layer.entity_names.find_loosely(text, "()") if "(" in plain(text) else []
+        return found if any("(" in mention.surface for mention in found) else []
+
+    def _bare_exact(self, text: str) -> list[Found]:
+        return [self._exact(mention) for mention in self._bare(text)]
+
+    def _exact(self, mention: Mention) -> Found:
+        return Found(mention.ids, mention.start, mention.end, mention.surface, "exact", 1.0)
+
+    def resolve(self, mention: str, limit: int = 5) -> list[Found]:
+        """Candidates for a whole mention, best first; empty when nothing is near."""
+        ids = self._layer.entity_names.all(mention)
+        if ids:
+            return [Found((ident,), 0, len(mention), mention, "exact", 1.0) for ident in ids[:limit]]
+        for reader in (self._bare_exact, self._short, self._romanised, self._sound, self._typo):
+            found = [item for item in reader(mention) if item.end - item.start >= 0.7 * len(normal(mention))]
+            if found:
+                return [
+                    Found((ident,), 0, len(mention), mention, item.how, item.score)
+                    for item in found
+                    for ident in item.ids
+                ][:limit]
+        near = self._layer.entity_names.nearest(mention, limit)
+        ids = tuple(dict.fromkeys(ident for name in near for ident in self._layer.entity_names.all(name)))
+        return [Found((ident,), 0, len(mention), mention, "near", 0.5) for ident in ids[:limit]]
+
+    def _short(self, text: str) -> list[Found]:
+        """A name without what every company is called: 有限公司, 集团."""
+        return self._windows(text, 2 * MIN_TYPO, lambda window: (self._cores.get(window, ()), "short", 0.95), MIN_TYPO)
+
+    def _romanised(self, text: str) -> list[Found]:
+        """Whole pinyin or initials as a word of its own."""
+        return [
+            Found(m.ids, m.start, m.end, m.surface, "sound", 0.9)
+            for m in self._layer.pinyin_names.find(text)
+            if m.end - m.start >= 4 or m.surface.isupper()
+        ]
+
+    def _sound(self, text: str) -> list[Found]:
+        """Chinese names written with characters that sound alike."""
+
+        def read(window: str) -> tuple[list[str] | tuple[()], str, float]:
+            if not all(CJK.match(char) for char in window):
+                return (), "sound", 0.0
+            return self._sounds.get(syllables(window), ()), "sound", 0.9
+
+        return self._windows(text, 20, read, MIN_SOUND)
+
+    def _typo(self, text: str) -> list[Found]:
+        """Names with one character wrong, missing or too many; two in long ones."""
+        found = self._windows(text, 24, lambda window: (self._one_off(window), "typo", 0.85), MIN_TYPO)
+        return found or self._long_typo(text)
+
+    def _one_off(self, window: str) -> list[str]:
+        from rapidfuzz.distance import OSA
+
+        latin = not is_chinese(window)
+        if latin and len(window) < MIN_TYPO + 1:
+            return []
+        hits: dict[str, int] = {}
+        shorter = (window[:position] + window[position + 1 :] for position in range(len(window)))
+        for key in (window, *shorter):
+            for form, ident in self._deletions.get(key, ()):
+                if len(form) <= MIN_TYPO and len(form) != len(window):
+                    continue
+                distance = OSA.distance(window, form)
+                if distance <= 1:
+                    hits[ident] = min(distance, hits.get(ident, 9))
+            for ident in self._layer.entity_names.all(key) if len(key) >= MIN_TYPO and key != window else ():
+                hits.setdefault(ident, 1)
+        return sorted(hits, key=lambda ident: hits[ident])
+
+    def _long_typo(self, text: str) -> list[Found]:
+        """A long name with two slips, by its best alignment with the text."""
+        from rapidfuzz import fuzz
+        from rapidfuzz.distance import OSA
+
+        shown = folded(plain(text))[:MAX_SCAN]
+        grams = {shown[i : i + 2] for i in range(len(shown) - 1)}
+        best: list[tuple[float, str, int, int]] = []
+        for spec in self._layer.entities.values():
+            for name in (COMPANY.sub("", normal(spec.name)), COMPANY.sub("", normal(spec.name_zh))):
+                if len(name) < 8 or sum(name[i : i + 2] in grams for i in range(len(name) - 1)) < len(name) // 2:
+                    continue
+                hit = fuzz.partial_ratio_alignment(name, shown, score_cutoff=78)
+                # Two slips in a name, and no more, whatever its length.
+                if hit is not None and OSA.distance(name, shown[hit.dest_start : hit.dest_end]) <= 2:
+                    best.append((hit.score, spec.id, hit.dest_start, hit.dest_end))
+        if not best:
+            return []
+        top = max(best)
+        ids = tuple(dict.fromkeys(ident for score, ident, *_ in best if score >= top[0] - 0.01))
+        return [Found(ids, top[2], top[3], shown[top[2] : top[3]], "typo", top[0] / 100)]
+
+    def _windows(self, text: str, longest: int, read, shortest: int) -> list[Found]:  # type: ignore[no-untyped-def]
+        """What ``read`` knows of any window of the text, longest first, without overlaps."""
+        exact = plain(text)[:MAX_SCAN]
+        lower = folded(exact)
+        found: list[Found] = []
+        for length in range(min(max(longest, 2 * shortest), len(lower)), shortest - 1, -1):
+            for start in range(len(lower) - length + 1):
+                end = start + length
+                if "\0" in lower[start:end] or any(start < item.end and end > item.start for item in found):
+                    continue
+                if not bounded(lower, start, end) or not apart(lower, start, end, left_only=length >= SURE):
+                    continue
+                ids, how, score = read(lower[start:end])
+                if ids:
+                    found.append(Found(tuple(dict.fromkeys(ids)), start, end, exact[start:end], how, score))
+        return found
+
+
+def apart(text: str, start: int, end: int, *, left_only: bool) -> bool:
+    """Whether a window stands on its own: what surrounds it is a phrase, a sign or a digit, not more of a name."""
+    left = start == 0 or not CJK.match(text[start - 1]) or any(text.endswith(word, 0, start) for word in WORDS)
+    right = end == len(text) or not CJK.match(text[end]) or any(text.startswith(word, end) for word in WORDS)
+    return left and (right or left_only)
+
+
+def bounded(text: str, start: int, end: int) -> bool:
+    """Latin windows begin and end with a word; windows have no blank at their ends."""
+    window = text[start:end]
+    if window != window.strip():
+        return False
+    left = (
+        start
+        and text[start - 1].isascii()
+        and text[start - 1].isalnum()
+        and window[0].isascii()
+        and window[0].isalnum()
+    )
+    right = (
+        end < len(text)
+        and text[end].isascii()
+        and text[end].isalnum()
+        and window[-1].isascii()
+        and window[-1].isalnum()
+    )
+    return not left and not right

@@ -1,0 +1,157 @@
+"""Formulas of derived indicators: a small closed language over indicator ids, checked before it runs.
+
+``+ - * /``, numbers, parentheses, and the functions ``prev(x)`` (a year before), ``prev(x, months)``, ``yoy(x)``,
+``qoq(x)``, ``mom(x)`` (fractions), ``change(x)`` (a year's difference), ``single(x)`` (one quarter), ``ytd(x)``,
+``ttm(x)``,
+``running(x)``, ``average(x)`` (of a period's begin and end) and ``abs(x)``. What divides by zero is null.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fathom.errors import InvalidField
+from services.datafetch.semantic.schema import IndicatorSpec
+
+FUNCTIONS = ("prev", "yoy", "qoq", "mom", "change", "single", "ytd", "ttm", "running", "average", "abs")
+OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+MAX_DEPTH = 12
+MAX_CHARS = 2_000
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A stored indicator."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Binary:
+    """``operator`` is one of + - * /."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of ``FUNCTIONS``; ``months`` belongs to ``prev``."""
+
+    name: str
+    argument: Node
+    months: int = 0
+
+
+Node = Leaf | Number | Binary | Call
+
+
+def parse(text: str, where: str) -> Node:
+    """The tree of a formula, its names not yet looked up; raises ``InvalidField(where)``."""
+    if len(text) > MAX_CHARS:
+        raise InvalidField(where, f"a formula has at most {MAX_CHARS:,} characters")
+    try:
+        body = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InvalidField(where, f"{text!r} is no formula") from error
+    return read(body, where, 0)
+
+
+def read(node: ast.expr, where: str, depth: int) -> Node:
+    """One node; raises ``InvalidField`` for anything outside the language."""
+    if depth > 50:
+        raise InvalidField(where, "is nested too deeply")
+    match node:
+        case ast.Name(id=name):
+            return Leaf(name)
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return Number(float(value))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return Binary("-", Number(0.0), read(operand, where, depth + 1))
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in OPERATORS:
+            sides = read(left, where, depth + 1), read(right, where, depth + 1)
+            return Binary(OPERATORS[type(operator)], *sides)
+        case ast.Call(func=ast.Name(id=name), args=[argument, *rest], keywords=[]) if name in FUNCTIONS:
+            return Call(name, read(argument, where, depth + 1), months_of(name, rest, where))
+    raise InvalidField(where, f"{ast.unparse(node)!r} is not part of the formula language")
+
+
+def months_of(name: str, rest: list[ast.expr], where: str) -> int:
+    """The offset of ``prev``; raises ``InvalidField``."""
+    if not rest:
+        return 12
+    if name == "prev" and len(rest) == 1 and isinstance(rest[0], ast.Constant):
+        months = rest[0].value
+        if isinstance(months, int) and 1 <= months <= 120:
+            return months
+    raise InvalidField(where, f"{name} takes one indicator, prev also 1 to 120 months")
+
+
+def expand(ident: str, indicators: Mapping[str, IndicatorSpec], trail: tuple[str, ...] = ()) -> Node:
+    """The tree of an indicator down to stored ones; raises ``InvalidField`` for an unknown name or a circle."""
+    if ident in trail or len(trail) > MAX_DEPTH:
+        raise InvalidField(f"semantic.{trail[0]}.formula", f"goes in a circle through {' → '.join((*trail, ident))}")
+    spec = indicators.get(ident)
+    if spec is None:
+        raise InvalidField(f"semantic.{trail[-1] if trail else ident}.formula", f"no indicator {ident!r}")
+    if spec.text and trail:
+        raise InvalidField(f"semantic.{trail[-1]}.formula", f"{ident!r} is a text")
+    if not spec.formula:
+        return Leaf(ident)
+    return replace_leaves(parse(spec.formula, f"semantic.{ident}.formula"), indicators, (*trail, ident))
+
+
+def replace_leaves(node: Node, indicators: Mapping[str, IndicatorSpec], trail: tuple[str, ...]) -> Node:
+    match node:
+        case Leaf(id=ident):
+            return expand(ident, indicators, trail)
+        case Binary(operator=operator, left=left, right=right):
+            return Binary(operator, replace_leaves(left, indicators, trail), replace_leaves(right, indicators, trail))
+        case Call(name=name, argument=argument, months=months):
+            return Call(name, replace_leaves(argument, indicators, trail), months)
+    return node
+
+
+def leaves(node: Node) -> list[str]:
+    """The stored indicators of a tree, in the order of reading, once each."""
+    match node:
+        case Leaf(id=ident):
+            return [ident]
+        case Binary(left=left, right=right):
+            return list(dict.fromkeys([*leaves(left), *leaves(right)]))
+        case Call(argument=argument):
+            return leaves(argument)
+    return []
+
+
+def lookback(node: Node) -> int:
+    """How many months before a period its value reads."""
+    match node:
+        case Binary(left=left, right=right):
+            return max(lookback(left), lookback(right))
+        case Call(name=name, argument=argument, months=months):
+            own = {"prev": months, "qoq": 3, "mom": 1, "single": 3, "abs": 0, "ytd": 12, "running": 0}.get(name, 12)
+            return own + lookback(argument)
+    return 0
+
+
+def metric_type(spec: IndicatorSpec) -> str:
+    """``simple``, ``ratio``, ``derived``, ``cumulative`` or ``offset``."""
+    if not spec.formula:
+        return "simple"
+    node = parse(spec.formula, spec.id)
+    while isinstance(node, Binary) and node.operator == "*" and isinstance(node.left, Number):
+        node = node.right
+    if isinstance(node, Call):
+        return "offset" if node.name in ("prev", "yoy", "qoq", "mom", "change") else "cumulative"
+    return "ratio" if isinstance(node, Binary) and node.operator == "/" else "derived"

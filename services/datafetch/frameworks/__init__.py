@@ -1,0 +1,25 @@
+"""Analysis frameworks: what a researcher looks at for each of ten topics, and which topic a question is."""
+
+from services.datafetch.frameworks.load import (
+    BUNDLED,
+    Frameworks,
+    InvalidFramework,
+    Problem,
+    load_frameworks,
+    read_framework,
+)
+from services.datafetch.frameworks.model import LEVELS, Framework, Node, Placed, Tool
+
+__all__ = [
+    "BUNDLED",
+    "LEVELS",
+    "Framework",
+    "Frameworks",
+    "InvalidFramework",
+    "Node",
+    "Placed",
+    "Problem",
+    "Tool",
+    "load_frameworks",
+    "read_framework",
+]

@@ -1,0 +1,177 @@
+"""Frameworks from folders of YAML files; what is wrong is named by file, place in the tree and field."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fathom.errors import FathomError, InvalidField, NotFound
+from services.datafetch.frameworks.model import LEVELS, MAX_DEPTH, MAX_NODES, Framework, Placed, walk
+from services.datafetch.frameworks.plain import load_plain
+from services.datafetch.frameworks.topics import TopicWords
+
+BUNDLED = Path(__file__).parent
+MAX_FILE_BYTES = 256 * 1024
+MAX_FILES = 100
+MAX_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong. ``place`` are the names from the root of the tree down to the node, "" at the root."""
+
+    file: str
+    place: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.file, self.place, self.field, self.message)))
+
+
+class InvalidFramework(FathomError):
+    """A framework file is wrong; ``problems`` has at most 20 of the places."""
+
+    code, reason = "INVALID_ARGUMENT", "INVALID_FIELD"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        first = problems[0]
+        field = ": ".join(filter(None, (first.file, first.place, first.field)))
+        super().__init__("\n".join(map(str, problems)), metadata={"field": field})
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True)
+class Frameworks:
+    """The library: immutable, the topics in the order of their names."""
+
+    topics: Mapping[str, Framework]
+    words: TopicWords
+
+    def __getitem__(self, topic: str) -> Framework:
+        """Raises ``NotFound`` with the nearest topics."""
+        if topic not in self.topics:
+            raise NotFound("topic", topic, difflib.get_close_matches(topic, self.topics, cutoff=0.4))
+        return self.topics[topic]
+
+    def classify(self, question: str) -> list[tuple[str, float]]:
+        """Topics that the words of a question call for, best first, with shares that sum to 1; empty for none.
+
+        Deterministic: no model, ties in the order of the topics' names.
+        """
+        return self.words.classify(question)
+
+    def nodes(self, topic: str, level: int = LEVELS) -> list[Placed]:
+        """The tree down to ``level`` (1 to 3), each node before its children. Raises as ``indicators`` does."""
+        if not 1 <= level <= LEVELS:
+            raise InvalidField("level", f"must be 1 to {LEVELS}; deeper nodes are for readers of the file")
+        return list(walk(self[topic].nodes, level))
+
+    def indicators(self, topic: str, level: int = LEVELS) -> list[Placed]:
+        """What to look for: the nodes at ``level``, and those above it that have no children.
+
+        Raises ``NotFound`` for an unknown topic and ``InvalidField`` for a level other than 1 to 3.
+        """
+        return [place for place in self.nodes(topic, level) if place.level == level or not place.node.nodes]
+
+
+def load_frameworks(folder: Path = BUNDLED, *extra: Path) -> Frameworks:
+    """All ``*.yaml`` files of a folder and of further ones, whose topics come on top.
+
+    Raises ``InvalidFramework`` for a folder without frameworks, a file that cannot be read, is malformed or names a
+    topic that another file has.
+    """
+    found: dict[str, tuple[Path, Framework]] = {}
+    for path in [file for place in (folder, *extra) for file in files_of(place)]:
+        framework = read_framework(path)
+        if framework.topic in found:
+            other = found[framework.topic][0]
+            raise InvalidFramework([Problem(str(path), "", "topic", f"{framework.topic!r} is also in {other}")])
+        found[framework.topic] = (path, framework)
+    topics = {topic: found[topic][1] for topic in sorted(found)}
+    return Frameworks(MappingProxyType(topics), TopicWords.of(topics))
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The framework files of a folder, by name."""
+    paths = sorted(folder.glob("*.yaml"))
+    if not 1 <= len(paths) <= MAX_FILES:
+        raise InvalidFramework(
+            [Problem(str(folder), "", "", f"has {len(paths)} *.yaml files; 1 to {MAX_FILES} are read")]
+        )
+    return paths
+
+
+def read_framework(path: Path) -> Framework:
+    """One file; raises ``InvalidFramework`` with every problem that was found, up to 20."""
+    raw = parse(path)
+    try:
+        framework = Framework.model_validate(raw)
+    except ValidationError as error:
+        problems = [located(path, raw, item["loc"], item["msg"]) for item in error.errors()[:MAX_PROBLEMS]]
+        raise InvalidFramework(problems) from error
+    problems = tree_problems(path, framework)
+    if problems:
+        raise InvalidFramework(problems[:MAX_PROBLEMS])
+    return framework
+
+
+def parse(path: Path) -> Any:
+    """The YAML of a file."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise InvalidFramework([Problem(str(path), "", "", f"is larger than {MAX_FILE_BYTES:,} bytes")])
+        return load_plain(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidFramework([Problem(str(path), "", "", error.strerror or str(error))]) from error
+    except UnicodeDecodeError as error:
+        raise InvalidFramework([Problem(str(path), "", "", f"is not UTF-8 at byte {error.start:,}")]) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InvalidFramework([Problem(str(path), "", "", " ".join(str(error).split()))]) from error
+
+
+def located(path: Path, raw: Any, location: tuple[int | str, ...], message: str) -> Problem:
+    """A pydantic error as a place: positions in ``nodes`` become the names that stand there."""
+    names: list[str] = []
+    fields: list[str] = []
+    here = raw
+    for step in location:
+        here = child(here, step)
+        if fields and fields[-1] == "nodes" and isinstance(step, int):
+            name = here.get("name") if isinstance(here, dict) else None
+            names.append(str(name) if name else f"node {step + 1}")
+            fields = []
+        else:
+            fields.append(str(step))
+    return Problem(str(path), " / ".join(names), ".".join(fields), message.removeprefix("Value error, "))
+
+
+def child(value: Any, step: int | str) -> Any:
+    """An element of a list or a mapping; None where there is none."""
+    if isinstance(value, dict):
+        return value.get(step)
+    return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
+
+
+def tree_problems(path: Path, framework: Framework) -> list[Problem]:
+    """What only the whole tree shows: branches that end before level 3, too many or too deep nodes."""
+    places = list(walk(framework.nodes, MAX_DEPTH + 1))
+    problems = [] if places else [Problem(str(path), "", "nodes", "has no nodes")]
+    if len(places) > MAX_NODES:
+        problems.append(Problem(str(path), "", "nodes", f"has {len(places):,} nodes; at most {MAX_NODES} are allowed"))
+    for place in places:
+        where = " / ".join(place.path)
+        if place.level < LEVELS and not place.node.nodes:
+            problems.append(
+                Problem(str(path), where, "nodes", f"ends at level {place.level}; indicators are at level {LEVELS}")
+            )
+        if place.level > MAX_DEPTH:
+            problems.append(Problem(str(path), where, "nodes", f"is deeper than {MAX_DEPTH} levels"))
+    return problems

@@ -1,0 +1,67 @@
+"""The topic of a question by the words of the frameworks: longest match, no model, the same answer every time."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from services.datafetch.frameworks.model import LEVELS, Framework, walk
+
+STRONG, PLAIN, NAME = 3.0, 1.0, 1.0
+MAX_CHARS = 2_000
+CJK = re.compile(r"[\u4e00-\u9fff]")
+
+
+@dataclass(frozen=True)
+class TopicWords:
+    """What each phrase says for which topic."""
+
+    votes: Mapping[str, Mapping[str, float]]
+    phrases: re.Pattern[str]
+
+    @classmethod
+    def of(cls, frameworks: Mapping[str, Framework]) -> TopicWords:
+        """From the signals of the frameworks and the names of their nodes; a phrase of several topics is shared."""
+        votes: dict[str, dict[str, float]] = defaultdict(dict)
+        for topic, framework in frameworks.items():
+            places = walk(framework.nodes, LEVELS)
+            names = [name for place in places for name in (place.node.name, place.node.zh) if telling(name)]
+            weighted = ((NAME, names), (PLAIN, framework.signals.words), (STRONG, framework.signals.strong))
+            for weight, phrases in weighted:
+                for phrase in phrases:
+                    votes[normal(phrase)][topic] = weight
+        shared = {phrase: MappingProxyType({t: w / len(ws) for t, w in ws.items()}) for phrase, ws in votes.items()}
+        return cls(MappingProxyType(shared), pattern(list(shared)))
+
+    def classify(self, question: str) -> list[tuple[str, float]]:
+        """Topics with their shares of the votes, best first. Only the first 2,000 characters are read."""
+        scores: dict[str, float] = defaultdict(float)
+        for match in self.phrases.finditer(normal(question[:MAX_CHARS])):
+            phrase = match.group()
+            for topic, vote in self.votes.get(phrase, self.votes.get(phrase.removesuffix("s"), {})).items():
+                scores[topic] += vote
+        total = sum(scores.values())
+        return sorted(((topic, score / total) for topic, score in scores.items()), key=lambda pair: (-pair[1], pair[0]))
+
+
+def telling(name: str) -> bool:
+    """Two Latin words or three Chinese characters: "cost" or "价格" alone say nothing about the topic."""
+    return len(CJK.findall(name)) >= 3 or " " in name
+
+
+def normal(text: str) -> str:
+    """Width- and case-insensitive, single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def pattern(phrases: Sequence[str]) -> re.Pattern[str]:
+    """The phrases, longest first; Latin ones at word boundaries, with or without a plural s."""
+    parts = []
+    for phrase in sorted(phrases, key=lambda phrase: (-len(phrase), phrase)):
+        escaped = re.escape(phrase)
+        parts.append(escaped if CJK.search(phrase) else rf"(?<![a-z0-9]){escaped}s?(?![a-z0-9])")
+    return re.compile("|".join(parts) or r"(?!)")

@@ -1,0 +1,138 @@
+"""Free text → indicators of the library: dictionary, then n-grams, then an embedding where one is set."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from services.datafetch.semantic.schema import IndicatorSpec
+from services.datafetch.semantic.text import CJK, normal
+
+WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]+")
+STOP = frozenset(
+    [
+        "the",
+        "of",
+        "a",
+        "an",
+        "and",
+        "or",
+        "for",
+        "in",
+        "to",
+        "on",
+        "by",
+        "at",
+        "as",
+        "is",
+        "are",
+        "its",
+        "with",
+        "from",
+        "per",
+        "的",
+        "是",
+        "和",
+        "与",
+        "了",
+        "在",
+    ]
+)
+Embed = Callable[[Sequence[str]], "Sequence[Sequence[float]]"]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A candidate; ``score`` is 1 for a name of its own, below that a share of the best possible."""
+
+    id: str
+    score: float
+    surface: str
+    how: str
+
+
+def grams(text: str) -> list[str]:
+    """Stems of Latin words, and single characters and pairs of Chinese ones."""
+    found: list[str] = []
+    for run in WORD.findall(normal(text)):
+        if CJK.match(run):
+            found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+            found += [f"c{char}" for char in run]
+        elif run not in STOP:
+            found.append(stem(run))
+    return found
+
+
+def stem(word: str) -> str:
+    """A word without its plural and the like; crude, and the same on both sides."""
+    for ending in ("ies", "ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)] + ("y" if ending == "ies" else "")
+    return word
+
+
+class Matcher:
+    """Matches mentions to indicators. Every name is a document; an indicator scores as its best name."""
+
+    def __init__(self, specs: Iterable[IndicatorSpec], embed: Embed | None = None) -> None:
+        self._documents: list[tuple[str, str]] = []
+        for spec in specs:
+            names = [spec.name, spec.name_zh, spec.definition, *spec.synonyms]
+            self._documents += [(spec.id, name) for name in dict.fromkeys(filter(None, names))]
+        self._exact: dict[str, list[str]] = defaultdict(list)
+        self._postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._norms: list[float] = []
+        counts = [Counter(grams(name)) for _, name in self._documents]
+        frequency = Counter(gram for count in counts for gram in count)
+        self._idf = {gram: math.log(1 + len(counts) / found) for gram, found in frequency.items()}
+        for number, ((ident, name), count) in enumerate(zip(self._documents, counts, strict=True)):
+            self._exact[normal(name)].append(ident)
+            self._norms.append(math.sqrt(sum((self._idf[g] * n) ** 2 for g, n in count.items())) or 1.0)
+            for gram, n in count.items():
+                self._postings[gram].append((number, n))
+        self._embed = embed
+        self._vectors = embed([name for _, name in self._documents]) if embed else None
+
+    def match(self, mention: str, limit: int = 20) -> list[Scored]:
+        """Candidates, best first."""
+        best: dict[str, Scored] = {}
+        for ident in self._exact.get(normal(mention), ()):
+            best[ident] = Scored(ident, 1.0, mention, "exact")
+        scores = self._lexical(mention)
+        if self._embed is not None:
+            for number, value in self._dense(mention):
+                scores[number] = 0.5 * scores.get(number, 0.0) + 0.5 * value
+        for number, score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
+            ident, name = self._documents[number]
+            if ident not in best:
+                best[ident] = Scored(ident, min(score, 0.999), name, "embedding" if self._embed else "ngram")
+            if len(best) >= limit:
+                break
+        return list(best.values())[:limit]
+
+    def _lexical(self, mention: str) -> dict[int, float]:
+        """Cosine of n-gram weights with every name that shares one."""
+        query = Counter(grams(mention))
+        weights = {gram: self._idf.get(gram, self._rare) * n for gram, n in query.items()}
+        norm = math.sqrt(sum(weight**2 for weight in weights.values())) or 1.0
+        scores: dict[int, float] = defaultdict(float)
+        for gram, weight in weights.items():
+            for number, n in self._postings.get(gram, ()):
+                scores[number] += weight * self._idf[gram] * n
+        return {number: score / norm / self._norms[number] for number, score in scores.items()}
+
+    @property
+    def _rare(self) -> float:
+        """The weight of a gram that no name has: it counts against a match."""
+        return math.log(1 + len(self._documents))
+
+    def _dense(self, mention: str) -> list[tuple[int, float]]:
+        import numpy as np
+
+        assert self._embed is not None
+        vector = np.asarray(self._embed([mention]))[0]
+        values = np.asarray(self._vectors) @ vector
+        return [(int(number), float(values[number])) for number in np.argsort(-values)[:100]]

@@ -1,0 +1,52 @@
+"""Security codes: one canonical form per market and every usual spelling of it."""
+
+from __future__ import annotations
+
+import re
+
+CN_CODE = re.compile(r"(?P<prefix>sh|sz|bj)?[.\s]?(?P<code>\d{6})[.\s]?(?P<suffix>sh|sz|bj|ss|xshg|xshe|xbse)?", re.I)
+SUFFIXES = {"ss": "SH", "sh": "SH", "xshg": "SH", "sz": "SZ", "xshe": "SZ", "bj": "BJ", "xbse": "BJ"}
+LONG = {"SH": "XSHG", "SZ": "XSHE", "BJ": "XBSE"}
+CN_SQL = """case when length({0}) > 6 then {0} when {0}[1] in ('6', '9', '5') then {0} || '.SH'
+ when {0}[1] in ('4', '8') then {0} || '.BJ' else {0} || '.SZ' end"""
+
+
+def canonical(code: str, market: str) -> str:
+    """ "600519", "SH600519", "sh.600519" and "600519.SS" are "600519.SH"; codes of other markets stay as they are."""
+    if market != "CN":
+        return code
+    match = CN_CODE.fullmatch(code.strip())
+    if match is None:
+        return code
+    exchange = SUFFIXES.get((match["suffix"] or match["prefix"] or "").lower())
+    return f"{match['code']}.{exchange or exchange_of(match['code'])}"
+
+
+def exchange_of(code: str) -> str:
+    """The mainland exchange that a bare six-digit code belongs to."""
+    return "SH" if code[0] in "695" else "BJ" if code[0] in "48" else "SZ"
+
+
+def spellings(ident: str, market: str) -> list[str]:
+    """Every usual spelling of a canonical code, itself included."""
+    if market == "CN" and re.fullmatch(r"\d{6}\.[A-Z]{2}", ident):
+        code, exchange = ident.split(".")
+        yahoo = [f"{code}.SS"] if exchange == "SH" else []
+        return [ident, code, f"{exchange}{code}", f"{exchange}.{code}", f"{code}.{LONG[exchange]}", *yahoo]
+    if market == "HK" and (match := re.fullmatch(r"0*(\d{1,5})\.HK", ident)):
+        number = match[1]
+        forms = {number.zfill(4), number.zfill(5)}
+        written = [pattern.format(form) for form in sorted(forms) for pattern in ("{}.HK", "HK{}", "HK.{}")]
+        return [ident, *written, f"{number}.HK", number.zfill(5)]
+    if market == "US":
+        return [
+            ident,
+            f"{ident}.US",
+            f"US.{ident}",
+            f"{ident}.O",
+            f"{ident}.N",
+            f"NASDAQ:{ident}",
+            f"NYSE:{ident}",
+            f"${ident}",
+        ]
+    return [ident]

@@ -1,0 +1,198 @@
+"""Semantic folders → one layer: entities, indicators, calendars and tables, with all names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from fathom.errors import CorruptData, InvalidField
+from services.datafetch.semantic.codes import canonical, spellings
+from services.datafetch.semantic.files import create, duckdb, inside, quoted, require
+from services.datafetch.semantic.names import Names
+from services.datafetch.semantic.pinyin import romanised
+from services.datafetch.semantic.schema import (
+    CalendarSpec,
+    EntitySpec,
+    EntityTableSpec,
+    IndicatorSpec,
+    SemanticFile,
+    TableSpec,
+)
+
+LIBRARY = Path(__file__).resolve().parent.parent / "library"
+PARTICLES = "的之"
+"""Characters that people put into a Chinese name and leave out as they like."""
+DEFAULT_CALENDAR = CalendarSpec(id="calendar", name="calendar year", name_zh="自然年", fiscal_year_end=12)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A source that could not be read. Its items are missing; everything else works."""
+
+    source: str
+    message: str
+
+
+@dataclass
+class Layer:
+    """What can be asked for. Built once, then only read."""
+
+    entities: dict[str, EntitySpec] = field(default_factory=dict)
+    indicators: dict[str, IndicatorSpec] = field(default_factory=dict)
+    calendars: dict[str, CalendarSpec] = field(default_factory=dict)
+    tables: list[tuple[TableSpec, Path]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    entity_names: Names = field(default_factory=lambda: Names(()))
+    pinyin_names: Names = field(default_factory=lambda: Names(()))
+    indicator_names: Names = field(default_factory=lambda: Names(()))
+    loose_names: Names = field(default_factory=lambda: Names(()))
+
+    def named(self) -> Layer:
+        """The same, with its names indexed; called when everything is in."""
+        self.entity_names = Names(names_of_entities(self.entities.values()))
+        pinyin = [(word, s.id) for s in self.entities.values() for name in chinese_names(s) for word in romanised(name)]
+        self.pinyin_names = Names(pinyin)
+        self.indicator_names = Names(names_of_indicators(self.indicators.values()))
+        names = names_of_indicators(self.indicators.values())
+        self.loose_names = Names(("".join(c for c in name if c not in PARTICLES), ident) for name, ident in names)
+        return self
+
+    def calendar(self, entity: EntitySpec | None) -> CalendarSpec:
+        """The calendar of an entity: its own, else that of its kind, else the calendar year."""
+        if entity is None:
+            return DEFAULT_CALENDAR
+        if entity.calendar in self.calendars:
+            return self.calendars[entity.calendar]
+        by_name = (item for item in self.calendars.values() if entity.id in item.entities)
+        by_kind = (item for item in self.calendars.values() if entity.kind in item.kinds)
+        return next(by_name, next(by_kind, DEFAULT_CALENDAR))
+
+
+def chinese_names(spec: EntitySpec) -> list[str]:
+    return [spec.name_zh, *spec.aliases]
+
+
+def names_of_entities(specs: Iterable[EntitySpec]) -> Iterator[tuple[str, str]]:
+    """Every name with its entity: present names before former ones, so that they win."""
+    specs = list(specs)
+    for spec in specs:
+        for name in (spec.id, spec.name, spec.name_zh):
+            yield name, spec.id
+    for spec in specs:
+        for name in (*spec.aliases, *spellings(spec.id, spec.market)):
+            yield name, spec.id
+    for spec in specs:
+        for name in spec.former_names:
+            yield name, spec.id
+
+
+def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, str]]:
+    """Every name with its indicator: those written for people before those that a source gives, which may be double."""
+    specs = list(specs)
+    written = [spec for spec in specs if spec.name_zh or spec.synonyms]
+    # Of two series of one name the seasonally adjusted one is meant.
+    sourced = sorted(
+        (spec for spec in specs if not spec.name_zh and not spec.synonyms), key=lambda s: "(SA" not in s.unit
+    )
+    for spec in written:
+        # An id of one or two letters is a word of the language rather than a name.
+        for name in (spec.id if len(spec.id) > 2 else "", spec.name, spec.name_zh):
+            yield name, spec.id
+    for spec in written:
+        for name in spec.synonyms:
+            yield name, spec.id
+    for spec in sourced:
+        for name in (spec.id if len(spec.id) > 3 else "", spec.name, spec.name.replace(" [-]", "")):
+            yield name, spec.id
+
+
+def read_file(path: Path) -> SemanticFile:
+    """One YAML file; raises ``InvalidField`` naming file and key."""
+    try:
+        return SemanticFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidField(f"semantic.{path.name}.{where}", first["msg"]) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidField(f"semantic.{path.name}", f"cannot be read: {error}") from error
+
+
+def load(folders: Sequence[tuple[Path, Path]]) -> Layer:
+    """The layer of (folder of YAML files, root of their tables), later folders over earlier ones.
+
+    Raises ``InvalidField`` for a file that breaks the schema or declares an id twice in one folder; a table that cannot
+    be read is a ``Failure`` of the layer.
+    """
+    layer = Layer()
+    synonyms: list[tuple[str, str, list[str]]] = []
+    for folder, data in folders:
+        paths = sorted(folder.glob("*.yaml"))
+        if not paths:
+            raise InvalidField("semantic", f"{folder} holds no YAML file")
+        seen: set[str] = set()
+        for path in paths:
+            file = read_file(path)
+            for spec in file.indicators:
+                if spec.id in seen:
+                    raise InvalidField(f"semantic.{path.name}", f"indicator {spec.id!r} is declared twice")
+                seen.add(spec.id)
+            layer.indicators.update({spec.id: spec for spec in file.indicators})
+            layer.entities.update({spec.id: spec for spec in file.entities})
+            layer.calendars.update({spec.id: spec for spec in file.calendars})
+            layer.tables += [(spec, data) for spec in file.tables]
+            for table in file.entity_tables:
+                add_entities(layer, table, data)
+            synonyms += [(path.name, spec.id, spec.synonyms) for spec in file.synonyms]
+    for name, ident, words in synonyms:
+        if ident not in layer.indicators:
+            raise InvalidField(f"semantic.{name}.synonyms", f"no indicator {ident!r}")
+        known = layer.indicators[ident]
+        layer.indicators[ident] = known.model_copy(update={"synonyms": [*known.synonyms, *words]})
+    return layer
+
+
+def add_entities(layer: Layer, spec: EntityTableSpec, root: Path) -> None:
+    """Adds the entities of a table; a failure is noted."""
+    try:
+        for entity in entities_of(spec, root):
+            layer.entities[entity.id] = entity
+    except (CorruptData, InvalidField) as error:
+        layer.failures.append(Failure(spec.path, error.message))
+
+
+def entities_of(spec: EntityTableSpec, root: Path) -> Iterator[EntitySpec]:
+    """The entities of a table, each once. Raises ``CorruptData`` and ``InvalidField``."""
+    path = inside(root, spec.path)
+    with duckdb().connect(":memory:") as connection:
+        columns = create(connection, "entities", path)
+        wanted = [spec.id, spec.name, spec.name_zh, *spec.aliases, spec.order]
+        require(columns, wanted, path)
+        order = quoted(spec.order or spec.id)
+        rows = connection.execute(f"select * from entities order by {order}").fetchall()
+    grouped: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        record = {name: str(value).strip() for name, value in zip(columns, row, strict=True) if value is not None}
+        if record.get(spec.id):
+            grouped.setdefault(canonical(record[spec.id], spec.codes), []).append(record)
+    for ident, records in grouped.items():
+        last = records[-1]
+        names = [last[name] for name in (spec.name, spec.name_zh, *spec.aliases) if last.get(name)]
+        former = [
+            old[name] for old in records[:-1] for name in (spec.name, spec.name_zh, *spec.aliases) if old.get(name)
+        ]
+        yield EntitySpec(
+            id=ident,
+            name=last.get(spec.name, "") or names[0] if names else ident,
+            name_zh=last.get(spec.name_zh, ""),
+            kind=spec.kind,
+            aliases=list(dict.fromkeys(last[name] for name in spec.aliases if last.get(name))),
+            former_names=[name for name in dict.fromkeys(former) if name not in names],
+            market=spec.market,
+            currency=spec.currency,
+            calendar=spec.calendar,
+        )

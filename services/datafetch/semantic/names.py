@@ -1,0 +1,125 @@
+"""Names → ids: exact, found in a text (longest first), and near ones."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from services.datafetch.semantic.text import folded, normal, plain
+
+LATIN = re.compile(r"[a-z0-9]")
+NEAREST = 3
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A name found in a text; several ids when the name is ambiguous, the best one first."""
+
+    ids: tuple[str, ...]
+    start: int
+    end: int
+    surface: str
+
+    @property
+    def id(self) -> str:
+        return self.ids[0]
+
+
+class Names:
+    """All names of one kind of thing. Upper-case codes match in upper case only: "hd" or "ge" in a word is none."""
+
+    def __init__(self, names: Iterable[tuple[str, str]]) -> None:
+        """``names``: pairs of a name and the id that it stands for, the more important first."""
+        ids: dict[str, list[str]] = defaultdict(list)
+        self._spelt: dict[str, str] = {}
+        self._codes: set[str] = set()
+        mixed: set[str] = set()
+        for name, ident in names:
+            key = normal(name)
+            if not key:
+                continue
+            if ident not in ids[key]:
+                ids[key].append(ident)
+            self._spelt.setdefault(key, " ".join(plain(name).split()))
+            if not name.isupper():
+                mixed.add(key)
+            elif name == ident and name.isalnum() and not name.isdecimal():
+                self._codes.add(key)
+        self._codes -= mixed
+        self._ids = {key: tuple(found) for key, found in ids.items()}
+        lengths: dict[str, set[int]] = defaultdict(set)
+        for key in self._ids:
+            lengths[key[0]].add(len(key))
+        self._lengths = {first: sorted(found, reverse=True) for first, found in lengths.items()}
+
+    def exact(self, mention: str) -> str | None:
+        """The id that a whole mention stands for."""
+        found = self.all(mention)
+        return found[0] if found else None
+
+    def all(self, mention: str) -> tuple[str, ...]:
+        """All ids that a whole mention stands for."""
+        return self._ids.get(normal(mention), ())
+
+    def find(self, text: str) -> list[Mention]:
+        """Names in the order of the text, longest first where they overlap. Positions are those of ``plain(text)``."""
+        return self._scan(plain(text))
+
+    def _scan(self, exact: str) -> list[Mention]:
+        """``find`` in a plain text."""
+        lower = folded(exact)
+        found: list[Mention] = []
+        for start in range(len(lower)):
+            for length in self._lengths.get(lower[start], ()):
+                end = start + length
+                key = lower[start:end]
+                if end <= len(lower) and key in self._ids and self._stands(key, exact, lower, start, end):
+                    found.append(Mention(self._ids[key], start, end, exact[start:end]))
+        kept: list[Mention] = []
+        for mention in sorted(found, key=lambda mention: (mention.start - mention.end, mention.start)):
+            if all(mention.end <= other.start or mention.start >= other.end for other in kept):
+                kept.append(mention)
+        return sorted(kept, key=lambda mention: mention.start)
+
+    def _stands(self, key: str, exact: str, lower: str, start: int, end: int) -> bool:
+        """Latin names stand between word boundaries, codes in upper case."""
+        if key in self._codes and exact[start:end] != self._spelt[key]:
+            return False
+        before, after = lower[start - 1 : start] if start else "", lower[end : end + 1]
+        left = LATIN.match(key[0]) and before and LATIN.match(before)
+        right = LATIN.match(key[-1]) and after and LATIN.match(after)
+        return not left and not right
+
+    def find_loosely(self, text: str, skipped: str) -> list[Mention]:
+        """The same, as if the characters ``skipped`` were not there; positions are those of the whole text."""
+        exact = plain(text)
+        places = [position for position, char in enumerate(exact) if char not in skipped]
+        found = self._scan("".join(exact[position] for position in places))
+        ends = [(places[m.start], places[m.end - 1] + 1) for m in found]
+        return [Mention(m.ids, start, end, exact[start:end]) for m, (start, end) in zip(found, ends, strict=True)]
+
+    def nearest(self, mention: str, limit: int = NEAREST) -> list[str]:
+        """Names that are spelt alike, as their owner spells them, one per id, best first."""
+        from rapidfuzz import fuzz, process
+
+        key = normal(mention)
+        hits = process.extract(key, self._ids.keys(), scorer=fuzz.ratio, limit=4 * limit, score_cutoff=55)
+        hits = [hit for hit in hits if shared(key, hit[0])]
+        best: dict[str, str] = {}
+        for name, _, _ in hits:
+            best.setdefault(self._ids[name][0], self._spelt[name])
+        return list(best.values())[:limit]
+
+
+def shared(first: str, second: str) -> bool:
+    """Whether two names that are spelt alike also begin alike or are alike in all but a letter or two.
+
+    "usa" is three fifths of "tesla" by letters, and no one who wrote the one meant the other.
+    """
+    from rapidfuzz.distance import OSA
+
+    if min(len(first), len(second)) < 4:
+        return first[:1] == second[:1] and OSA.distance(first, second) <= 2
+    return first[:2] == second[:2] or OSA.distance(first, second) <= max(2, len(first) // 4)

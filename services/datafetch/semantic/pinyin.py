@@ -1,0 +1,30 @@
+"""Pinyin of Chinese names: "贵州茅台" is also "guizhoumaotai" and "gzmt"."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, cast
+
+from fathom.errors import MissingExtra
+from services.datafetch.semantic.text import CJK
+
+
+@lru_cache(maxsize=50_000)
+def syllables(text: str) -> tuple[str, ...]:
+    """One syllable per Chinese character, other characters as they are; raises ``MissingExtra``."""
+    try:
+        from pypinyin import lazy_pinyin
+    except ImportError as error:
+        raise MissingExtra("pypinyin", "data") from error
+    # pypinyin calls this for runs that are not Chinese; its stubs know only the forms that give one string.
+    each = cast(Any, lambda rest: [*rest])
+    return tuple(lazy_pinyin(text, errors=each))
+
+
+def romanised(name: str) -> list[str]:
+    """The whole pinyin and the initials of a name of 2 to 8 Chinese characters; none for others."""
+    if not 2 <= len(name) <= 8 or not all(CJK.match(char) for char in name):
+        return []
+    parts = syllables(name)
+    initials = "".join(part[0] for part in parts)
+    return ["".join(parts), *([initials] if len(initials) >= 3 else [])]

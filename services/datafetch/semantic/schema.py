@@ -1,0 +1,179 @@
+"""The schema of a semantic file; unknown keys are errors."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from fathom.config import Settings
+
+VERSION = 1
+IDENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-^=]*")
+
+
+class Frequency(StrEnum):
+    """Density of a series; NATIVE is as stored."""
+
+    NATIVE = ""
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+    QUARTERLY = "quarterly"
+    ANNUAL = "annual"
+
+
+class EntitySpec(Settings):
+    """Something that has data. ``market`` (CN, HK, US) gives its code its other usual spellings."""
+
+    id: str
+    name: str
+    name_zh: str = ""
+    kind: str
+    aliases: list[str] = Field(default_factory=list)
+    former_names: list[str] = Field(default_factory=list)
+    market: str = ""
+    currency: str = ""
+    calendar: str = ""
+
+
+class IndicatorSpec(Settings):
+    """Something that can be measured. ``kinds`` are those of the entities that have it.
+
+    ``formula`` makes it derived: an expression over other indicators' ids (``services.datafetch.formulas``).
+    ``flow`` tells amounts of a period from states at its end; ``cumulative`` marks flows that statements give since the
+    start of the fiscal year. ``lag_days`` is how long after its date a value is published, where the source keeps
+    no date of publication. ``default`` marks what a name of its kinds alone asks for, ``annual``
+    is its twin in yearly figures.
+    """
+
+    id: str
+    name: str
+    name_zh: str = ""
+    definition: str = ""
+    unit: str = ""
+    frequency: Frequency = Frequency.MONTHLY
+    kinds: list[str] = Field(default_factory=lambda: ["economy"])
+    synonyms: list[str] = Field(default_factory=list)
+    formula: str = ""
+    text: bool = False
+    flow: bool = False
+    cumulative: bool = False
+    aggregate: Literal["last", "sum", "mean"] = "last"
+    lag_days: int | None = Field(None, ge=0)
+    default: bool = False
+    annual: str = ""
+
+    @field_validator("id")
+    @classmethod
+    def plain(cls, ident: str) -> str:
+        if not IDENT.fullmatch(ident):
+            raise ValueError(f"{ident!r} is no identifier")
+        return ident
+
+    @model_validator(mode="after")
+    def sound(self) -> Self:
+        if self.cumulative and not self.flow:
+            raise ValueError(f"{self.id}: only a flow can be cumulative")
+        if self.text and self.formula:
+            raise ValueError(f"{self.id}: a text has no formula")
+        return self
+
+
+class CalendarSpec(Settings):
+    """When the fiscal year of its entities ends and on which weekdays (1 Monday … 7 Sunday) they trade.
+
+    ``named_by`` says whether a fiscal year has the number of the calendar year in which it ends or starts.
+    """
+
+    id: str
+    name: str
+    name_zh: str = ""
+    fiscal_year_end: int = Field(12, ge=1, le=12)
+    named_by: Literal["end", "start"] = "end"
+    weekdays: list[int] = Field(default_factory=lambda: [1, 2, 3, 4, 5])
+    kinds: list[str] = Field(default_factory=list)
+    entities: list[str] = Field(default_factory=list)
+
+
+class PublishedSpec(Settings):
+    """Where the day of publication stands: a column of the table, or of a file beside it by entity and period."""
+
+    column: str
+    path: str = ""
+    entity: str = ""
+    period: str = ""
+
+
+class TableSpec(Settings):
+    """A file with values.
+
+    A *wide* table has one row per entity and period, ``columns`` mapping its columns to indicators. A *long* one has
+    the columns ``entity``, ``indicator``, ``date`` and ``value``, and ``series`` may name a file that describes them.
+    ``sentinels`` are numbers that stand for "not known"; they become nulls.
+    """
+
+    id: str
+    path: str
+    layout: Literal["wide", "long"] = "wide"
+    series: str = ""
+    entity: str = "entity"
+    codes: Literal["", "CN"] = ""
+    period: str = "date"
+    period_kind: Literal["date", "year", "yyyymmdd", "quarter"] = "date"
+    frequency: Frequency = Frequency.ANNUAL
+    published: PublishedSpec | None = None
+    lag_days: int = Field(0, ge=0)
+    sentinels: list[float] = Field(default_factory=list)
+    columns: dict[str, str] = Field(default_factory=dict)
+    sheet: str = ""
+    source: str = ""
+    vendor: str = ""
+    licence: str = ""
+    description: str = ""
+
+    @model_validator(mode="after")
+    def complete(self) -> Self:
+        if not IDENT.fullmatch(self.id):
+            raise ValueError(f"{self.id!r} is no identifier")
+        if self.layout == "wide" and not self.columns:
+            raise ValueError(f"{self.id}: a wide table needs columns")
+        return self
+
+
+class EntityTableSpec(Settings):
+    """A file with one or more rows per entity. Of several rows the one with the greatest ``order`` names it; the names
+    of the others become former names."""
+
+    path: str
+    id: str
+    codes: Literal["", "CN"] = ""
+    kind: str
+    name: str = ""
+    name_zh: str = ""
+    aliases: list[str] = Field(default_factory=list)
+    order: str = ""
+    market: str = ""
+    currency: str = ""
+    calendar: str = ""
+
+
+class SynonymSpec(Settings):
+    """Further names for an indicator that another file declares."""
+
+    id: str
+    synonyms: list[str]
+
+
+class SemanticFile(Settings):
+    """One YAML file of a semantic folder. Every section may be left out."""
+
+    version: Literal[1]
+    entities: list[EntitySpec] = Field(default_factory=list)
+    entity_tables: list[EntityTableSpec] = Field(default_factory=list)
+    indicators: list[IndicatorSpec] = Field(default_factory=list)
+    synonyms: list[SynonymSpec] = Field(default_factory=list)
+    calendars: list[CalendarSpec] = Field(default_factory=list)
+    tables: list[TableSpec] = Field(default_factory=list)

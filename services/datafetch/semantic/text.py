@@ -1,0 +1,44 @@
+"""One plain form of a text, in which positions can be found again."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+CJK = re.compile(r"[\u3400-\u9fff]")
+DIGITS = dict(zip("〇零○一二三四五六七八九", "000123456789", strict=True))
+
+
+def plain(text: str) -> str:
+    """NFKC: full-width letters, digits and signs become the usual ones. Spellings of a dash become "-"."""
+    return re.sub(r"[‐‑‒–—―−﹣]", "-", unicodedata.normalize("NFKC", text))
+
+
+def folded(text: str) -> str:
+    """Case-folded character by character, so that positions stay the same."""
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+
+
+def normal(text: str) -> str:
+    """The form in which names are compared: plain, case-insensitive, single spaces."""
+    return " ".join(folded(plain(text)).split())
+
+
+def is_chinese(text: str) -> bool:
+    """Whether a Chinese character is in it."""
+    return CJK.search(text) is not None
+
+
+def chinese_number(word: str) -> int | None:
+    """The number of "3", "三", "十二", "二十" or "两", up to 99; None for anything else."""
+    if word.isdecimal():
+        return int(word)
+    word = word.replace("两", "二").replace("俩", "二").replace("仨", "三")
+    if not word or any(char not in DIGITS and char != "十" for char in word):
+        return None
+    if "十" not in word:
+        return int("".join(DIGITS[char] for char in word))
+    tens, _, ones = word.partition("十")
+    if len(tens) > 1 or len(ones) > 1:
+        return None
+    return 10 * int(DIGITS[tens] if tens else "1") + int(DIGITS[ones] if ones else "0")

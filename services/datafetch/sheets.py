@@ -1,0 +1,210 @@
+"""Arrow tables → sheets: provenance per column, and for every empty cell the reason why it is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from fathom import frames
+from fathom.ids import sha256
+from services.datafetch import summary
+from services.datafetch.compiler import shown_inputs
+from services.datafetch.formulas import Leaf
+from services.datafetch.model import ROWS, Column, Frequency, Missing, Query, Sheet, Statistic, Transform
+from services.datafetch.plan import Measure, Part
+from services.datafetch.semantic.layer import Layer
+from services.datafetch.units import Conversion
+from services.datafetch.warehouse import REGULAR
+
+LATE_DAYS = 7
+"""A series that ends so long before the period does is said to end."""
+
+
+def described(table: Any, name: str) -> Column:
+    """A column without provenance: a key, or what a caller's own statement made."""
+    return Column(name, str(table.schema.field(name).type), nulls=table.column(name).null_count)
+
+
+def make_sheet(table: Any, title: str, columns: Sequence[Column]) -> Sheet:
+    """A sheet whose id is the hash of its content."""
+    arrow = frames.write_table(table.replace_schema_metadata(None))
+    ident = f"t{sha256(arrow)[:24]}"
+    return Sheet(ident, title, tuple(columns), table.num_rows, frames.digest(frames.from_arrow(arrow), ident), arrow)
+
+
+def provenance(table: Any, part: Part, layer: Layer, query: Query, layout: str) -> list[Column]:
+    """The columns of a part's table with units, sources and formulas."""
+    found: dict[str, Column] = {}
+    for entity in part.entities:
+        prefix = "" if layout == "long" else f"{entity.id}."
+        owner = "" if layout == "long" else entity.id
+        measures = [measure for measure in part.measures if (entity.id, measure.spec.id) in part.cells]
+        for measure in measures:
+            for name, statistic in names_of(prefix, measure, query, layout):
+                if name in table.column_names and name not in found:
+                    column = of_measure(table, name, owner, measure, part, entity.id)
+                    found[name] = summarised(column, measure, statistic) if statistic else column
+        for ident in shown_inputs(part, entity.id):
+            name = f"{prefix}{ident}"
+            if name in table.column_names and name not in found:
+                stored = Measure(layer.indicators[ident], Leaf(ident), (), Conversion(), Transform.NONE)
+                found[name] = of_measure(table, name, owner, stored, part, entity.id)
+    together, _ = summary.combination(part, query)
+    if together in table.column_names:
+        found[together] = against(table, together, query, list(found.values()))
+    return [found.get(name) or described(table, name) for name in table.column_names]
+
+
+def names_of(prefix: str, measure: Measure, query: Query, layout: str) -> list[tuple[str, Statistic | None]]:
+    """The columns that a measure has in a layout."""
+    if layout != "summary":
+        return [(f"{prefix}{measure.spec.id}", None)]
+    return [(f"{prefix}{item}({measure.spec.id})", item) for item in query.statistics if item not in ROWS]
+
+
+def summarised(column: Column, measure: Measure, statistic: Statistic) -> Column:
+    """A column of a statistic: its unit, and the statistic as its formula."""
+    unit = summary.unit_of(statistic, column.unit)
+    inputs = column.inputs or (measure.spec.id,)
+    return replace(column, unit=unit, formula=f"{statistic}({column.formula or measure.spec.id})", inputs=inputs)
+
+
+def against(table: Any, name: str, query: Query, pair: list[Column]) -> Column:
+    """The column of two series against each other."""
+    one, other = pair[0], pair[1]
+    unit = summary.combined_unit(query, (one.entity, other.entity), (one.unit, other.unit))
+    sources = ", ".join(dict.fromkeys((one.source, other.source)))
+    vendors = ", ".join(dict.fromkeys((one.vendor, other.vendor)))
+    bare = described(table, name)
+    shown = str(query.combination)
+    as_of = min(one.as_of, other.as_of)
+    return replace(
+        bare, unit=unit, indicator=shown, entity=one.entity, source=sources, vendor=vendors, as_of=as_of, formula=name,
+        inputs=(one.name, other.name),
+    )  # fmt: skip
+
+
+def of_measure(table: Any, name: str, entity: str, measure: Measure, part: Part, member: str) -> Column:
+    """One column; ``member`` is the entity whose sources are named."""
+    bare = described(table, name)
+    leaves = measure.inputs or (measure.spec.id,)
+    facts = [part.facts[member, leaf][1] for leaf in leaves if (member, leaf) in part.facts]
+    unit = measure.conversion.unit or (facts[0].unit if facts and not measure.formula else measure.spec.unit)
+    if measure.conversion.target and facts and facts[0].unit.startswith(f"{measure.conversion.source} "):
+        unit = facts[0].unit.replace(measure.conversion.source, measure.conversion.target, 1)
+    if measure.transform in ("yoy", "qoq", "mom"):
+        unit = "fraction"
+    return Column(
+        name,
+        bare.type,
+        unit,
+        measure.spec.id,
+        entity,
+        ", ".join(dict.fromkeys(fact.source for fact in facts)),
+        max((fact.last for fact in facts), default=date.min).isoformat() if facts else "",
+        bare.nulls,
+        measure.formula,
+        measure.inputs,
+        ", ".join(dict.fromkeys(fact.vendor for fact in facts if fact.vendor)),
+    )
+
+
+def label(day: date, frequency: Frequency) -> str:
+    """A period as people write it: 2021, 2021Q3, 2021-07, 2021-07-27."""
+    if frequency == Frequency.ANNUAL and (day.month, day.day) == (12, 31):
+        return str(day.year)
+    if frequency == Frequency.QUARTERLY:
+        return f"{day.year}Q{(day.month + 2) // 3}"
+    return f"{day:%Y-%m}" if frequency == Frequency.MONTHLY else day.isoformat()
+
+
+def empty_cells(table: Any, part: Part, query: Query, as_of: date | None, layout: str) -> list[Missing]:
+    """A missing item for each period of a spine without a value, and for each series without any."""
+    missing: list[Missing] = []
+    days = [day.date() for day in table.column("date").to_pylist()] if "date" in table.column_names else []
+    for entity in part.entities:
+        for measure in part.measures:
+            names = [
+                name for name, _ in names_of(f"{entity.id}.", measure, query, layout) if name in table.column_names
+            ]
+            for name in names[:1]:
+                values = table.column(name).to_pylist()
+                empty = [value is None or value != value for value in values]
+                if layout == "wide":
+                    gaps = [day for day, none in zip(days, empty, strict=True) if none]
+                    missing += self_explained(table, part, entity.id, entity.name, measure, days, gaps, query, as_of)
+                elif all(empty):
+                    missing += self_explained(table, part, entity.id, entity.name, measure, [], [], query, as_of)
+                else:
+                    missing += self_explained(
+                        table, part, entity.id, entity.name, measure, days or [date.min], [], query, as_of
+                    )
+    return missing
+
+
+def self_explained(
+    table: Any,
+    part: Part,
+    ident: str,
+    name: str,
+    measure: Measure,
+    days: list[date],
+    empty: list[date],
+    query: Query,
+    as_of: date | None,
+) -> list[Missing]:
+    """Why cells of one column are empty."""
+    facts = [part.facts[ident, leaf][1] for leaf in (measure.inputs or (measure.spec.id,))]
+    first, last = max(fact.first for fact in facts), min(fact.last for fact in facts)
+    spec, period = measure.spec, f"{query.start or ''}..{query.end or ''}"
+    if len(empty) == len(days):
+        future = as_of is not None and (query.start or first) > as_of
+        if as_of is not None and not future and days and last > as_of:
+            future = True
+        reason = "NOT_YET_PUBLISHED" if future else "NO_DATA_IN_PERIOD"
+        what = f"{spec.name} of {name}"
+        detail = f"{what} was not published by {as_of}" if future else f"{what} has values from {first} to {last} only"
+        if not future and days and first <= (query.end or last) and (query.start or first) <= last:
+            detail = f"{lacking(table, ident, measure) or 'the source'} holds no {what} here"
+        shown = ", ".join(label(day, part.frequency) for day in days[:6]) if days else period
+        return [Missing(ident, reason, detail, spec.id, shown if query.start or query.end else "")]
+    if part.frequency in REGULAR and part.regular and (query.start or query.end):
+        why = lacking(table, ident, measure)
+        found = []
+        for run in runs(days, set(empty)):
+            shown = label(run[0], part.frequency) + (f"..{label(run[-1], part.frequency)}" if len(run) > 1 else "")
+            after = run[0] > last
+            reason = "NOT_YET_PUBLISHED" if as_of is not None and run[-1] <= as_of < last else "NO_DATA_IN_PERIOD"
+            detail = f"{spec.name} of {name} " + (
+                f"has values up to {label(last, part.frequency)} only"
+                if after
+                else f"is empty here: {why or 'the source'} holds no value"
+            )
+            found.append(Missing(ident, reason, detail, spec.id, shown))
+        return found
+    if query.end and (query.end - last).days > LATE_DAYS and (as_of is None or last < as_of):
+        detail = f"{spec.name} of {name} ends on {last}"
+        return [Missing(ident, "NO_DATA_IN_PERIOD", detail, spec.id, f"{last}..{query.end}")]
+    return []
+
+
+def runs(days: Sequence[date], empty: set[date]) -> list[list[date]]:
+    """Empty periods that follow each other; up to three of them are said one by one."""
+    found: list[list[date]] = []
+    last = False
+    for day in days:
+        if day in empty:
+            if last:
+                found[-1].append(day)
+            else:
+                found.append([day])
+        last = day in empty
+    return [part for run in found for part in ([[day] for day in run] if len(run) <= 3 else [run])]
+
+
+def lacking(table: Any, ident: str, measure: Measure) -> str:
+    """The inputs of a derived column that are empty where it is."""
+    names = [leaf for leaf in measure.inputs if f"{ident}.{leaf}" in table.column_names]
+    return ", ".join(leaf for leaf in names if table.column(f"{ident}.{leaf}").null_count)

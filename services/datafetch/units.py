@@ -1,0 +1,167 @@
+"""Units: scales (万元, 亿元, thousand, million), percentages and basis points, currencies. Conversions are explicit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fathom.errors import InvalidField
+from services.datafetch.semantic.schema import IndicatorSpec
+from services.datafetch.semantic.text import plain
+
+SCALES = {
+    "": 1.0, "千": 1e3, "万": 1e4, "十万": 1e5, "百万": 1e6, "千万": 1e7, "亿": 1e8, "十亿": 1e9, "百亿": 1e10, "万亿": 1e12,
+    "thousand": 1e3, "k": 1e3, "million": 1e6, "mn": 1e6, "m": 1e6, "billion": 1e9, "bn": 1e9, "b": 1e9, "trillion": 1e12,
+}  # fmt: skip
+CURRENCIES = {
+    "元": "", "块": "", "块钱": "", "人民币": "CNY", "元人民币": "CNY", "rmb": "CNY", "yuan": "CNY", "cny": "CNY", "美元": "USD", "美金": "USD", "usd": "USD",
+    "dollars": "USD", "dollar": "USD", "$": "USD", "us dollars": "USD", "欧元": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR",
+    "港元": "HKD", "港币": "HKD", "hkd": "HKD", "日元": "JPY", "jpy": "JPY", "yen": "JPY", "英镑": "GBP", "gbp": "GBP", "pounds": "GBP",
+    "pounds sterling": "GBP", "japanese yen": "JPY", "hong kong dollar": "HKD", "hong kong dollars": "HKD", "chinese yuan": "CNY",
+    "swiss franc": "CHF", "swiss francs": "CHF", "us dollar": "USD", "瑞士法郎": "CHF", "chf": "CHF",
+}  # fmt: skip
+MONEY = {"CNY": "元", "USD": "USD"}
+FRACTIONS = {
+    "%": 100.0,
+    "percent": 100.0,
+    "百分比": 100.0,
+    "百分数": 100.0,
+    "bp": 10_000.0,
+    "bps": 10_000.0,
+    "基点": 10_000.0,
+    "fraction": 1.0,
+}
+ZH_SCALE = "万亿|百亿|十亿|亿|千万|百万|十万|万|千"
+ZH_MONEY = "元人民币|人民币|美元|美金|欧元|港元|港币|日元|英镑|瑞士法郎|块钱|元|块"
+EN_SCALE = "thousand|million|billion|trillion|mn|bn"
+EN_MONEY = "pounds sterling|japanese yen|hong kong dollars?|chinese yuan|swiss francs?|us dollars|dollars?|usd|rmb|yuan|cny|euros?|eur|hkd|jpy|yen|gbp|pounds|chf"
+WANTED = re.compile(
+    rf"(?:单位(?:是|为|:|：|用)?|以|用|按|换算成|折算成|折合成?|换成|多少(?:个)?|几(?:个)?|是|为|\()\s*((?:{ZH_SCALE})?(?:{ZH_MONEY})|{ZH_SCALE})"
+    rf"(?:为单位|计算?|表示|的?单位|是?多少)?"
+    rf"|\b(?:in|as)\s+((?:{EN_SCALE})s?\s*(?:of\s+)?(?:{EN_MONEY})?|{EN_MONEY}|percent|bps?|basis points)\b",
+    re.IGNORECASE,
+)
+RATE_WANTED = re.compile(
+    r"(?:以|用|按)\s*(百分比|百分数|%|基点|bps?|小数)\s*(?:表示|计|为单位)?|\bin (percent|basis points|bps?)\b", re.I
+)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """``value × factor``, and from one currency to another at the ECB's rates of the row's date. Falsy when neither."""
+
+    factor: float = 1.0
+    unit: str = ""
+    source: str = ""
+    target: str = ""
+
+    def __bool__(self) -> bool:
+        return self.factor != 1.0 or bool(self.target)
+
+    def shown(self, text: str) -> str:
+        """The formula with the conversion on it."""
+        if self.target:
+            text = f"({text}) × {self.target}/{self.source} (ECB reference rate of the date)"
+        return f"({text}) × {self.factor:g}" if self.factor != 1.0 else text
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit read from a text: a scale and a currency ("" for the indicator's own), or a way to write a fraction."""
+
+    scale: float = 1.0
+    currency: str = ""
+    fraction: float = 0.0
+
+
+def parse_unit(text: str) -> Unit | None:
+    """The unit of "亿元", "万美元", "million USD", "%", "bp"; None for none."""
+    word = plain(text).strip().lower().removesuffix("为单位").strip()
+    if word in FRACTIONS:
+        return Unit(fraction=FRACTIONS[word])
+    if word == "basis points":
+        return Unit(fraction=10_000.0)
+    match = re.fullmatch(rf"({ZH_SCALE})?({ZH_MONEY})?", word)
+    if match is None or not word:
+        match = re.fullmatch(rf"(?:({EN_SCALE})s?)?\s*(?:of\s+)?({EN_MONEY}|\$)?", word)
+    if match is None or not word:
+        return None
+    scale, money = match.groups()
+    return Unit(SCALES[scale or ""], CURRENCIES[money] if money else "")
+
+
+def find_unit(text: str) -> tuple[str, tuple[int, int]] | None:
+    """The unit that a question asks its answer in, and where; None when it asks for none."""
+    shown = plain(text)
+    for pattern in (RATE_WANTED, WANTED):
+        match = pattern.search(shown)
+        if match:
+            word = next(filter(None, match.groups()))
+            if word == "小数":
+                word = "fraction"
+            if parse_unit(word) is not None:
+                return word, match.span()
+    return None
+
+
+def currency_of(unit: str) -> str:
+    """The currency of an indicator's unit; "" for none."""
+    plainly = plain(unit)
+    if re.search(r"元|CNY", plainly) and not re.search(r"[美港日欧]元", plainly):
+        return "CNY"
+    found = re.match(r"(?:Bil\. of |Mil\. of |Thous\. of )?(USD|EUR|HKD|JPY|GBP|\$|U\.S\. \$)", plainly)
+    return {"$": "USD", "U.S. $": "USD"}.get(found[1], found[1]) if found else ""
+
+
+def scale_of(unit: str) -> float:
+    """The scale of an indicator's unit: 1e9 for "Bil. of $", 1e4 for "万元"."""
+    for prefix, scale in (
+        ("Bil. of", 1e9),
+        ("Mil. of", 1e6),
+        ("Thous. of", 1e3),
+        ("万亿", 1e12),
+        ("亿", 1e8),
+        ("万", 1e4),
+    ):
+        if unit.startswith(prefix):
+            return scale
+    return 1.0
+
+
+def conversion(spec: IndicatorSpec, unit: str, currency: str) -> Conversion:
+    """From an indicator's unit to the one asked for; raises ``InvalidField("typed.unit")`` when there is no way."""
+    if not unit and not currency:
+        return Conversion()
+    wanted = parse_unit(unit) if unit else Unit()
+    if wanted is None:
+        raise InvalidField("typed.unit", f"{unit!r} is no unit that is known here")
+    own = currency_of(spec.unit)
+    target = (currency or wanted.currency).upper()
+    if wanted.fraction:
+        return fraction(spec, wanted.fraction, unit)
+    if not own:
+        if target or (unit and spec.unit in ("", "%")):
+            raise InvalidField(
+                "typed.unit", f"{spec.name} is {'in ' + spec.unit if spec.unit else 'a plain number'}, not money"
+            )
+        return Conversion(1.0 / wanted.scale, f"{unit}{spec.unit}") if unit else Conversion()
+    if (
+        spec.unit not in ("元", "CNY", own)
+        and not spec.unit.startswith(f"{own} per ")
+        and not re.match(r"(Bil|Mil|Thous)\. of|[万亿]", spec.unit)
+    ):
+        raise InvalidField("typed.unit", f"{spec.name} is in {spec.unit}, which is no plain amount of money")
+    factor = scale_of(spec.unit) / wanted.scale
+    changes = bool(target) and target != own
+    if wanted.scale == 1.0 and wanted.currency:
+        unit = ""
+    label = unit if unit and (wanted.currency or not target) else f"{unit}{MONEY.get(target, target)}"
+    return Conversion(factor, label or spec.unit, own if changes else "", target if changes else "")
+
+
+def fraction(spec: IndicatorSpec, wanted: float, unit: str) -> Conversion:
+    """Fractions, percentages and basis points into each other."""
+    own = {"": 1.0, "%": 100.0, "percentage points": 100.0, "bp": 10_000.0}.get(spec.unit.split(" (")[0])
+    if own is None:
+        raise InvalidField("typed.unit", f"{spec.name} is in {spec.unit}, which is no share or rate")
+    return Conversion(wanted / own, unit)

@@ -1,0 +1,1 @@
+"""The ``vllm`` backend: AsyncLLM in this process, on GPUs or by its CPU build."""

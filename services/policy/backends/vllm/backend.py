@@ -1,0 +1,254 @@
+"""The ``vllm`` backend: rendering, stops and versions around vLLM's engine; started again when its process dies."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fathom.errors import CorruptData, DependencyFailed, FathomError, InvalidField, MissingExtra, NotReady
+from fathom.ids import new_id
+from fathom.protocol.hermes import parse_tool_calls
+from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
+from services.policy.backends.chat import Rendered, rendered
+from services.policy.backends.text import TextStream
+from services.policy.backends.vllm.folder import Opened, check_successor, open_folder
+from services.policy.config import VllmModel
+from services.policy.model import Occupancy, Request
+
+if TYPE_CHECKING:
+    from services.policy.backends.vllm.core import Core, Tokens
+
+SCORING = 8
+"""Sequences that are scored at once."""
+
+
+@dataclass
+class Sampled:
+    """What has been sampled of one completion."""
+
+    text: TextStream
+    end_ids: frozenset[int]
+    ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    finish: FinishReason | None = None
+    cached: int = 0
+
+    def take(self, step: Tokens) -> str:
+        """Adds ids up to the one that completes a stop string; returns the text that they complete."""
+        self.cached = max(self.cached, step.cached)
+        pieces = []
+        for token, log_prob in zip(step.ids, step.log_probs, strict=True):
+            self.ids.append(token)
+            self.log_probs.append(log_prob)
+            if token in self.end_ids:
+                self.finish = FinishReason.STOP
+                break
+            pieces.append(self.text.push(token))
+            if self.text.stopped():
+                self.finish = FinishReason.STOP
+                break
+        if self.finish is None and step.finish is not None:
+            self.finish = {"length": FinishReason.LENGTH, "stop": FinishReason.STOP}.get(
+                step.finish, FinishReason.ABORT
+            )
+        if self.finish is not None:
+            pieces.append(self.text.rest())
+        return "".join(pieces)
+
+
+class VllmBackend:
+    """A causal language model in vLLM's engine."""
+
+    engine = "vllm"
+    exact = True
+
+    def __init__(self, name: str, config: VllmModel, cache_dir: Path) -> None:
+        """Raises ``MissingExtra`` when vLLM is not installed."""
+        for module in ("vllm", "transformers"):
+            if importlib.util.find_spec(module) is None:
+                raise MissingExtra(module, "vllm")
+        self._name, self._config, self._cache_dir = name, config, cache_dir
+        self._opened: Opened | None = None
+        self._core: Core | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()
+        self.version = 0
+
+    @property
+    def window_tokens(self) -> int:
+        # The engine wants room for one more token than it has read, even to score.
+        return (self._opened.window_tokens if self._opened else self._config.window_tokens) - 1
+
+    @property
+    def occupancy(self) -> Occupancy:
+        return self._core.occupancy if self._core else Occupancy()
+
+    async def load(self) -> None:
+        """Starts the engine with the configured folder, or SmolLM2."""
+        folder = self._config.folder
+        if folder is None:
+            from services.policy.backends.transformers.loading import smollm2_folder
+
+            folder = await asyncio.to_thread(smollm2_folder, self._cache_dir)
+        await self._start(await asyncio.to_thread(open_folder, folder, self._config.window_tokens), 0)
+
+    async def _start(self, opened: Opened, version: int) -> None:
+        from services.policy.backends.vllm.core import Core
+
+        core = await asyncio.to_thread(Core.start, self._config, opened.folder, opened.window_tokens)
+        await core.prepare(version)
+        self._opened, self._core, self.version = opened, core, version
+
+    async def load_weights(self, folder: Path, version: int) -> None:
+        """Checked against what is served before the engine reads a byte, because it loads in place."""
+        opened = await asyncio.to_thread(open_folder, folder, self._config.window_tokens)
+        async with self._changing:
+            if self._opened is None:
+                return await self._start(opened, version)
+            core, before = self._alive(), self._opened
+            await asyncio.to_thread(check_successor, before, opened)
+            try:
+                await core.reload(folder, version, self._config.swap)
+            except FathomError as error:
+                # Half of it may be in place: the version before comes from its own folder, in a new process.
+                await self._restart(core)
+                raise CorruptData(str(folder), f"could not be loaded: {error.message}") from error
+            self._opened, self.version = opened, version
+
+    async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
+        """Samples with the version that is current now; what a swap does to it is the setting ``swap``."""
+        started, core, opened, version = time.monotonic(), self._alive(), self._ready(), self.version
+        prompt = await asyncio.to_thread(rendered, opened.tokenizer, request)
+        whole = [*request.context_token_ids, *prompt.ids]
+        check_ids(whole, opened, "context_token_ids")
+        room = self.window_tokens - len(whole)
+        if room < 1:
+            raise InvalidField("messages", f"take {len(whole):,} tokens; the window has {self.window_tokens:,}")
+        limit = min(request.sampling.max_tokens or self._config.max_tokens, room)
+        sampled = Sampled(TextStream(opened.tokenizer.decode, request.sampling.stop), opened.tokenizer.end_ids)
+        async with aclosing(self._steps(core, opened, request, whole, limit)) as steps:
+            async for step in steps:
+                if piece := sampled.take(step):
+                    yield piece
+                if sampled.finish is not None:
+                    break
+        if request.response_schema_json:
+            # The engine masks the logits before it reads log-probabilities: those of the whole distribution are
+            # computed once more.
+            scores = await core.score(new_id("score"), [*whole, *sampled.ids], request.sampling.temperature)
+            sampled.log_probs = scores[len(whole) :]
+        usage = Usage(len(whole), len(sampled.ids), sampled.cached, round((time.monotonic() - started) * 1000))
+        yield self._completion(request, prompt, sampled, (version, self.version), usage)
+
+    async def _steps(
+        self, core: Core, opened: Opened, request: Request, whole: Sequence[int], limit: int
+    ) -> AsyncGenerator[Tokens, None]:
+        from services.policy.backends.transformers.sampling import seed_of
+
+        sampling = replace(request.sampling, max_tokens=limit)
+        seed, ends = seed_of(sampling, request.request_id), sorted(opened.tokenizer.end_ids)
+        try:
+            # An id of its own: the caller's may come again while the engine still forgets the first one.
+            ident = new_id("vllm")
+            async with aclosing(
+                core.generate(ident, whole, sampling, seed, ends, request.response_schema_json)
+            ) as steps:
+                async for step in steps:
+                    yield step
+        except DependencyFailed:
+            self._revive(core)
+            raise
+
+    def _completion(
+        self, request: Request, prompt: Rendered, sampled: Sampled, versions: tuple[int, int], usage: Usage
+    ) -> Completion:
+        calls = parse_tool_calls(sampled.text.text)[1] if request.tool_format is ToolFormat.HERMES else ()
+        finish = sampled.finish or FinishReason.ABORT
+        return Completion(
+            prompt_token_ids=tuple(prompt.ids),
+            sampled_token_ids=tuple(sampled.ids),
+            log_probs=tuple(sampled.log_probs),
+            text=sampled.text.text,
+            tool_calls=calls,
+            finish_reason=FinishReason.TOOL_CALLS if calls and finish is FinishReason.STOP else finish,
+            version_min=min(versions),
+            version_max=max(versions),
+            usage=usage,
+            exact=True,
+            model=self._name,
+            boundary_tokens=prompt.boundary,
+        )
+
+    async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
+        """Scores beside what is being sampled, a few sequences at once."""
+        core, opened, version = self._alive(), self._ready(), self.version
+        for index, ids in enumerate(sequences):
+            check_ids(ids, opened, f"sequences[{index}]")
+            if not 1 <= len(ids) <= self.window_tokens:
+                raise InvalidField(f"sequences[{index}]", f"must have 1 to {self.window_tokens:,} ids")
+        gate = asyncio.Semaphore(SCORING)
+
+        async def one(ids: Sequence[int]) -> list[float]:
+            async with gate:
+                return await core.score(new_id("score"), ids, temperature) if len(ids) > 1 else [0.0]
+
+        return list(await asyncio.gather(*(one(ids) for ids in sequences))), version
+
+    async def tokenize(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], add_generation_prompt: bool
+    ) -> list[int]:
+        tokenizer = self._ready().tokenizer
+        return await asyncio.to_thread(
+            lambda: tokenizer.encode(tokenizer.render(messages, tools, add_generation_prompt))
+        )
+
+    async def encode(self, text: str) -> list[int]:
+        return await asyncio.to_thread(self._ready().tokenizer.encode, text)
+
+    async def detokenize(self, ids: Sequence[int]) -> str:
+        opened = self._ready()
+        check_ids(ids, opened, "token_ids")
+        return await asyncio.to_thread(opened.tokenizer.decode, ids)
+
+    async def close(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+        if self._core is not None:
+            await asyncio.to_thread(self._core.stop)
+
+    def _ready(self) -> Opened:
+        if self._opened is None:
+            raise NotReady(f"model {self._name!r} is being loaded", retry_after_s=1.0)
+        return self._opened
+
+    def _alive(self) -> Core:
+        """The engine; one that died is started again, and until then this raises ``NotReady``."""
+        self._ready()
+        if self._core is not None and self._core.dead:
+            self._revive(self._core)
+        if self._core is None:
+            raise NotReady(f"the engine of model {self._name!r} is being started again", retry_after_s=2.0)
+        return self._core
+
+    def _revive(self, core: Core) -> None:
+        if core is self._core and core.dead and (self._starting is None or self._starting.done()):
+            self._starting = asyncio.create_task(self._restart(core), name=f"restart of {self._name}")
+
+    async def _restart(self, core: Core) -> None:
+        """Starts the served version again."""
+        opened, version = self._ready(), self.version
+        self._core = None
+        await asyncio.to_thread(core.stop)
+        await self._start(opened, version)
+
+
+def check_ids(ids: Sequence[int], opened: Opened, field: str) -> None:
+    """Raises ``InvalidField`` for an id outside of the vocabulary."""
+    if ids and (min(ids) < 0 or max(ids) >= opened.tokenizer.size):
+        raise InvalidField(field, f"holds an id outside of 0 to {opened.tokenizer.size - 1:,}")

@@ -1,0 +1,225 @@
+"""Starting vLLM's engine and asking it; the only module that knows its names. Written for vLLM 0.32."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fathom.errors import CorruptData, DependencyFailed, FathomError, Internal, InvalidField
+from fathom.protocol.messages import Sampling
+from services.policy.config import VllmModel
+from services.policy.model import Occupancy
+
+WORKER = "services.policy.backends.vllm.worker.TemperedLogProbs"
+GIB = 1 << 30
+GRAMMAR = re.compile("grammar|schema|structured", re.IGNORECASE)
+# Its CPU build would pin a thread to every core and starve its neighbours; nothing is ever downloaded.
+ENVIRONMENT = {
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What one step of the engine gave: ids and their log-probabilities, versions once it has ended."""
+
+    ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    finish: str | None
+    cached: int
+    versions: tuple[int, ...] = ()
+
+
+class Gauge:
+    """Keeps the scheduler's last figures; one per engine, called by vLLM at every step."""
+
+    def __init__(self) -> None:
+        self.occupancy = Occupancy()
+
+    def logger(self, room: int) -> type:
+        """A class as vLLM wants it for its statistics; ``room`` is the cache's size in tokens."""
+        gauge, base = self, importlib.import_module("vllm.v1.metrics.loggers").StatLoggerBase
+
+        class Logger(base):  # type: ignore[misc, valid-type]
+            def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+                cache = vllm_config.cache_config
+                self._room = (cache.num_gpu_blocks or 0) * (cache.block_size or 0) or room
+
+            def record(self, scheduler_stats: Any = None, *args: Any, **kwargs: Any) -> None:
+                if scheduler_stats is not None:
+                    share = float(scheduler_stats.kv_cache_usage)
+                    gauge.occupancy = Occupancy(
+                        scheduler_stats.num_running_reqs,
+                        scheduler_stats.num_waiting_reqs,
+                        round(share * self._room),
+                        share,
+                    )
+
+            def log_engine_initialized(self) -> None:
+                """Nothing to say."""
+
+        return Logger
+
+
+class Core:
+    """One running engine. Methods raise ``FathomError``; ``DependencyFailed`` once the engine's process is gone."""
+
+    def __init__(self, llm: Any, gauge: Gauge) -> None:
+        self._llm, self._gauge = llm, gauge
+        self._errors: Any = importlib.import_module("vllm.v1.engine.exceptions")
+        self._refused: Any = importlib.import_module("vllm.exceptions").VLLMClientError
+        self._params: Any = importlib.import_module("vllm.sampling_params")
+
+    @classmethod
+    def start(cls, config: VllmModel, folder: Path, window: int) -> Core:
+        """Blocking, half a minute and more; raises ``CorruptData`` when vLLM cannot serve the folder."""
+        for name, value in {**ENVIRONMENT, "OMP_NUM_THREADS": str(config.threads)}.items():
+            os.environ.setdefault(name, value)
+        engine_args: Any = importlib.import_module("vllm.engine.arg_utils").AsyncEngineArgs
+        engine: Any = importlib.import_module("vllm.v1.engine.async_llm").AsyncLLM
+        gauge = Gauge()
+        try:
+            arguments = engine_args(**arguments_of(config, folder, window))
+            llm = engine.from_engine_args(arguments, stat_loggers=[gauge.logger(config.running * window)])
+        except Exception as error:  # vLLM raises what its parts raise
+            raise CorruptData(str(folder), f"vllm cannot serve it: {type(error).__name__}: {error}") from error
+        return cls(llm, gauge)
+
+    async def prepare(self, version: int) -> None:
+        """To be called once, in the event loop that will ask for generations."""
+        await self._llm.collective_rpc("temper_log_probs")
+        await self._llm.update_weight_version(str(version))
+
+    @property
+    def dead(self) -> bool:
+        return bool(self._llm.errored)
+
+    @property
+    def occupancy(self) -> Occupancy:
+        counted: int = self._llm.get_num_unfinished_requests()
+        seen = self._gauge.occupancy
+        running = max(0, counted - seen.waiting)
+        return Occupancy(running, seen.waiting if counted else 0, seen.cache_tokens, seen.cache_share)
+
+    async def generate(
+        self, request_id: str, prompt: Sequence[int], sampling: Sampling, seed: int, end_ids: Sequence[int], schema: str
+    ) -> AsyncGenerator[Tokens, None]:
+        """Ids as they are sampled; ``sampling.max_tokens`` must be set. Closing the generator aborts in the engine."""
+        params = self._sampling(sampling, seed, end_ids, schema)
+        try:
+            async with aclosing(self._llm.generate({"prompt_token_ids": list(prompt)}, params, request_id)) as outputs:
+                async for output in outputs:
+                    yield tokens_of(output)
+        except FathomError:
+            raise
+        except Exception as error:
+            raise self._translated(error) from error
+
+    def _sampling(self, sampling: Sampling, seed: int, end_ids: Sequence[int], schema: str) -> Any:
+        structured = None
+        if schema:
+            structured = self._params.StructuredOutputsParams(json=schema)
+        return self._params.SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            max_tokens=sampling.max_tokens,
+            seed=seed,
+            stop_token_ids=list(end_ids),
+            logprobs=0,
+            detokenize=False,
+            structured_outputs=structured,
+            output_kind=self._params.RequestOutputKind.DELTA,
+        )
+
+    async def score(self, request_id: str, ids: Sequence[int], temperature: float) -> list[float]:
+        """Log-probabilities of ids by one pass over them; 0.0 for the first."""
+        params = self._params.SamplingParams(
+            temperature=temperature, max_tokens=1, prompt_logprobs=0, detokenize=False, skip_reading_prefix_cache=True
+        )
+        try:
+            async with aclosing(self._llm.generate({"prompt_token_ids": list(ids)}, params, request_id)) as outputs:
+                async for output in outputs:
+                    found = output.prompt_logprobs
+        except Exception as error:
+            raise self._translated(error) from error
+        return [0.0, *(float(row[token].logprob) for token, row in zip(ids[1:], found[1:], strict=True))]
+
+    async def reload(self, folder: Path, version: int, mode: str) -> None:
+        """Replaces the weights: running generations end ("wait") or go on with the new ones ("keep")."""
+        try:
+            await self._llm.pause_generation(mode=mode, clear_cache=mode != "keep")
+            try:
+                await self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+                await self._llm.update_weight_version(str(version))
+                # What was computed with the old weights must not be the prefix of what the new ones sample.
+                await self._llm.reset_prefix_cache(reset_running_requests=True)
+            finally:
+                await self._llm.resume_generation()
+        except Exception as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: Exception) -> FathomError:
+        if isinstance(error, self._errors.EngineDeadError):
+            return DependencyFailed("vllm", "the engine's process died")
+        if isinstance(error, ValueError | self._refused):
+            field = "response_schema_json" if GRAMMAR.search(str(error)) else "sampling"
+            return InvalidField(field, f"vllm refuses it: {error}")
+        return Internal(f"sampling failed: {type(error).__name__}: {error}")
+
+    def stop(self) -> None:
+        self._llm.shutdown()
+
+
+def arguments_of(config: VllmModel, folder: Path, window: int) -> dict[str, Any]:
+    """Arguments of vLLM's engine."""
+    structured: Any = importlib.import_module("vllm.config").StructuredOutputsConfig
+    on_gpu = bool(importlib.import_module("torch").cuda.is_available())
+    arguments: dict[str, Any] = {
+        "model": str(folder),
+        "dtype": config.dtype if config.dtype != "auto" or on_gpu else "float32",
+        "max_model_len": window,
+        "max_num_seqs": config.running,
+        "enforce_eager": config.eager if config.eager is not None else not on_gpu,
+        "enable_prefix_caching": True,
+        "tensor_parallel_size": config.tensor_parallel,
+        "gpu_memory_utilization": config.gpu_share,
+        "logprobs_mode": "raw_logprobs",
+        "worker_extension_cls": WORKER,
+        # With free whitespace a small model may indent until its tokens are spent.
+        "structured_outputs_config": structured(backend="guidance", disable_any_whitespace=True),
+        "generation_config": "vllm",  # the folder's own defaults would change what a request asks for
+    }
+    if config.kv_cache_gb is not None or not on_gpu:
+        arguments["kv_cache_memory_bytes"] = int((config.kv_cache_gb or 1.0) * GIB)
+    return arguments
+
+
+def tokens_of(output: Any) -> Tokens:
+    [sample] = output.outputs
+    ids = tuple(sample.token_ids)
+    log_probs = tuple(float(row[token].logprob) for token, row in zip(ids, sample.logprobs or (), strict=True))
+    versions = tuple(int(span.version) for span in sample.weight_versions or () if span.version.isdecimal())
+    return Tokens(ids, log_probs, sample.finish_reason, output.num_cached_tokens or 0, versions)
+
+
+def end_ids_of(folder: Path) -> frozenset[int]:
+    """Ids that end a turn, by the folder's generation configuration, else by its configuration."""
+    for name in ("generation_config.json", "config.json"):
+        try:
+            listed = json.loads((folder / name).read_text(encoding="utf-8")).get("eos_token_id")
+        except (OSError, ValueError):
+            continue
+        if listed is not None:
+            return frozenset(int(item) for item in (listed if isinstance(listed, list) else [listed]))
+    return frozenset()

@@ -1,0 +1,72 @@
+"""What the engine's own process adds to vLLM: log-probabilities at the sampling temperature.
+
+vLLM gives them either at temperature 1 ("raw") or after top-k, top-p and grammars cut the distribution ("processed").
+A trainer needs neither: it recomputes those of the whole distribution at the temperature that sampled. Imported by
+vLLM's worker, which takes the class below as its extension; written for vLLM 0.32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TemperedLogProbs:
+    """Methods that ``collective_rpc`` finds on every worker."""
+
+    model_runner: Any
+
+    def temper_log_probs(self) -> str:
+        """Makes this worker's log-probabilities tempered; returns the name of the sampler that it changed."""
+        runner = self.model_runner
+        sampler = runner.sampler
+        tempered = Tempered(sampler, sampler.forward, runner, runner._get_prompt_logprobs_dict)
+        sampler.compute_logprobs = tempered.compute
+        sampler.forward = tempered.forward
+        runner._get_prompt_logprobs_dict = tempered.of_prompts
+        return type(sampler).__name__
+
+
+class Tempered:
+    """Divides the logits that become log-probabilities by the temperature of their request; 0 counts as 1."""
+
+    def __init__(self, sampler: Any, forward: Any, runner: Any, of_prompts: Any) -> None:
+        self._log_probs = type(sampler).compute_logprobs  # a static method, as is: logits to log-softmax in float32
+        self._forward, self._runner, self._of_prompts = forward, runner, of_prompts
+        self._temperature: Any = None
+        """Of the rows at hand: a tensor [rows], a number, or None for 1."""
+
+    def compute(self, logits: Any) -> Any:
+        if self._temperature is None:
+            return self._log_probs(logits)
+        return self._log_probs(logits.float() / self._temperature)
+
+    def forward(self, logits: Any, sampling_metadata: Any, *args: Any, **kwargs: Any) -> Any:
+        """The sampler's own, with the temperatures of its rows at hand."""
+        import torch
+
+        temperature = sampling_metadata.temperature
+        if temperature is not None:
+            temperature = torch.where(temperature < 1e-5, 1.0, temperature).unsqueeze(1)
+        self._temperature = temperature
+        try:
+            return self._forward(logits, sampling_metadata, *args, **kwargs)
+        finally:
+            self._temperature = None
+
+    def of_prompts(self, hidden_states: Any, num_scheduled_tokens: Any) -> Any:
+        """The runner's own, one request after the other, because each has a temperature of its own."""
+        wanted: dict[str, Any] = self._runner.num_prompt_logprobs
+        found: dict[str, Any] = {}
+        left: dict[str, Any] = {}
+        for request_id, count in list(wanted.items()):
+            self._runner.num_prompt_logprobs = one = {request_id: count}
+            self._temperature = self._runner.requests[request_id].sampling_params.temperature or None
+            try:
+                found |= self._of_prompts(hidden_states, num_scheduled_tokens)
+            finally:
+                self._temperature = None
+            left |= one  # the runner removes a request that is through
+        wanted.clear()
+        wanted |= left
+        self._runner.num_prompt_logprobs = wanted
+        return found

@@ -1,0 +1,91 @@
+"""Work of different requests, done together: while one batch runs, the next gathers.
+
+An idle batcher starts at once, so a lone request waits for nobody; under load batches grow by themselves. Between
+two batches it pauses for a small part of what a batch takes: those who were just answered ask again, and join.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from fathom.errors import Overloaded
+
+J = TypeVar("J")
+R = TypeVar("R")
+RETRY_AFTER_S = 0.2
+PAUSE_SHARE, LONGEST_PAUSE_S = 0.05, 0.005
+
+
+class Batcher(Generic[J, R]):
+    """Runs ``work`` on lists of jobs in threads of its own; results are aligned with the jobs.
+
+    ``work`` that raises fails all jobs of its batch alike.
+    """
+
+    def __init__(
+        self, name: str, work: Callable[[Sequence[J]], Sequence[R]], size: int, queue: int, threads: int = 1
+    ) -> None:
+        self._work, self._size, self._limit, self._threads = work, size, queue, threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._waiting: deque[tuple[J, asyncio.Future[R]]] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+        self.batches = self.jobs = 0
+
+    async def __call__(self, job: J) -> R:
+        """The job's result; raises ``Overloaded`` when too many wait, and what ``work`` raises."""
+        if len(self._waiting) >= self._limit:
+            raise Overloaded(f"{len(self._waiting):,} queries are waiting", RETRY_AFTER_S)
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, future))
+        if len(self._running) < self._threads:
+            task = asyncio.create_task(self._drain())
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        return await future
+
+    async def _drain(self) -> None:
+        pause = 0.0  # one turn of the loop: what arrives together runs together
+        while True:
+            await asyncio.sleep(pause)
+            if not (batch := self._next()):
+                return
+            began = time.perf_counter()
+            self.batches, self.jobs = self.batches + 1, self.jobs + len(batch)
+            try:
+                results = await asyncio.get_running_loop().run_in_executor(
+                    self._pool, self._work, [job for job, _ in batch]
+                )
+            except Exception as error:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(error)
+                pause = 0.0
+                continue
+            pause = min(PAUSE_SHARE * (time.perf_counter() - began), LONGEST_PAUSE_S) if len(batch) > 1 else 0.0
+            for (_, future), result in zip(batch, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+
+    def _next(self) -> list[tuple[J, asyncio.Future[R]]]:
+        """What is next, without those that nobody waits for any more."""
+        batch: list[tuple[J, asyncio.Future[R]]] = []
+        while self._waiting and len(batch) < self._size:
+            job, future = self._waiting.popleft()
+            if not future.done():
+                batch.append((job, future))
+        return batch
+
+    async def close(self) -> None:
+        """Ends what waits and frees the threads."""
+        for task in list(self._running):
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        for _, future in self._waiting:
+            future.cancel()
+        self._waiting.clear()
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,175 @@
+"""Snapshots between the object store and folders of this machine, where they are opened memory-mapped.
+
+In the store: ``retrieval/blobs/<sha256>`` are files, shared by all snapshots that have them;
+``retrieval/snapshots/<corpus>/<id>.json`` are manifests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from fathom.errors import CorruptData, MissingExtra, NotFound
+from fathom.ids import content_hash
+from fathom.store import ObjectStore
+from services.retrieval.config import Recipe
+from services.retrieval.corpus import Document, document_of, key64
+from services.retrieval.snapshot import MANIFEST, Manifest, Open, Part, Snapshot, build, check, open_snapshot
+
+PREFIX = "retrieval"
+
+Report = Callable[[int, str], None]
+"""Told the number of a line that is left out, and why."""
+
+
+def manifest_key(manifest: Manifest) -> str:
+    """Where a manifest is in the store."""
+    return f"{PREFIX}/snapshots/{manifest.corpus}/{manifest.id}.json"
+
+
+class Copies:
+    """Local folders of snapshots: fetched, built, opened."""
+
+    def __init__(self, store: ObjectStore, open_encoder: Open, folder: Path | None, threads: int) -> None:
+        self._store, self._open_encoder, self._given, self._threads = store, open_encoder, folder, threads
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = Path()
+
+    def start(self) -> None:
+        """Makes the folder; a temporary one when none was given."""
+        if self._given is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="fathom-retrieval-")
+            self._folder = Path(self._scratch.name)
+        else:
+            self._folder = self._given.resolve()
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def close(self) -> None:
+        """Removes what is temporary."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    async def open(self, manifest: Manifest) -> Snapshot:
+        """Opens a snapshot from its folder, fetching what that lacks; every file is checked.
+
+        Raises ``CorruptData`` naming the file.
+        """
+        folder = self._folder / manifest.corpus / manifest.id
+        folder.mkdir(parents=True, exist_ok=True)
+        for part in manifest.parts:
+            await self._fetch(part, folder)
+        await asyncio.to_thread(write_whole, folder / MANIFEST, manifest.to_json())
+        return await asyncio.to_thread(open_snapshot, folder, self._threads)
+
+    async def _fetch(self, part: Part, folder: Path) -> None:
+        path = folder / part.path
+        try:
+            await asyncio.to_thread(check, path, part)
+        except CorruptData:
+            key = f"{PREFIX}/blobs/{part.sha256}"
+            try:
+                data = await self._store.get(key, part.sha256)
+            except NotFound as error:
+                raise CorruptData(key, f"is not there, and snapshot file {part.path} is it") from error
+            await asyncio.to_thread(write_whole, path, data)
+
+    async def save(self, snapshot: Snapshot) -> None:
+        """Stores a snapshot: files first, then the manifest, so that what is named is there."""
+        manifest = snapshot.manifest
+        for part in manifest.parts:
+            key = f"{PREFIX}/blobs/{part.sha256}"
+            if await self._store.head(key) is None:
+                await self._store.put(key, await asyncio.to_thread((snapshot.folder / part.path).read_bytes))
+        key = manifest_key(manifest)
+        if await self._store.head(key) is None:
+            await self._store.put(key, manifest.to_json(), "application/json")
+
+    async def manifest(self, corpus: str, ident: str) -> Manifest:
+        """A stored manifest; raises ``NotFound``, or ``CorruptData`` for one that is none or is of another corpus."""
+        key = f"{PREFIX}/snapshots/{corpus}/{ident}.json"
+        manifest = Manifest.from_json(await self._store.get(key), key)
+        if manifest.corpus != corpus:
+            raise CorruptData(key, f"is of corpus {manifest.corpus!r}")
+        return manifest
+
+    async def manifests(self, corpus: str) -> list[Manifest]:
+        """All stored manifests of a corpus."""
+        stored = await self._store.list(f"{PREFIX}/snapshots/{corpus}/")
+        return [Manifest.from_json(await self._store.get(item.key), item.key) for item in stored]
+
+    def kept(
+        self,
+        name: str,
+        source: str,
+        recipe: Recipe,
+        rows: Callable[[], Iterable[Document]],
+        index_file: Path | None = None,
+    ) -> Snapshot:
+        """The snapshot of a source that is in no store; opened again when neither source nor recipe have changed."""
+        mark = self._folder / f"{content_hash([source, recipe.model_dump(), name])}.id"
+        if mark.exists():
+            try:
+                return open_snapshot(self._folder / name / mark.read_text(), self._threads)
+            except CorruptData:
+                mark.unlink()
+        snapshot = self.built(name, rows(), recipe, None, index_file)
+        mark.write_text(snapshot.id)
+        return snapshot
+
+    def built(
+        self,
+        corpus: str,
+        fresh: Iterable[Document],
+        recipe: Recipe,
+        base: Snapshot | None,
+        index_file: Path | None = None,
+    ) -> Snapshot:
+        """Builds beside, then renames: a folder with an id is whole."""
+        shelf = self._folder / corpus
+        shelf.mkdir(parents=True, exist_ok=True)
+        beside = shelf / f"building-{secrets.token_hex(8)}"
+        beside.mkdir()
+        try:
+            try:
+                manifest = build(corpus, fresh, recipe, beside, self._open_encoder, base, index_file)
+            except ImportError as error:
+                raise MissingExtra(error.name or "bm25s", "dense" if recipe.encoder else "retrieval") from error
+            final = shelf / manifest.id
+            if not final.exists():
+                beside.rename(final)
+            return open_snapshot(final, self._threads)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def file_rows(path: Path, report: Report, *, strict: bool) -> Iterator[Document]:
+    """Documents of a file of JSON lines; ``strict`` raises ``CorruptData`` where else a line is left out."""
+    seen: set[int] = set()
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                document = document_of(json.loads(line))
+                if not strict and key64(document.id) in seen:
+                    raise ValueError(f"id {document.id!r} comes twice")
+            except ValueError as error:
+                if strict:
+                    raise CorruptData(f"{path}:{number}", str(error)) from error
+                report(number, str(error))
+                continue
+            seen.add(key64(document.id))
+            yield document
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes beside and renames, so that no reader sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    beside.write_bytes(data)
+    beside.replace(path)

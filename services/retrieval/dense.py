@@ -1,0 +1,156 @@
+"""Exact and approximate search over unit vectors with FAISS; one code path with and without a GPU.
+
+faiss and numpy are an extra: imported when a corpus has vectors.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.errors import CorruptData, InvalidField
+
+FILE = "dense.faiss"
+FLAT_LIMIT = 200_000
+"""``auto`` is exact up to here: a flat scan of 200,000 vectors takes tens of milliseconds in a batch."""
+GATHERED_LIMIT = 20_000
+"""A filter that leaves fewer is searched exactly, by gathering what it leaves."""
+BLAS_FROM_QUERIES = 16
+"""Batches from here on are matrix products; FAISS' own threshold would scan each query (measured: 2 to 10 times)."""
+HNSW_LINKS, HNSW_BUILD, HNSW_SEARCH = 32, 80, 128
+TRAINING_PER_LIST = 40
+CHUNK = 65_536
+
+IndexKind = Literal["flat", "ivf", "hnsw"]
+Vectors = NDArray[np.float32]
+
+
+def chosen(kind: str, count: int) -> IndexKind:
+    """``auto`` by the number of vectors; the others as they are."""
+    if kind == "auto":
+        return "flat" if count <= FLAT_LIMIT else "ivf"
+    if kind in ("flat", "ivf", "hnsw"):
+        return kind  # type: ignore[return-value]
+    raise InvalidField("index", f"no index {kind!r}; known: auto, flat, ivf, hnsw")
+
+
+def build(vectors: Vectors, kind: IndexKind, path: Path) -> None:
+    """Writes the index of ``vectors`` [documents, dim], which may be memory-mapped: they are read in chunks."""
+    count, dim = vectors.shape
+    index = empty(kind, count, dim)
+    if kind == "ivf":
+        wanted = min(count, index.nlist * TRAINING_PER_LIST)
+        sample = np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))
+        index.train(np.ascontiguousarray(vectors[sample]))
+    for start in range(0, count, CHUNK):
+        index.add(np.ascontiguousarray(vectors[start : start + CHUNK]))
+    faiss.write_index(index, str(path))
+
+
+def empty(kind: IndexKind, count: int, dim: int) -> Any:
+    """An index without vectors. Lists of IVF are four times the root of the count, as FAISS' guidelines say."""
+    if kind == "flat":
+        return faiss.IndexFlatIP(dim)
+    if kind == "hnsw":
+        index = faiss.IndexHNSWFlat(dim, HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = HNSW_BUILD
+        return index
+    lists = max(1, min(4 * int(math.sqrt(count)), count // TRAINING_PER_LIST or 1))
+    return faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, faiss.METRIC_INNER_PRODUCT)
+
+
+class Dense:
+    """Read-only after construction, so that any number of threads may search."""
+
+    def __init__(self, index: Any, key: str, threads: int = 0) -> None:
+        self._index, self._key = index, key
+        self.dim, self.count = int(index.d), int(index.ntotal)
+        self._lists = int(getattr(index, "nlist", 0))
+        self._hnsw = hasattr(index, "hnsw")
+        if self._lists:
+            index.make_direct_map()
+        self._gpu = on_gpu(index)
+        faiss.omp_set_num_threads(threads or len(os.sched_getaffinity(0)))
+        faiss.cvar.distance_compute_blas_threshold = BLAS_FROM_QUERIES * self.dim
+
+    @classmethod
+    def load(cls, path: Path, count: int, dim: int, threads: int = 0) -> Dense:
+        """Opens an index memory-mapped; ``threads`` 0 takes all processors, for all indexes of the process.
+
+        Raises ``CorruptData`` naming the file when it is not the one expected.
+        """
+        try:
+            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+        except RuntimeError as error:
+            raise CorruptData(str(path), str(error).splitlines()[-1]) from error
+        if index.d != dim or index.ntotal != count:
+            raise CorruptData(
+                str(path), f"holds {index.ntotal:,} vectors of dimension {index.d}, not {count:,} of {dim}"
+            )
+        return cls(index, str(path), threads)
+
+    def search(
+        self, queries: Vectors, count: int, mask: NDArray[np.bool_] | None = None
+    ) -> list[tuple[NDArray[np.int64], Vectors]]:
+        """Per query [queries, dim]: positions and inner products of at most ``count`` documents, best first.
+
+        ``mask`` [documents] says which may be found: it holds before ranking. Ties keep corpus order.
+        Raises ``CorruptData`` when the queries have another dimension than the index.
+        """
+        if queries.ndim != 2 or queries.shape[1] != self.dim:
+            raise CorruptData(self._key, f"has dimension {self.dim}, queries have {queries.shape[-1]}")
+        count = min(count, self.count)
+        if mask is not None and (allowed := int(mask.sum())) <= GATHERED_LIMIT:
+            return self._gathered(queries, count, np.flatnonzero(mask), allowed)
+        index = self._gpu if self._gpu is not None and mask is None else self._index
+        scores, found = index.search(queries, count, params=self._parameters(mask, count))
+        return [in_order(ids[ids >= 0], row[ids >= 0]) for ids, row in zip(found, scores, strict=True)]
+
+    def _gathered(
+        self, queries: Vectors, count: int, positions: NDArray[np.intp], allowed: int
+    ) -> list[tuple[NDArray[np.int64], Vectors]]:
+        """Exact search among few documents."""
+        if not allowed:
+            return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
+        scores = queries @ self.vectors(positions).T
+        return [tuple(part[:count] for part in in_order(positions, row)) for row in scores]  # type: ignore[misc]
+
+    def _parameters(self, mask: NDArray[np.bool_] | None, count: int) -> Any:
+        options: dict[str, Any] = {}
+        if mask is not None:
+            options["sel"] = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
+        if self._lists:
+            return faiss.SearchParametersIVF(nprobe=max(8, self._lists // 32), **options)
+        if self._hnsw:
+            return faiss.SearchParametersHNSW(efSearch=max(HNSW_SEARCH, 2 * count), **options)
+        return faiss.SearchParameters(**options) if options else None
+
+    def vectors(self, positions: NDArray[Any]) -> Vectors:
+        """Vectors of documents [positions, dim]."""
+        found: Vectors = self._index.reconstruct_batch(np.ascontiguousarray(positions, dtype=np.int64))
+        return found
+
+    def chunks(self) -> Iterator[Vectors]:
+        """All vectors, in order, in chunks."""
+        for start in range(0, self.count, CHUNK):
+            yield self.vectors(np.arange(start, min(start + CHUNK, self.count)))
+
+
+def in_order(positions: NDArray[Any], scores: Vectors) -> tuple[NDArray[np.int64], Vectors]:
+    """Best first, ties in corpus order."""
+    order = np.lexsort((positions, -scores))
+    return positions[order].astype(np.int64), scores[order]
+
+
+def on_gpu(index: Any) -> Any:
+    """A copy on the first GPU when this FAISS has one and the kind can go there; else None."""
+    if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus() or hasattr(index, "hnsw"):
+        return None
+    return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)

@@ -1,0 +1,232 @@
+"""``POST /retrieve`` and ``POST /rerank`` as Search-R1's trainer calls them; a small ASGI application.
+
+The same engine answers here, over gRPC and over NATS. Shapes and defaults are those of the trainer's client; where
+the reference server fails, this one answers: without scores, with fewer hits than asked for, for an empty query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fathom.errors import FathomError, InvalidField, NotFound, Overloaded
+from services.retrieval.config import Config
+from services.retrieval.corpus import Document
+from services.retrieval.engine import MAX_QUERIES, MAX_TOP_K, Engine
+
+MAX_BODY_BYTES, MAX_BATCH, MAX_CANDIDATES = 32 << 20, 8_192, 100
+SLICES_AT_ONCE = 8
+STATUS = {
+    "INVALID_ARGUMENT": 422, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504, "FAILED_PRECONDITION": 412, "ABORTED": 409, "UNIMPLEMENTED": 501,
+}  # fmt: skip
+Scored = list[tuple[Any, float]]
+
+
+class Scorer(Protocol):
+    """A reranker: one score per text, the higher the better. Called in a thread."""
+
+    def score(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """[texts]; raises ``FathomError``."""
+        ...
+
+
+class Retrieve(BaseModel):
+    """Body of ``/retrieve``. ``topk`` null or 0 means the default; a reranker takes the other two."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    queries: list[str] = Field(max_length=MAX_BATCH)
+    topk: int | None = Field(default=None, ge=0, le=MAX_TOP_K)
+    return_scores: bool = False
+    topk_retrieval: int | None = Field(default=None, ge=1, le=MAX_CANDIDATES)
+    topk_rerank: int | None = Field(default=None, ge=1, le=MAX_CANDIDATES)
+
+
+class Rerank(BaseModel):
+    """Body of ``/rerank``: for each query its documents, as texts or as objects with ``contents``."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    queries: list[str] = Field(max_length=MAX_BATCH)
+    documents: list[list[str | dict[str, Any]]]
+    rerank_topk: int | None = Field(default=None, ge=1, le=MAX_CANDIDATES)
+    return_scores: bool = False
+
+
+class Door:
+    """The routes of one engine. ``scorer`` is None where nothing reranks."""
+
+    def __init__(self, config: Config, engine: Engine, corpus: str = "", scorer: Scorer | None = None) -> None:
+        self._config, self._engine, self._corpus, self._scorer = config, engine, corpus, scorer
+
+    def app(self) -> Starlette:
+        """The application."""
+        return Starlette(
+            routes=[
+                Route("/retrieve", answered(self.retrieve), methods=["POST"]),
+                Route("/rerank", answered(self.rerank), methods=["POST"]),
+                Route("/health", answered(self.health), methods=["GET"]),
+                Route("/openapi.json", answered(self.described), methods=["GET"]),
+            ]
+        )
+
+    async def retrieve(self, request: Request) -> Any:
+        """Per query, in order, documents with or without scores; a query that is none has no documents."""
+        body = await read(request, Retrieve)
+        wanted = body.topk or self._config.http_top_k
+        if body.topk_rerank is not None or body.topk_retrieval is not None:
+            found = await self._ranked(body.queries, body.topk_retrieval or 10)
+            documents = [[item for item, _ in hits] for hits in found]
+            found = await self._reranked(body.queries, documents, body.topk_rerank or 3)
+        else:
+            found = await self._ranked(body.queries, wanted)
+        return {"result": [self._shaped(hits, body.return_scores) for hits in found]}
+
+    async def rerank(self, request: Request) -> Any:
+        """Per query its documents, best first."""
+        body = await read(request, Rerank)
+        if len(body.documents) != len(body.queries):
+            raise InvalidField("documents", f"{len(body.documents)} lists for {len(body.queries)} queries")
+        if any(len(group) > MAX_CANDIDATES for group in body.documents):
+            raise InvalidField(
+                "documents", f"more than {MAX_CANDIDATES} for one query: a reranker gets worse with more"
+            )
+        found = await self._reranked(body.queries, body.documents, body.rerank_topk or 3)
+        return {"result": [self._shaped(hits, body.return_scores) for hits in found]}
+
+    async def health(self, request: Request) -> Any:
+        """What is served; raises when it cannot be."""
+        snapshot = await self._engine.library.snapshot(self._corpus)
+        return {
+            "status": "ok", "snapshot": snapshot.id, "documents": snapshot.manifest.documents,
+            "encoder": snapshot.encoder, "index": snapshot.manifest.index,
+        }  # fmt: skip
+
+    async def described(self, request: Request) -> Any:
+        """The contract of this door."""
+        return openapi()
+
+    async def _ranked(self, queries: Sequence[str], count: int) -> list[Scored]:
+        gate = asyncio.Semaphore(SLICES_AT_ONCE)
+
+        async def part(start: int) -> list[Scored]:
+            async with gate:
+                some = queries[start : start + MAX_QUERIES]
+                found = await self._engine.rank(some, count, corpus=self._corpus)
+            return [
+                [] if isinstance(hits, FathomError) else [(row(item), score) for item, score in hits]
+                for hits in found.results
+            ]
+
+        parts = await asyncio.gather(*(part(start) for start in range(0, len(queries), MAX_QUERIES)))
+        return [hits for some in parts for hits in some]
+
+    async def _reranked(self, queries: Sequence[str], documents: Sequence[Sequence[Any]], count: int) -> list[Scored]:
+        scorer = self._scorer
+        if scorer is None:
+            raise NotFound("reranker", "on this server")
+
+        def work() -> list[Scored]:
+            result: list[Scored] = []
+            for query, group in zip(queries, documents, strict=True):
+                texts = [text_of(item) for item in group]
+                scores = [float(score) for score in scorer.score(query, texts)] if texts and query.strip() else []
+                order = sorted(range(len(scores)), key=lambda at: -scores[at])[:count]
+                result.append([(group[at], scores[at]) for at in order])
+            return result
+
+        return await asyncio.to_thread(work)
+
+    def _shaped(self, hits: Scored, with_scores: bool) -> Any:
+        if self._config.http_shape == "parallel":
+            scores = [rounded(score) for _, score in hits] if with_scores else None
+            return {"document": [item for item, _ in hits], "scores": scores}
+        if with_scores:
+            return [{"document": item, "score": rounded(score)} for item, score in hits]
+        return [item for item, _ in hits]
+
+
+def row(document: Document) -> dict[str, str]:
+    """A row of a Search-R1 corpus."""
+    return {"id": document.id, "contents": document.contents}
+
+
+def text_of(item: Any) -> str:
+    """What a reranker reads; raises ``InvalidField`` for an object without contents."""
+    if isinstance(item, str):
+        return item
+    text = item.get("contents", item.get("text"))
+    if not isinstance(text, str):
+        raise InvalidField("documents", "an object has neither contents nor text")
+    return text
+
+
+def rounded(score: float) -> float:
+    """JSON knows no infinity."""
+    return score if math.isfinite(score) else 0.0
+
+
+async def read(request: Request, model: type[Any]) -> Any:
+    """The body; raises ``InvalidField`` naming the field, or "body" for one that is no JSON or too large."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MAX_BODY_BYTES:
+            raise InvalidField("body", f"has more than {MAX_BODY_BYTES:,} bytes")
+    try:
+        return model.model_validate_json(bytes(data), strict=False)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidField(".".join(str(part) for part in first["loc"]) or "body", first["msg"]) from error
+
+
+def answered(handler: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+    """A handler's value as JSON, and a typed error as its status with ``detail``, ``reason`` and ``field``."""
+
+    async def route(request: Request) -> Response:
+        headers: dict[str, str] = {}
+        try:
+            content, status = await handler(request), 200
+        except FathomError as error:
+            status = STATUS.get(error.code, 500)
+            content = {"detail": error.message, "reason": error.reason, **error.metadata}
+            if isinstance(error, Overloaded):
+                headers["retry-after"] = str(math.ceil(error.retry_after_s or 1))
+        return Response(
+            json.dumps(content, ensure_ascii=False).encode(), status, headers, media_type="application/json"
+        )
+
+    return route
+
+
+def openapi() -> dict[str, Any]:
+    """OpenAPI 3.1 of the two posts."""
+
+    def post(model: type[BaseModel]) -> dict[str, Any]:
+        schema = model.model_json_schema()
+        return {
+            "post": {
+                "summary": (model.__doc__ or "").splitlines()[0],
+                "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+                "responses": {
+                    "200": {"description": "One entry per query, in order, under `result`."},
+                    **{str(code): {"description": name} for name, code in STATUS.items() if code in (422, 429, 503)},
+                },
+            }
+        }
+
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Fathom retrieval, the Search-R1 door", "version": "1"},
+        "paths": {"/retrieve": post(Retrieve), "/rerank": post(Rerank)},
+    }

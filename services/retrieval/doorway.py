@@ -1,0 +1,51 @@
+"""Opens and closes the HTTP door beside the gRPC one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.errors import MissingExtra
+from fathom.rpc.host import Runtime, hosting_http
+from fathom.rpc.service import Deps, nothing
+from services.retrieval.config import Config
+from services.retrieval.engine import Engine
+
+
+@dataclass(frozen=True)
+class HttpService:
+    """What ``hosting_http`` serves."""
+
+    name: str
+    app: Any
+    warm_up: Callable[[], Awaitable[None]] = nothing
+    close: Callable[[], Awaitable[None]] = nothing
+
+
+class Doorway:
+    """The door of one service; opens none when the settings say so."""
+
+    def __init__(self, config: Config, engine: Engine, deps: Deps) -> None:
+        self._config, self._engine, self._deps = config, engine, deps
+        self._stack = AsyncExitStack()
+        self.url = ""
+
+    async def open(self) -> None:
+        """Serves until ``close``; raises ``PortInUse``, or ``MissingExtra`` without the web packages."""
+        if self._config.http_port < 0:
+            return
+        try:
+            from services.retrieval.door import Door
+        except ImportError as error:
+            raise MissingExtra(error.name or "starlette", "retrieval") from error
+        service = HttpService("retrieval-http", Door(self._config, self._engine).app())
+        runtime = Runtime(host=self._config.http_host, port=self._config.http_port)
+        hosted = await self._stack.enter_async_context(hosting_http(service, self._deps, runtime))
+        self.url = hosted.url
+        self._deps.telemetry.log.info("serving /retrieve", url=self.url)
+
+    async def close(self) -> None:
+        """Drains and closes."""
+        await self._stack.aclose()

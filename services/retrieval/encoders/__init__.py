@@ -1,0 +1,1 @@
+"""Encoders: models of this machine and remote ones behind one protocol."""

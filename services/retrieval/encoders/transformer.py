@@ -1,0 +1,169 @@
+"""Sentence encoders on PyTorch: prefixes by kind, mean or first-token pooling, unit length.
+
+Prefixes and pooling are those that the models were trained with: E5 (arXiv 2212.03533), BGE (arXiv 2309.07597),
+MiniLM of sentence-transformers.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fathom.errors import CorruptData, MissingExtra, NotFound
+from services.retrieval.encoders.base import Kind, checked
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+TOKENS_TOGETHER = 8_192
+"""Tokens of one forward pass, padding included: bounds memory, and short texts go together."""
+ROWS_BEFORE_SPLIT, WIDTH_BEFORE_SPLIT = 8, 1.3
+"""Longer texts begin a batch of their own when it pays: padding costs as much as words do."""
+BGE_QUERY = "Represent this sentence for searching relevant passages: "
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a family of models wants."""
+
+    query: str = ""
+    passage: str = ""
+    pooling: Literal["mean", "first"] = "mean"
+    query_tokens: int = 256
+    passage_tokens: int = 512
+
+
+STYLES = {
+    "e5": Style("query: ", "passage: "),
+    "bge": Style(BGE_QUERY, "", "first"),
+    "plain": Style(passage_tokens=256),
+}
+
+
+def style_of(name: str) -> Style:
+    """The family by the model's name, as Search-R1 tells it."""
+    lower = Path(name).name.lower()
+    return next((style for family, style in STYLES.items() if family in lower), STYLES["plain"])
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model in memory. ``tokenise`` gives ids with special tokens, cut to a number of tokens."""
+
+    tokenise: Callable[[Sequence[str], int], list[list[int]]]
+    model: Any
+    dim: int
+    padding: int = 0
+
+
+class TransformerEncoder:
+    """An ``Encoder`` that loads its model when it is first used."""
+
+    def __init__(self, name: str, load: Callable[[], Loaded], style: Style, threads: int = 0) -> None:
+        self.name, self._load, self._style = name, load, style
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._loaded: Loaded | None = None
+        self._lock = threading.Lock()
+        self._device = "cpu"
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector; loads the model."""
+        return self._ready().dim
+
+    def _ready(self) -> Loaded:
+        with self._lock:
+            if self._loaded is None:
+                try:
+                    import torch
+                except ImportError as error:
+                    raise MissingExtra("torch", "dense") from error
+                torch.set_num_threads(self._threads)
+                loaded = self._load()
+                if torch.cuda.is_available():
+                    self._device = "cuda"
+                    loaded.model.half()
+                loaded.model.eval().to(self._device)
+                self._loaded = loaded
+            return self._loaded
+
+    def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        """Vectors [texts, dim] of length 1; longer texts are cut. On a GPU in half precision."""
+        import numpy as np
+        import torch
+
+        loaded, style = self._ready(), self._style
+        prefix, limit = (style.query, style.query_tokens) if kind == "query" else (style.passage, style.passage_tokens)
+        rows = loaded.tokenise([prefix + text for text in texts], limit)
+        vectors = np.empty((len(texts), loaded.dim), dtype=np.float32)
+        with torch.inference_mode():
+            for batch in batches(rows):
+                vectors[batch] = self._forward(loaded, [rows[at] for at in batch]).cpu().numpy()
+        return checked(vectors, len(texts), loaded.dim, self.name)
+
+    def _forward(self, loaded: Loaded, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+        import torch
+
+        width = max(len(row) for row in rows)
+        ids = torch.full((len(rows), width), loaded.padding, dtype=torch.long)
+        mask = torch.zeros((len(rows), width), dtype=torch.long)
+        for at, row in enumerate(rows):
+            ids[at, : len(row)] = torch.tensor(row)
+            mask[at, : len(row)] = 1
+        mask = mask.to(self._device)
+        states = loaded.model(input_ids=ids.to(self._device), attention_mask=mask).last_hidden_state.float()
+        if self._style.pooling == "first":
+            pooled = states[:, 0]
+        else:
+            weights = mask.unsqueeze(-1).float()
+            pooled = (states * weights).sum(1) / weights.sum(1)
+        return torch.nn.functional.normalize(pooled, dim=-1)
+
+
+def batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Positions in batches of like lengths, so that little is padding."""
+    batch: list[int] = []
+    for at in sorted(range(len(rows)), key=lambda at: len(rows[at])):
+        full = (len(batch) + 1) * len(rows[at]) > TOKENS_TOGETHER
+        wide = len(batch) >= ROWS_BEFORE_SPLIT and len(rows[at]) > WIDTH_BEFORE_SPLIT * len(rows[batch[0]])
+        if batch and (full or wide):
+            yield batch
+            batch = []
+        batch.append(at)
+    if batch:
+        yield batch
+
+
+def load_folder(folder: Path) -> Loaded:
+    """A model in the usual files (``config.json``, ``model.safetensors``, ``tokenizer.json``); nothing is downloaded.
+
+    Raises ``NotFound`` without such a folder, ``CorruptData`` for one that cannot be read.
+    """
+    try:
+        from tokenizers import Tokenizer
+        from transformers import AutoModel
+        from transformers.utils import logging
+    except ImportError as error:
+        raise MissingExtra(error.name or "transformers", "dense") from error
+    if not (folder / "config.json").exists():
+        raise NotFound("model folder", str(folder))
+    logging.disable_progress_bar()
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        model = AutoModel.from_pretrained(str(folder), local_files_only=True)
+    except Exception as error:
+        raise CorruptData(str(folder), f"{type(error).__name__} {error}") from error
+    tokenizer.no_padding()
+
+    def tokenise(texts: Sequence[str], limit: int) -> list[list[int]]:
+        longest = min(limit, int(model.config.max_position_embeddings) - 2)
+        tokenizer.enable_truncation(longest)
+        return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
+
+    return Loaded(tokenise, model, int(model.config.hidden_size), int(model.config.pad_token_id or 0))

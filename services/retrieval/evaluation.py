@@ -1,0 +1,151 @@
+"""How well a corpus is found: nDCG@10, MRR@10 and recall of each ranking, with the weight fitted on other queries.
+
+The weight of the vectors is fitted on one half of the queries and reported on the other, both ways round, so that
+every query is reported and none helped to choose its weight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fathom.errors import InvalidField, MissingExtra
+from services.retrieval.config import Config, Recipe
+from services.retrieval.corpus import Document
+from services.retrieval.encoders.choose import Encoders
+from services.retrieval.ranking import Arms, Ask, Floats, Ranking
+from services.retrieval.snapshot import Snapshot, build, open_snapshot
+
+DEPTH, BATCH = 100, 256
+MEASURES = ("nDCG@10", "RR@10", "R@1", "R@5", "R@10", "R@100")
+GRID = tuple(step / 10 for step in range(11))
+FITTED_BY = "nDCG@10"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question and the ids of the documents that answer it, with their grades."""
+
+    id: str
+    text: str
+    relevant: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ranking's figures, as shares of 1 by measure. ``alpha`` are the weights that the halves chose."""
+
+    name: str
+    figures: Mapping[str, float]
+    alpha: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found. ``alpha`` is the weight fitted on all queries: the one to serve with."""
+
+    documents: int
+    queries: int
+    encoder: str
+    rows: Sequence[Row]
+    alpha: float | None
+
+    def figure(self, name: str, measure: str = FITTED_BY) -> float:
+        """One figure; raises ``KeyError`` for a ranking that was not evaluated."""
+        return {row.name: row.figures for row in self.rows}[name][measure]
+
+
+def evaluate(
+    documents: Iterable[Document], queries: Sequence[Query], recipe: Recipe, config: Config, folder: Path
+) -> Evaluation:
+    """Indexes the documents in ``folder`` and ranks every query by words, by vectors and by both.
+
+    Raises ``InvalidField("queries")`` without one that has a relevant document in the corpus, ``MissingExtra``.
+    """
+    encoders = Encoders(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "snapshot.json").exists():
+        build("evaluation", documents, recipe, folder, encoders)
+    snapshot = open_snapshot(folder, config.threads)
+    judged = [query for query in queries if any(snapshot.table.position(i) is not None for i in query.relevant)]
+    if not judged:
+        raise InvalidField("queries", "none has a relevant document in the corpus")
+    arms, texts = snapshot.arms, [query.text for query in judged]
+    words = ranked(arms, snapshot, judged, None, Ranking.LEXICAL)
+    rows = [Row("bm25", measured(judged, words))]
+    if not snapshot.encoder:
+        return Evaluation(len(snapshot.table), len(judged), "", rows, None)
+    vectors = encoders(snapshot.encoder).encode(texts, "query")
+    rows.append(Row("dense", measured(judged, ranked(arms, snapshot, judged, vectors, Ranking.DENSE))))
+    runs = {alpha: ranked(replace(arms, alpha=alpha), snapshot, judged, vectors, Ranking.HYBRID) for alpha in GRID}
+    hybrid, best = crossed(judged, runs)
+    return Evaluation(len(snapshot.table), len(judged), snapshot.encoder, [*rows, hybrid], best)
+
+
+Run = dict[str, dict[str, float]]
+
+
+def ranked(arms: Arms, snapshot: Snapshot, queries: Sequence[Query], vectors: Floats | None, ranking: Ranking) -> Run:
+    """Scores by document and query, from ``DEPTH`` down to 1: ties are broken as the service breaks them."""
+    run: Run = {}
+    documents, ask = snapshot.table.documents, Ask(DEPTH, ranking=ranking)
+    for start in range(0, len(queries), BATCH):
+        part = queries[start : start + BATCH]
+        near = None if vectors is None else vectors[start : start + BATCH]
+        for query, hits in zip(part, arms.rank([query.text for query in part], near, ask), strict=True):
+            run[query.id] = {documents[at].id: float(DEPTH - rank) for rank, (at, _) in enumerate(hits)}
+    return run
+
+
+def measured(queries: Sequence[Query], run: Run) -> dict[str, float]:
+    """``MEASURES`` over the queries; a query without hits counts as 0."""
+    measures, results = measuring(), per_query(queries, run)
+    return {str(measure): sum(results[str(measure)].values()) / len(queries) for measure in measures}
+
+
+def measuring() -> list[Any]:
+    try:
+        import ir_measures
+    except ImportError as error:
+        raise MissingExtra("ir_measures", "evaluation") from error
+    return [ir_measures.parse_measure(name) for name in MEASURES]
+
+
+def per_query(queries: Sequence[Query], run: Run) -> dict[str, dict[str, float]]:
+    """By measure and query."""
+    measures = measuring()
+    import ir_measures
+
+    qrels = {query.id: dict(query.relevant) for query in queries}
+    wanted = {query.id: run.get(query.id, {}) for query in queries}
+    found: dict[str, dict[str, float]] = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
+    for result in ir_measures.iter_calc(measures, qrels, wanted):
+        found[str(result.measure)][result.query_id] = result.value
+    return found
+
+
+def crossed(queries: Sequence[Query], runs: Mapping[float, Run]) -> tuple[Row, float]:
+    """The hybrid row, each half with the weight that the other half chose, and the weight that all would choose."""
+    tables = {alpha: per_query(queries, run) for alpha, run in runs.items()}
+    halves = ([q.id for q in queries if is_first_half(q.id)], [q.id for q in queries if not is_first_half(q.id)])
+    chosen = tuple(best_alpha(tables, half or [q.id for q in queries]) for half in halves)
+    values = {
+        name: [tables[chosen[1 - side]][name][ident] for side, half in enumerate(halves) for ident in half]
+        for name in MEASURES
+    }
+    figures = {name: sum(found) / len(found) for name, found in values.items()}
+    return Row("hybrid", figures, chosen), best_alpha(tables, [q.id for q in queries])
+
+
+def best_alpha(tables: Mapping[float, Mapping[str, Mapping[str, float]]], ids: Sequence[str]) -> float:
+    """The weight with the highest nDCG@10; among equals the one nearest to the middle."""
+    totals = {alpha: sum(table[FITTED_BY][ident] for ident in ids) for alpha, table in tables.items()}
+    return max(totals, key=lambda alpha: (round(totals[alpha], 9), -abs(alpha - 0.5)))
+
+
+def is_first_half(ident: str) -> bool:
+    """A half of the queries by the hash of their ids, so that it never depends on their order."""
+    return hashlib.sha256(ident.encode()).digest()[0] % 2 == 0

@@ -1,0 +1,146 @@
+"""What an ingest brings: documents, or files in chunks. Bad lines are told apart and reported, good ones are kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from fathom.errors import InvalidField
+from services.retrieval.corpus import Document, content_key, document_of, key64
+from services.retrieval.snapshot import Snapshot
+
+JSONL = frozenset({"", "application/jsonl", "application/x-ndjson", "application/jsonlines", "application/x-jsonlines"})
+MAX_ISSUES, MAX_LINE_BYTES, MAX_FILE_BYTES = 100, 16 << 20, 64 << 20
+
+
+@dataclass(frozen=True)
+class Issue:
+    """Why a document was not taken. ``line`` counts from 1 in its file; 0 when there are no lines."""
+
+    line: int
+    message: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of a file; pieces with the same source that follow each other are one file."""
+
+    data: bytes
+    media_type: str = ""
+    source: str = ""
+
+
+Parse = Callable[[bytes, str, str], Iterable[Document | Issue]]
+"""Documents and issues of a whole file, from its bytes, media type and source."""
+
+
+class Intake:
+    """Collects what is new into a spool on disk; not for several threads."""
+
+    def __init__(self, spool: Path, base: Snapshot | None, parsers: Mapping[str, Parse], max_bytes: int) -> None:
+        self.added = self.duplicates = self.rejected = 0
+        self.issues: list[Issue] = []
+        self._path, self._base, self._parsers, self._left = spool, base, parsers, max_bytes
+        self._spool: BinaryIO = spool.open("wb")
+        self._ids: set[int] = set()
+        self._contents: set[int] = set()
+        self._file: tuple[str, str] | None = None
+        self._held = bytearray()
+        self._line = 0
+
+    def chunk(self, chunk: Chunk) -> None:
+        """Takes a piece of a file. Raises ``InvalidField`` for an unknown media type and for too many bytes."""
+        kind = chunk.media_type.partition(";")[0].strip().lower()
+        if kind not in JSONL and kind not in self._parsers:
+            known = sorted(JSONL - {""} | set(self._parsers))
+            raise InvalidField("media_type", f"{kind[:80]!r} is not known; known: {', '.join(known)}")
+        if self._file != (kind, chunk.source):
+            self.end_file()
+            self._file = (kind, chunk.source)
+        self._left -= len(chunk.data)
+        limit = MAX_LINE_BYTES if kind in JSONL else MAX_FILE_BYTES
+        if self._left < 0:
+            raise InvalidField("data", "is more than one ingest may bring")
+        self._held += chunk.data
+        if kind in JSONL:
+            self._lines(complete=False)
+        if len(self._held) > limit:
+            raise InvalidField("data", f"a {'line' if kind in JSONL else 'file'} has more than {limit:,} bytes")
+
+    def end_file(self) -> None:
+        """Takes what is left of the file."""
+        if self._file is None:
+            return
+        kind, source = self._file
+        if kind in JSONL:
+            self._lines(complete=True)
+        elif self._held:
+            for item in self._parsers[kind](bytes(self._held), kind, source):
+                if isinstance(item, Issue):
+                    self._refuse(item)
+                else:
+                    self.document(item, source=source)
+        self._file, self._line = None, 0
+        self._held.clear()
+
+    def _lines(self, *, complete: bool) -> None:
+        start = 0
+        while (end := self._held.find(b"\n", start)) >= 0:
+            self._row(bytes(self._held[start:end]))
+            start = end + 1
+        del self._held[:start]
+        if complete and self._held:
+            self._row(bytes(self._held))
+            self._held.clear()
+
+    def _row(self, line: bytes) -> None:
+        self._line += 1
+        if not line.strip():
+            return
+        source = self._file[1] if self._file else ""
+        try:
+            document = document_of(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            what = "is no JSON" if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)) else ""
+            self._refuse(Issue(self._line, f"{what}: {error}".removeprefix(": ")[:300], source))
+            return
+        self.document(document, self._line, source)
+
+    def document(self, document: Document, line: int = 0, source: str = "") -> None:
+        """Takes one document, unless its content is there already or its id stands for another one."""
+        key = content_key(document.title, document.text)
+        if key64(key) in self._contents or (self._base is not None and self._base.table.twin(document) is not None):
+            self.duplicates += 1
+            return
+        taken = key64(document.id) in self._ids
+        if taken or (self._base is not None and self._base.table.position(document.id) is not None):
+            self._refuse(Issue(line, f"id {document.id!r} is there already, with other content", source))
+            return
+        self._contents.add(key64(key))
+        self._ids.add(key64(document.id))
+        self._spool.write(json.dumps(document.row(), ensure_ascii=False).encode() + b"\n")
+        self.added += 1
+
+    def _refuse(self, issue: Issue) -> None:
+        self.rejected += 1
+        if len(self.issues) < MAX_ISSUES:
+            self.issues.append(issue)
+
+    def refuse(self, message: str) -> None:
+        """Counts a document that is none."""
+        self._refuse(Issue(0, message))
+
+    def documents(self) -> Iterator[Document]:
+        """What was taken, once; ends the last file."""
+        self._spool.flush()
+        with self._path.open("rb") as file:
+            for line in file:
+                yield document_of(json.loads(line))
+
+    def close(self) -> None:
+        """Frees the spool's file."""
+        self._spool.close()

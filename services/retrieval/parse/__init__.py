@@ -1,0 +1,78 @@
+"""Files → documents: JSONL, Parquet, HTML, plain text and PDF, each by a kept library.
+
+What cannot be read is reported with its line, row or page, and the rest still comes. Everything is
+bounded (``Limits``). Parsing is plain computation: call it in a thread. No file ever came here from
+the live web: live access was not tried, the tests make their files themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from email.message import Message
+
+from fathom.errors import InvalidField, PayloadTooLarge
+from services.retrieval.parse.html import read_html, read_text
+from services.retrieval.parse.jsonl import read_jsonl
+from services.retrieval.parse.model import Limits, ParsedDocument, ParseIssue
+from services.retrieval.parse.pdf import read_pdf
+from services.retrieval.parse.table import read_parquet
+
+__all__ = ["MEDIA_TYPES", "Limits", "ParseIssue", "ParsedDocument", "media_type_of", "parse"]
+
+JSONL = ("application/jsonl", "application/x-ndjson", "application/jsonlines", "application/x-jsonlines")
+PARQUET = ("application/vnd.apache.parquet", "application/x-parquet")
+HTML = ("text/html", "application/xhtml+xml")
+TEXT = ("text/plain", "text/markdown")
+PDF = ("application/pdf", "application/x-pdf")
+MEDIA_TYPES = (*JSONL, *PARQUET, *HTML, *TEXT, *PDF)
+SUFFIXES = {
+    ".jsonl": JSONL[0],
+    ".ndjson": JSONL[0],
+    ".parquet": PARQUET[0],
+    ".html": HTML[0],
+    ".htm": HTML[0],
+    ".xhtml": HTML[1],
+    ".txt": TEXT[0],
+    ".md": TEXT[1],
+    ".pdf": PDF[0],
+}
+
+
+def parse(
+    data: bytes, media_type: str, source: str, limits: Limits | None = None
+) -> Iterator[ParsedDocument | ParseIssue]:
+    """The documents of a file, and an issue for each part that is none, in the file's order.
+
+    ``media_type`` may carry a charset (``text/html; charset=gbk``); ``source`` names the file in every result.
+    Raises at once ``InvalidField("media_type")`` for one that is not in ``MEDIA_TYPES`` and ``PayloadTooLarge``;
+    ``MissingExtra`` on the first step when the format's library is not installed.
+    """
+    bounds = limits or Limits()
+    kind, charset = split(media_type)
+    if kind not in MEDIA_TYPES:
+        raise InvalidField("media_type", f"{kind or 'empty'} is none of {', '.join(MEDIA_TYPES)}")
+    if len(data) > bounds.file_bytes:
+        raise PayloadTooLarge(len(data), bounds.file_bytes)
+    if kind in JSONL:
+        return read_jsonl(data, source, bounds)
+    if kind in PARQUET:
+        return read_parquet(data, source, bounds)
+    if kind in PDF:
+        return read_pdf(data, source, bounds)
+    return (read_html if kind in HTML else read_text)(data, source, charset, bounds)
+
+
+def split(media_type: str) -> tuple[str, str]:
+    """Type and charset of a media type, in lower case; the charset is "" when there is none."""
+    header = Message()
+    header["content-type"] = media_type.replace("\n", " ").replace("\r", " ")
+    charset = header.get_param("charset", "")
+    return media_type.partition(";")[0].strip().lower(), charset.lower() if isinstance(charset, str) else ""
+
+
+def media_type_of(name: str) -> str:
+    """The media type of a file's name; raises ``InvalidField("name")`` for an unknown ending."""
+    for suffix, media_type in SUFFIXES.items():
+        if name.lower().endswith(suffix):
+            return media_type
+    raise InvalidField("name", f"{name!r} ends in none of {', '.join(SUFFIXES)}")

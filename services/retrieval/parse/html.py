@@ -1,0 +1,116 @@
+"""HTML and plain text: the readable part of a page, by trafilatura."""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fathom.errors import MissingExtra
+from services.retrieval.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
+from services.retrieval.parse.records import moment
+
+CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w-]{2,20})""", re.IGNORECASE)
+FRAME = re.compile(r"<(html|body)[\s>]", re.IGNORECASE)
+BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+
+def trafilatura() -> Any:
+    """The trafilatura module; raises ``MissingExtra``."""
+    try:
+        return importlib.import_module("trafilatura")
+    except ImportError as error:
+        raise MissingExtra("trafilatura", "retrieval") from error
+
+
+def read_html(data: bytes, source: str, charset: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
+    """One document: main text with its tables, title, day of publication, language; navigation is left out."""
+    library = trafilatura()
+    try:
+        if data.count(b"<") > limits.html_tags:
+            raise Unreadable(f"has more than {limits.html_tags:,} tags")
+        page = decoded(data, charset or declared(data))
+        if "<" not in page:
+            raise Unreadable("holds no markup")
+        found = extracted(library, page, source)
+    except Unreadable as error:
+        yield ParseIssue(source, "file", str(error))
+        return
+    text = (found.text or "").strip()
+    if not text:
+        yield ParseIssue(source, "file", "holds no readable text")
+        return
+    if len(text) > limits.text_chars:
+        yield ParseIssue(source, "file", f"cut to {limits.text_chars:,} of {len(text):,} characters", lost=False)
+    yield ParsedDocument(
+        text[: limits.text_chars],
+        source,
+        "file",
+        title=found.title or "",
+        published=day(found.date),
+        type="page",
+        language=found.language or "",
+        url=found.url or "",
+    )
+
+
+def extracted(library: Any, page: str, source: str) -> Any:
+    """Raises ``Unreadable`` for a page that the library gives nothing for or chokes on."""
+    # A fragment is a page without its frame, which the library does not read.
+    page = page if FRAME.search(page) else f"<html><body>{page}</body></html>"
+    url = source if source.startswith(("http://", "https://")) else None
+    try:
+        found = library.bare_extraction(
+            page, url=url, include_comments=False, include_tables=True, with_metadata=True, favor_recall=True
+        )
+    except (ValueError, TypeError, AttributeError, RecursionError, AssertionError) as error:
+        raise Unreadable(f"cannot be read: {type(error).__name__}") from error
+    if found is None:
+        raise Unreadable("holds no readable text")
+    return found
+
+
+def day(text: str | None) -> Any:
+    """The page's own day; None when it gives none or an impossible one."""
+    try:
+        return moment(text) if text else None
+    except Unreadable:
+        return None
+
+
+def declared(data: bytes) -> str:
+    """The charset that a page declares in its first bytes; "" without one."""
+    found = CHARSET.search(data[:4096])
+    return found.group(1).decode("ascii") if found else ""
+
+
+def decoded(data: bytes, charset: str) -> str:
+    """Text by byte order mark, declared charset, UTF-8, GB 18030, in this order; never fails.
+
+    GB 2312 and GBK are read as GB 18030, which holds both: pages that declare the former often use the latter.
+    """
+    for mark, name in BOMS:
+        if data.startswith(mark):
+            return data.decode(name, errors="replace")
+    wide = "gb18030" if charset.lower() in {"gb2312", "gbk", "gb_2312-80"} else charset
+    for name in (wide, "utf-8", "gb18030"):
+        try:
+            return data.decode(name) if name else data.decode("utf-8")
+        except (UnicodeDecodeError, LookupError):
+            continue
+    return data.decode("utf-8", errors="replace")
+
+
+def read_text(data: bytes, source: str, charset: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
+    """One document of a plain text or Markdown; a first line ``# Title`` is its title."""
+    text = decoded(data, charset).strip()
+    if not text or "\x00" in text:
+        yield ParseIssue(source, "file", "is binary, not text" if text else "is empty")
+        return
+    if len(text) > limits.text_chars:
+        yield ParseIssue(source, "file", f"cut to {limits.text_chars:,} of {len(text):,} characters", lost=False)
+    heading, _, rest = text.partition("\n")
+    title = heading.removeprefix("# ").strip() if heading.startswith("# ") and rest.strip() else ""
+    yield ParsedDocument((rest.strip() if title else text)[: limits.text_chars], source, "file", title=title)

@@ -1,0 +1,45 @@
+"""JSON lines: one object per line. A bad line is reported with its number and the rest is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from services.retrieval.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
+from services.retrieval.parse.records import read_record
+
+
+def read_jsonl(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
+    """Lines end at \\n only: U+2028 and its like are legal inside a JSON string. Empty lines are no lines."""
+    start, number, taken = 3 if data.startswith(b"\xef\xbb\xbf") else 0, 0, 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        line, start, number = data[start:end].strip(), end + 1, number + 1
+        if not line:
+            continue
+        if taken >= limits.documents:
+            yield ParseIssue(source, f"line {number}", f"the limit of {limits.documents:,} documents is reached")
+            return
+        taken += 1
+        try:
+            row = decode(line, limits)
+        except Unreadable as error:
+            yield ParseIssue(source, f"line {number}", str(error))
+            continue
+        yield from read_record(row, source, f"line {number}", limits)
+
+
+def decode(line: bytes, limits: Limits) -> Any:
+    """The value of one line; raises ``Unreadable`` with the cause."""
+    if len(line) > 8 * limits.text_chars:
+        raise Unreadable(f"has {len(line):,} bytes, over the limit of {8 * limits.text_chars:,}")
+    try:
+        return json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"is not UTF-8: byte {error.start} of the line") from error
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"is not JSON: {error.msg}, column {error.colno}") from error
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"is not JSON that can be read: {error}") from error

@@ -1,0 +1,68 @@
+"""What a parser gives: documents, and what could not become one, with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class ParsedDocument:
+    """One document as it stood in a file.
+
+    ``id`` is "" when the file names none; ``published`` is timezone-aware, None when unknown; ``place`` says
+    where in the file it stood (``line 3``, ``row 7``, ``file``). ``page_starts`` are the offsets in ``text`` (in
+    characters) at which the pages of a PDF begin, empty for other formats.
+    """
+
+    text: str
+    source: str
+    place: str
+    id: str = ""
+    title: str = ""
+    published: datetime | None = None
+    type: str = ""
+    language: str = ""
+    url: str = ""
+    entities: tuple[str, ...] = ()
+    page_starts: tuple[int, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(frozen=True)
+class ParseIssue:
+    """Something that could not be read. ``lost`` is False when its document came all the same, poorer."""
+
+    source: str
+    place: str
+    reason: str
+    lost: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.source}, {self.place}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one call of ``parse``; sizes in bytes or characters, time in seconds."""
+
+    file_bytes: int = 64 << 20
+    unpacked_bytes: int = 512 << 20
+    """What compressed parts may grow to, by the file's own figures."""
+    text_chars: int = 8_000_000
+    """Longest text of one document."""
+    documents: int = 5_000_000
+    pages: int = 3_000
+    page_bytes: int = 8 << 20
+    """Longest content stream of one PDF page, unpacked."""
+    html_tags: int = 200_000
+    seconds: float = 120.0
+    """Checked between rows and pages: a single row or page is bounded by its size."""
+
+
+class Unreadable(ValueError):
+    """A part of a file is not what it should be; the message becomes the issue's reason."""

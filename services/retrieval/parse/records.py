@@ -1,0 +1,149 @@
+"""A row, as JSONL and Parquet hold them, becomes a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from services.retrieval.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
+
+# In order of preference. ``contents`` with the title as its first line is the form of Search-R1's corpora,
+# ``_id`` that of BEIR's.
+TEXT = ("text", "contents", "content", "body")
+NAMES = {
+    "id": ("id", "_id", "doc_id"),
+    "title": ("title", "headline"),
+    "published": ("published", "published_at", "date", "time", "timestamp"),
+    "type": ("type", "kind"),
+    "language": ("language", "lang"),
+    "url": ("url", "link"),
+    "entities": ("entities",),
+    "source": ("source",),
+}
+KNOWN = {name for names in (*NAMES.values(), TEXT) for name in names}
+DAYS = ("%Y/%m/%d", "%Y.%m.%d", "%Y年%m月%d日", "%Y%m%d", "%Y/%m/%d %H:%M:%S")
+METADATA_VALUES = 64
+
+
+def read_record(row: object, source: str, place: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
+    """The document of a row, and an issue for each thing in it that is wrong."""
+    try:
+        if not isinstance(row, Mapping):
+            raise Unreadable(f"is {type(row).__name__}, not an object with fields")
+        title, text = title_and_text(row, limits)
+        identity = scalar(row, "id")
+    except Unreadable as error:
+        yield ParseIssue(source, place, str(error))
+        return
+    published: datetime | None = None
+    entities: tuple[str, ...] = ()
+    try:
+        published = moment(first(row, NAMES["published"]))
+        entities = names_of(first(row, NAMES["entities"]))
+    except Unreadable as error:
+        yield ParseIssue(source, place, str(error), lost=False)
+    yield ParsedDocument(
+        text,
+        scalar(row, "source") or source,
+        place,
+        identity,
+        title,
+        published,
+        scalar(row, "type"),
+        scalar(row, "language"),
+        scalar(row, "url"),
+        entities,
+        metadata=metadata(row),
+    )
+
+
+def title_and_text(row: Mapping[str, Any], limits: Limits) -> tuple[str, str]:
+    """Title and text; raises ``Unreadable`` without a text."""
+    name = next((name for name in TEXT if row.get(name) is not None), None)
+    if name is None:
+        raise Unreadable(f"has no text: none of the fields {', '.join(TEXT)}")
+    text = row[name]
+    if not isinstance(text, str):
+        raise Unreadable(f"field {name} is {type(text).__name__}, not text")
+    if len(text) > limits.text_chars:
+        raise Unreadable(f"field {name} has {len(text):,} characters, over the limit of {limits.text_chars:,}")
+    title = scalar(row, "title")
+    if name == "contents" and not title:
+        title, _, text = text.partition("\n")
+        title = title.strip().strip('"')
+        text = text or title
+    if not text.strip():
+        raise Unreadable(f"field {name} is empty")
+    return title, text
+
+
+def first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if row.get(name) not in (None, "")), None)
+
+
+def scalar(row: Mapping[str, Any], field: str) -> str:
+    """A field as text; raises ``Unreadable`` for a list or an object."""
+    value = first(row, NAMES[field])
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise Unreadable(f"field {field} is {type(value).__name__}, not text")
+    return str(value)
+
+
+def names_of(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    raise Unreadable("field entities is no list of names")
+
+
+def moment(value: Any) -> datetime | None:
+    """ISO 8601 and the usual spellings of a day, epoch seconds or milliseconds; UTC where no zone is given."""
+    if value is None:
+        return None
+    found: datetime | None = None
+    if isinstance(value, datetime):
+        found = value
+    elif isinstance(value, date):
+        found = datetime(value.year, value.month, value.day)
+    elif isinstance(value, str):
+        found = spelled(value.strip())
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        found = epoch(float(value))
+    if found is None:
+        raise Unreadable(f"field published: {str(value)[:40]!r} is no time")
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def spelled(text: str) -> datetime | None:
+    for form in DAYS:
+        try:
+            return datetime.strptime(text, form)
+        except ValueError:
+            continue
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def epoch(number: float) -> datetime | None:
+    """Eight digits are a day as a number; more than 1e11 are milliseconds."""
+    if 19_000_101 <= number <= 21_001_231 and number.is_integer():
+        return spelled(str(int(number)))
+    try:
+        return datetime.fromtimestamp(number / 1000 if abs(number) > 1e11 else number, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def metadata(row: Mapping[str, Any]) -> dict[str, str]:
+    """The fields that have no place of their own, when they are plain and short."""
+    kept = ((name, row[name]) for name in row if isinstance(name, str) and name not in KNOWN)
+    plain = ((name, str(value)) for name, value in kept if isinstance(value, str | int | float | date))
+    return dict([(name, value) for name, value in plain if len(value) <= 1_000][:METADATA_VALUES])

@@ -1,0 +1,77 @@
+"""Parquet: one document per row, under the same field names as JSONL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fathom.errors import MissingExtra
+from services.retrieval.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
+from services.retrieval.parse.records import KNOWN, TEXT, read_record
+
+BATCH = 256
+
+
+def pyarrow() -> Any:
+    """The pyarrow module; raises ``MissingExtra``."""
+    try:
+        import pyarrow as module
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "retrieval") from error
+    return module
+
+
+def read_parquet(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
+    """Row groups are read one after the other; one that cannot be read is reported with its rows.
+
+    Sizes are checked against the file's own figures before anything is unpacked.
+    """
+    pa = pyarrow()
+    try:
+        file = opened(pa, data)
+        checked(pa, file, limits)
+    except (Unreadable, pa.ArrowException, OSError, ValueError) as error:
+        yield ParseIssue(source, "file", f"is no Parquet file that can be read: {error}")
+        return
+    row = taken = 0
+    for group in range(file.metadata.num_row_groups):
+        start, row = row, row + file.metadata.row_group(group).num_rows
+        try:
+            for offset, values in rows(file, group):
+                if taken >= limits.documents:
+                    reason = f"the limit of {limits.documents:,} documents is reached"
+                    yield ParseIssue(source, f"row {start + offset + 1}", reason)
+                    return
+                taken += 1
+                yield from read_record(values, source, f"row {start + offset + 1}", limits)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            yield ParseIssue(source, f"rows {start + 1} to {row}", f"cannot be read: {error}")
+
+
+def opened(pa: Any, data: bytes) -> Any:
+    """Texts stay dictionaries where the file has them so: a long text that repeats is held once."""
+    plain = pa.parquet.ParquetFile(pa.BufferReader(data))
+    texts = [field.name for field in plain.schema_arrow if pa.types.is_string(field.type)]
+    return pa.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=texts, pre_buffer=False)
+
+
+def checked(pa: Any, file: Any, limits: Limits) -> None:
+    """Raises ``Unreadable`` when no column is a text or the file would unpack to too much."""
+    names = file.schema_arrow.names
+    if not set(names) & set(TEXT):
+        raise Unreadable(f"no column of {', '.join(TEXT)}; there are {', '.join(names[:20])}")
+    unpacked = sum(file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups))
+    if unpacked > limits.unpacked_bytes:
+        raise Unreadable(f"unpacks to {unpacked:,} bytes, over the limit of {limits.unpacked_bytes:,}")
+
+
+def rows(file: Any, group: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Offset within the group and values of each row."""
+    offset, names = 0, file.schema_arrow.names
+    # A file that repeats a name would hide columns; columns without a place are kept out when there are many.
+    wanted = names if len(names) <= 64 else [name for name in names if name in KNOWN]
+    for batch in file.iter_batches(BATCH, row_groups=[group], columns=wanted):
+        for index in range(batch.num_rows):
+            yield offset + index, {name: batch.column(name)[index].as_py() for name in batch.schema.names}
+        offset += batch.num_rows

@@ -1,0 +1,297 @@
+"""Snapshots: immutable states of a corpus, known by their content, in a folder that can be opened memory-mapped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fathom.errors import CorruptData, MissingExtra
+from fathom.ids import content_hash
+from services.retrieval.config import Recipe
+from services.retrieval.corpus import Document
+from services.retrieval.text import tokens
+
+if TYPE_CHECKING:
+    from services.retrieval.encoders.base import Encoder
+    from services.retrieval.ranking import Arms
+    from services.retrieval.table import Table
+
+MANIFEST = "snapshot.json"
+FORMAT = 1
+ENCODED_TOGETHER = 256
+READ_BYTES = 1 << 20
+
+Open = Callable[[str], "Encoder"]
+"""Gives the encoder of a name; raises ``InvalidField`` for one that is not known."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of a snapshot; ``path`` is relative to its folder, ``rows`` counts a segment's documents."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a snapshot is made of. ``dim`` is 0 without vectors; ``index`` is the kind of the dense index."""
+
+    corpus: str
+    documents: int
+    recipe: dict[str, Any]
+    index: str
+    dim: int
+    segments: tuple[Part, ...]
+    files: tuple[Part, ...]
+    created: str = field(compare=False, default="")
+
+    @property
+    def id(self) -> str:
+        """Content address: everything but the time."""
+        return content_hash([FORMAT, {**asdict(self), "created": ""}])
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.segments + self.files
+
+    @property
+    def created_at(self) -> datetime:
+        return datetime.fromisoformat(self.created)
+
+    def to_json(self) -> bytes:
+        return json.dumps({"format": FORMAT, "id": self.id, **asdict(self)}, indent=1, ensure_ascii=False).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, key: str) -> Manifest:
+        """Raises ``CorruptData`` naming ``key`` when it cannot be read or is not what its id says."""
+        try:
+            content: dict[str, Any] = json.loads(data)
+            known, ident = content.pop("format"), content.pop("id")
+            content |= {name: tuple(Part(**part) for part in content[name]) for name in ("segments", "files")}
+            manifest = cls(**content)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptData(key, f"is no manifest: {type(error).__name__} {error}") from error
+        if known != FORMAT or manifest.id != ident:
+            raise CorruptData(key, "is of another format or is not what its id says")
+        return manifest
+
+
+class Snapshot:
+    """An open snapshot: read-only, for any number of threads. Closes its files when nobody refers to it."""
+
+    def __init__(self, manifest: Manifest, table: Table, arms: Arms, folder: Path) -> None:
+        self.manifest, self.table, self.arms, self.folder = manifest, table, arms, folder
+
+    @property
+    def id(self) -> str:
+        return self.manifest.id
+
+    @property
+    def encoder(self) -> str:
+        """Name of the encoder of its vectors; "" without."""
+        return self.manifest.recipe["encoder"] if self.manifest.dim else ""
+
+
+def indexed_text(document: Document, recipe: Recipe) -> str:
+    """What BM25 sees: the title as often as it weighs, the text, and what the columns know of it."""
+    text = f"{document.title}\n" * recipe.title_weight + document.text
+    if not recipe.metadata:
+        return text
+    year = "" if document.published is None else f"{document.published.year}"
+    return f"{text}\n{' '.join(document.entities)} {year}"
+
+
+def encoded_text(document: Document, recipe: Recipe) -> str:
+    """What the encoder sees."""
+    entities = f" ({', '.join(document.entities)})" if recipe.metadata and document.entities else ""
+    return f"{document.title}{entities}\n{document.text}" if document.title else document.text
+
+
+def build(
+    corpus: str,
+    fresh: Iterable[Document],
+    recipe: Recipe,
+    folder: Path,
+    open_encoder: Open,
+    base: Snapshot | None = None,
+    index_file: Path | None = None,
+) -> Manifest:
+    """Writes a snapshot with the documents of ``base`` and then ``fresh`` into ``folder``; gives its manifest.
+
+    Only fresh documents are written and encoded when ``base`` has the same encoder; the word index is made anew.
+    ``index_file`` is a FAISS index of all documents in order, taken as it is.
+    Raises ``MissingExtra`` without the packages, and what the encoder raises.
+    """
+    from services.retrieval.table import Table, offsets_of, write_columns, write_segment
+
+    segments, paths = base_segments(base, folder)
+    added = folder / "segment.jsonl"
+    if count := write_segment(fresh, added):
+        part = part_of(added, folder, count)
+        final = added.rename(folder / f"segment-{part.sha256[:16]}.jsonl")
+        segments.append(Part(final.name, part.sha256, part.size_bytes, count))
+        paths.append(final)
+    import numpy as np
+
+    from services.retrieval.table import Segments
+
+    counts = [segment.rows for segment in segments]
+    offsets = np.concatenate([np.empty(0, np.int64), *(offsets_of(path) for path in paths)])
+    documents = Segments(paths, offsets, counts)
+    write_columns(documents, offsets, folder / "columns.npz")
+    write_words(documents, recipe, folder)
+    index, dim = (
+        write_vectors(documents, recipe, folder, open_encoder, base)
+        if index_file is None
+        else link_vectors(index_file, len(documents), recipe, folder, open_encoder)
+    )
+    Table(paths, counts, folder / "columns.npz")  # raises now rather than when it is opened
+    known = {path.name for path in paths}
+    files = tuple(
+        part_of(path, folder)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in known | {added.name}
+    )
+    manifest = Manifest(
+        corpus, len(documents), recipe.model_dump(), index, dim, tuple(segments), files, datetime.now(UTC).isoformat()
+    )
+    (folder / MANIFEST).write_bytes(manifest.to_json())
+    return manifest
+
+
+def base_segments(base: Snapshot | None, folder: Path) -> tuple[list[Part], list[Path]]:
+    """The segments of ``base``, linked into the folder: they are shared, since nobody changes them."""
+    if base is None:
+        return [], []
+    paths = []
+    for segment in base.manifest.segments:
+        path = folder / segment.path
+        path.hardlink_to(base.folder / segment.path)
+        paths.append(path)
+    return list(base.manifest.segments), paths
+
+
+def write_words(documents: Iterable[Document], recipe: Recipe, folder: Path) -> None:
+    from services.retrieval.lexical import Lexical
+
+    Lexical.build(tokens(indexed_text(document, recipe)) for document in documents).save(folder)
+
+
+def write_vectors(
+    documents: Sequence[Document] | Any, recipe: Recipe, folder: Path, open_encoder: Open, base: Snapshot | None
+) -> tuple[str, int]:
+    """Encodes what ``base`` has no vectors of, and writes the dense index; gives its kind and dimension."""
+    if not recipe.encoder:
+        return "", 0
+    import numpy as np
+
+    from services.retrieval import dense
+    from services.retrieval.encoders.base import checked
+
+    encoder = open_encoder(recipe.encoder)
+    count, dim, filled = len(documents), encoder.dim, 0
+    with tempfile.NamedTemporaryFile(dir=folder.parent) as scratch:
+        vectors = np.memmap(scratch.name, np.float32, "w+", shape=(count, dim))
+        if base is not None and base.arms.dense is not None and reusable(base, recipe):
+            for chunk in base.arms.dense.chunks():
+                vectors[filled : filled + len(chunk)] = chunk
+                filled += len(chunk)
+        rest = (encoded_text(documents[at], recipe) for at in range(filled, count))
+        for texts in batches(rest, ENCODED_TOGETHER):
+            fresh = checked(encoder.encode(texts, "passage"), len(texts), dim, recipe.encoder)
+            vectors[filled : filled + len(texts)] = fresh
+            filled += len(texts)
+        kind = dense.chosen(recipe.index, count)
+        dense.build(vectors, kind, folder / dense.FILE)
+        del vectors
+    return kind, dim
+
+
+def link_vectors(source: Path, count: int, recipe: Recipe, folder: Path, open_encoder: Open) -> tuple[str, int]:
+    """Takes an index that was made elsewhere; raises ``CorruptData`` when it does not fit documents and encoder."""
+    from services.retrieval import dense
+
+    dim = open_encoder(recipe.encoder).dim
+    dense.Dense.load(source, count, dim)
+    target = folder / dense.FILE
+    try:
+        target.hardlink_to(source.resolve())
+    except OSError:  # another file system
+        shutil.copyfile(source, target)
+    return "given", dim
+
+
+def reusable(base: Snapshot, recipe: Recipe) -> bool:
+    """Whether the vectors of ``base`` are those that the recipe would give."""
+    same = ("encoder", "metadata")
+    return all(base.manifest.recipe[name] == getattr(recipe, name) for name in same)
+
+
+def batches(texts: Iterator[str], size: int) -> Iterator[list[str]]:
+    while batch := list(islice(texts, size)):
+        yield batch
+
+
+def part_of(path: Path, folder: Path, rows: int = 0) -> Part:
+    return Part(path.relative_to(folder).as_posix(), file_sha256(path), path.stat().st_size, rows)
+
+
+def file_sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(READ_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def open_snapshot(folder: Path, threads: int = 0) -> Snapshot:
+    """Opens a folder after checking every file's size and SHA-256.
+
+    Raises ``CorruptData`` naming the file that is not there, truncated or changed, ``MissingExtra`` without packages.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = Manifest.from_json(path.read_bytes(), str(path))
+    except FileNotFoundError as error:
+        raise CorruptData(str(path), "is not there") from error
+    for part in manifest.parts:
+        check(folder / part.path, part)
+    try:
+        from services.retrieval.lexical import Lexical
+        from services.retrieval.ranking import Arms
+        from services.retrieval.table import Table
+
+        segments = [folder / segment.path for segment in manifest.segments]
+        table = Table(segments, [segment.rows for segment in manifest.segments], folder / "columns.npz")
+        dense = None
+        if manifest.dim:
+            from services.retrieval.dense import FILE, Dense
+
+            dense = Dense.load(folder / FILE, manifest.documents, manifest.dim, threads)
+    except ImportError as error:
+        raise MissingExtra(error.name or "bm25s", "dense" if manifest.dim else "retrieval") from error
+    arms = Arms(table, Lexical.load(folder), dense, float(manifest.recipe["alpha"]))
+    return Snapshot(manifest, table, arms, folder)
+
+
+def check(path: Path, part: Part) -> None:
+    """Raises ``CorruptData`` when the file is not the part."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError as error:
+        raise CorruptData(str(path), "is not there") from error
+    if size != part.size_bytes:
+        raise CorruptData(str(path), f"has {size:,} bytes, not {part.size_bytes:,}: it is truncated or changed")
+    if file_sha256(path) != part.sha256:
+        raise CorruptData(str(path), "has another checksum")

@@ -1,0 +1,211 @@
+"""Documents of a snapshot on disk, read one by one through a memory map, and their columns for filters.
+
+A million documents cost about 60 bytes of memory each, however long their texts are.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.errors import CorruptData
+from services.retrieval.corpus import Document, Filter, content_key, document_of, key64
+
+COLUMNS = "columns.npz"
+UNDATED = np.iinfo(np.int64).min
+MASKS = 64
+"""Filters whose masks are kept."""
+
+
+def write_segment(documents: Iterable[Document], path: Path) -> int:
+    """One line of JSON per document; gives their number."""
+    count = 0
+    with path.open("wb") as file:
+        for document in documents:
+            file.write(json.dumps(document.row(), ensure_ascii=False, sort_keys=True).encode() + b"\n")
+            count += 1
+    return count
+
+
+class Segments:
+    """The lines of several files as one sequence of documents."""
+
+    def __init__(self, paths: Sequence[Path], offsets: NDArray[np.int64], counts: Sequence[int]) -> None:
+        self._maps = [mapped(path) for path in paths]
+        self._offsets = offsets
+        self._starts = np.cumsum([0, *counts])
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __getitem__(self, position: int) -> Document:
+        """Raises ``CorruptData`` when the line cannot be read."""
+        segment = int(np.searchsorted(self._starts, position, side="right")) - 1
+        data, start = self._maps[segment], int(self._offsets[position])
+        end = data.find(b"\n", start)
+        try:
+            return document_of(json.loads(data[start : end if end >= 0 else len(data)]))
+        except ValueError as error:
+            raise CorruptData(f"document {position}", str(error)) from error
+
+    def __iter__(self) -> Iterator[Document]:
+        return (self[position] for position in range(len(self)))
+
+
+def mapped(path: Path) -> mmap.mmap | bytes:
+    """The file as read-only memory; an empty file cannot be mapped."""
+    if path.stat().st_size == 0:
+        return b""
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def offsets_of(path: Path) -> NDArray[np.int64]:
+    """Where the lines of a segment begin, in bytes."""
+    starts, position = [], 0
+    with path.open("rb") as file:
+        for line in file:
+            starts.append(position)
+            position += len(line)
+    return np.array(starts, dtype=np.int64)
+
+
+class Codes:
+    """Texts as numbers, in the order in which they first come."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        return self.names.setdefault(text, len(self.names))
+
+    def array(self) -> NDArray[np.uint8]:
+        """As JSON: an array of texts would give each the width of the longest."""
+        return np.frombuffer(json.dumps(list(self.names)).encode(), dtype=np.uint8)
+
+
+def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], path: Path) -> None:
+    """Everything that filters and look-ups need; ``documents`` are read once, in order."""
+    sources, types, entities = Codes(), Codes(), Codes()
+    published, source, kind, bounds, members, idents, contents = [], [], [], [0], [], [], []
+    for document in documents:
+        published.append(UNDATED if document.published is None else microseconds(document.published))
+        source.append(sources(document.source))
+        kind.append(types(document.type))
+        members += [entities(entity.casefold()) for entity in document.entities]
+        bounds.append(len(members))
+        idents.append(key64(document.id))
+        contents.append(key64(content_key(document.title, document.text)))
+    idents_array, contents_array = np.array(idents, np.uint64), np.array(contents, np.uint64)
+    by_id, by_content = np.argsort(idents_array, kind="stable"), np.argsort(contents_array, kind="stable")
+    np.savez(
+        path,
+        offsets=offsets, published=np.array(published, np.int64),
+        source=np.array(source, np.int32), sources=sources.array(),
+        type=np.array(kind, np.int32), types=types.array(),
+        entity_bounds=np.array(bounds, np.int64), entity=np.array(members, np.int32), entities=entities.array(),
+        id_keys=idents_array[by_id], id_order=by_id.astype(np.int32),
+        content_keys=contents_array[by_content], content_order=by_content.astype(np.int32),
+    )  # fmt: skip
+
+
+def microseconds(time: datetime) -> int:
+    """Since 1970, exactly."""
+    delta = time - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+class Table:
+    """The documents and their columns; read-only, for any number of threads."""
+
+    def __init__(self, paths: Sequence[Path], counts: Sequence[int], columns: Path) -> None:
+        """Opens what ``write_segment`` and ``write_columns`` wrote; raises ``CorruptData`` naming the file."""
+        try:
+            with np.load(columns, allow_pickle=False) as stored:
+                self._columns: dict[str, NDArray[Any]] = {name: stored[name] for name in stored.files}
+            self._names = {
+                name: {text: code for code, text in enumerate(json.loads(self._columns.pop(name).tobytes()))}
+                for name in ("sources", "types", "entities")
+            }
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+            raise CorruptData(str(columns), f"{type(error).__name__} {error}") from error
+        self.documents = Segments(paths, self._columns["offsets"], counts)
+        if sum(counts) != len(self.documents):
+            raise CorruptData(str(columns), f"knows {len(self.documents):,} documents, the segments {sum(counts):,}")
+        dated = self.published[self.published != UNDATED]
+        self.newest = datetime.fromtimestamp(int(dated.max()) / 1e6, UTC) if len(dated) else None
+        self._masks: dict[Filter, NDArray[np.bool_]] = {}
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def published(self) -> NDArray[np.int64]:
+        """Microseconds since 1970 [documents]; ``UNDATED`` when not known."""
+        return self._columns["published"]
+
+    def of_type(self, name: str) -> NDArray[np.bool_]:
+        """Which documents are of the type."""
+        mask: NDArray[np.bool_] = np.isin(self._columns["type"], self._codes("types", {name}))
+        return mask
+
+    def position(self, ident: str) -> int | None:
+        """Where the document with this id is."""
+        return next((at for at in self._equal("id", key64(ident)) if self.documents[at].id == ident), None)
+
+    def twin(self, document: Document) -> Document | None:
+        """A document with the same title and text."""
+        key = content_key(document.title, document.text)
+        found = (self.documents[at] for at in self._equal("content", key64(key)))
+        return next((twin for twin in found if content_key(twin.title, twin.text) == key), None)
+
+    def _equal(self, name: str, key: int) -> list[int]:
+        keys, wanted = self._columns[f"{name}_keys"], np.uint64(key)
+        first, last = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
+        return [int(at) for at in self._columns[f"{name}_order"][first:last]]
+
+    def mask(self, allowed: Filter) -> NDArray[np.bool_] | None:
+        """Which documents the filter allows [documents]; None when all are. Equals ``Filter.allows`` on each."""
+        if allowed == Filter():
+            return None
+        known = self._masks.get(allowed)
+        if known is None:
+            known = self._computed(allowed)
+            if len(self._masks) >= MASKS:
+                self._masks.clear()
+            self._masks[allowed] = known
+        return known
+
+    def _computed(self, allowed: Filter) -> NDArray[np.bool_]:
+        mask = np.ones(len(self), dtype=np.bool_)
+        for column, names, wanted in (("source", "sources", allowed.sources), ("type", "types", allowed.types)):
+            if wanted:
+                mask &= np.isin(self._columns[column], self._codes(names, wanted))
+        if allowed.entities:
+            folded = {entity.casefold() for entity in allowed.entities}
+            named = np.isin(self._columns["entity"], self._codes("entities", folded))
+            sums = np.concatenate([[0], np.cumsum(named)])
+            bounds = self._columns["entity_bounds"]
+            mask &= sums[bounds[1:]] > sums[bounds[:-1]]
+        when = self.published
+        if allowed.after or allowed.before or allowed.as_of:
+            mask &= when != UNDATED
+        if allowed.after:
+            mask &= when >= microseconds(allowed.after)
+        if allowed.before:
+            mask &= when < microseconds(allowed.before)
+        if allowed.as_of:
+            mask &= when <= microseconds(allowed.as_of)
+        return mask
+
+    def _codes(self, names: str, wanted: Iterable[str]) -> list[int]:
+        known = self._names[names]
+        return [known[name] for name in wanted if name in known]

@@ -1,0 +1,53 @@
+"""The web: search engines behind one interface, and a fetcher of pages. Off until an address or a key is set.
+
+Live access was not tried here: the tests serve the vendors' answers and the pages from this machine.
+"""
+
+from __future__ import annotations
+
+from fathom.errors import NotFound
+from services.retrieval.web.addresses import BlockedAddress
+from services.retrieval.web.base import NotConfigured, TimeRange, WebResult, WebSearch
+from services.retrieval.web.config import WebConfig
+from services.retrieval.web.corpus import WebCorpus
+from services.retrieval.web.engines import Brave, SearXNG, Serper, Tavily
+from services.retrieval.web.fetcher import Page, PageFetcher, UnreadablePage, UnsupportedContent
+
+__all__ = [
+    "ENGINES",
+    "BlockedAddress",
+    "NotConfigured",
+    "Page",
+    "PageFetcher",
+    "TimeRange",
+    "UnreadablePage",
+    "UnsupportedContent",
+    "WebConfig",
+    "WebCorpus",
+    "WebResult",
+    "WebSearch",
+    "configured",
+    "engine",
+]
+
+ENGINES: dict[str, type[SearXNG] | type[Tavily] | type[Brave] | type[Serper]] = {
+    kind.name: kind for kind in (SearXNG, Tavily, Brave, Serper)
+}
+
+
+def engine(name: str, config: WebConfig) -> WebSearch:
+    """The engine of that name; raises ``NotFound`` with the known names, ``NotConfigured`` with the setting."""
+    if name not in ENGINES:
+        raise NotFound("web search engine", name, sorted(ENGINES))
+    return ENGINES[name](config)
+
+
+def configured(config: WebConfig) -> list[WebSearch]:
+    """All engines that have their address or key, in the order of ``ENGINES``; often none."""
+    found: list[WebSearch] = []
+    for kind in ENGINES.values():
+        try:
+            found.append(kind(config))
+        except NotConfigured:
+            continue
+    return found

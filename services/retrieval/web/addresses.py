@@ -1,0 +1,120 @@
+"""Which addresses may be fetched from: public ones, resolved once, and connected to as resolved.
+
+A name that is checked and then resolved again can point elsewhere the second time (DNS rebinding). So the
+name is resolved here, all its addresses must be allowed, and the connection is made to one of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from fathom.errors import DependencyFailed, InvalidField
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+
+# Public by the registries, but a cloud's own door on its machines (Azure).
+DOORS = frozenset({ipaddress.ip_address("168.63.129.16")})
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+COMPATIBLE = ipaddress.ip_network("::/96")
+MOST_URL = 2_048
+
+
+class BlockedAddress(InvalidField):
+    """The URL leads to a private, local or metadata address, or to a port that is not allowed."""
+
+    def __init__(self, host: str, message: str) -> None:
+        super().__init__("url", f"{host} {message}")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to connect: ``address`` is the one to use, ``host`` stays in the Host header and the certificate."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    address: Address
+
+    @property
+    def url(self) -> str:
+        """The URL with the address in the host's place."""
+        literal = f"[{self.address}]" if self.address.version == 6 else str(self.address)
+        return f"{self.scheme}://{literal}:{self.port}{self.path}"
+
+    @property
+    def authority(self) -> str:
+        """The Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == {"http": 80, "https": 443}[self.scheme] else f"{host}:{self.port}"
+
+
+def split(url: str, ports: Sequence[int]) -> tuple[str, str, int, str]:
+    """Scheme, host, port and path with query; raises ``InvalidField("url")`` or ``BlockedAddress``."""
+    if len(url) > MOST_URL or any(ord(char) <= 32 or ord(char) == 127 for char in url) or "\\" in url:
+        raise InvalidField("url", "is too long or holds a space, a backslash or a control character")
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+        host = host if ":" in host else host.encode("idna").decode("ascii")
+    except ValueError as error:
+        raise InvalidField("url", f"cannot be read: {error}") from error
+    if parts.scheme not in {"http", "https"}:
+        raise InvalidField("url", f"scheme {parts.scheme!r} is neither http nor https")
+    if not host:
+        raise InvalidField("url", "names no host")
+    if "@" in parts.netloc:
+        raise InvalidField("url", "must not carry a user or a password")
+    number = (443 if parts.scheme == "https" else 80) if port is None else port
+    if ports and number not in ports:
+        raise BlockedAddress(host, f"is asked for on port {number}, which is not allowed")
+    return parts.scheme, host.lower(), number, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses of a name, in the system's order; numbers in any spelling are names too."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+async def target(url: str, ports: Sequence[int], allowed: Sequence[Network], resolver: Resolver = resolve) -> Target:
+    """Where ``url`` leads. Raises ``InvalidField``, ``BlockedAddress``, and ``DependencyFailed`` for unknown names."""
+    scheme, host, port, path = split(url, ports)
+    try:
+        texts = await resolver(host, port)
+    except (OSError, UnicodeError) as error:
+        raise DependencyFailed(host, "its name cannot be resolved") from error
+    addresses = [ipaddress.ip_address(text.partition("%")[0]) for text in texts]
+    if not addresses:
+        raise DependencyFailed(host, "its name has no address")
+    for address in addresses:
+        if not reachable(address, allowed):
+            raise BlockedAddress(host, "leads to a private, local or reserved address")
+    return Target(scheme, host, port, path, addresses[0])
+
+
+def reachable(address: Address, allowed: Sequence[Network]) -> bool:
+    """True for a public address, or one in an allowed network; addresses inside addresses are looked at too."""
+    if any(address.version == network.version and address in network for network in allowed):
+        return True
+    if address in DOORS or not address.is_global or address.is_multicast or address.is_reserved:
+        return False
+    return all(reachable(inner, ()) for inner in embedded(address))
+
+
+def embedded(address: Address) -> list[Address]:
+    """The IPv4 addresses that an IPv6 one carries: mapped, compatible, 6to4, Teredo, NAT64."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return []
+    found: list[Address | None] = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in NAT64 or address in COMPATIBLE:
+        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return [inner for inner in found if inner is not None]

@@ -1,0 +1,197 @@
+"""Reads one page of the web: where it may, as much as it may, as long as it may. Live access was not tried here."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urljoin
+
+from fathom.clients.retry import RetryPolicy
+from fathom.errors import DependencyFailed, FathomError
+from fathom.http.body import ENCODINGS, read_body
+from fathom.http.client import failure, httpx
+from fathom.http.errors import UpstreamRefused
+from fathom.http.retry import POLICY, with_retries
+from services.retrieval.parse import Limits, ParsedDocument, ParseIssue, parse
+from services.retrieval.web.addresses import Resolver, Target, resolve, target
+from services.retrieval.web.config import WebConfig
+
+READABLE = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/pdf")
+PAGE_TAGS = 60_000  # takes some seconds to read at worst
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class UnsupportedContent(FathomError):
+    """The page is nothing that can be read as text; ``media_type`` is what it says to be."""
+
+    code, reason = "FAILED_PRECONDITION", "DEPENDENCY_FAILED"
+
+    def __init__(self, host: str, media_type: str) -> None:
+        super().__init__(
+            f"{host} sent {media_type or 'no content type'}, which is none of {', '.join(READABLE)}",
+            metadata={"culprit": host, "media_type": media_type},
+        )
+
+
+class UnreadablePage(FathomError):
+    """The page came, but there is no text in it."""
+
+    code, reason = "FAILED_PRECONDITION", "DEPENDENCY_FAILED"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that was read. ``url`` is where it was in the end, ``issues`` what of it could not be read."""
+
+    url: str
+    media_type: str
+    document: ParsedDocument
+    issues: tuple[ParseIssue, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer of a host; ``location`` is where it sends, "" when it sends nowhere."""
+
+    media_type: str
+    body: bytes
+    location: str = ""
+
+
+class PageFetcher:
+    """Fetches pages. One instance serves many callers at a time on one event loop."""
+
+    def __init__(self, config: WebConfig, resolver: Resolver = resolve, trusted: ssl.SSLContext | None = None) -> None:
+        """``trusted`` holds the certificates to trust, the public ones by default.
+
+        Raises ``MissingExtra`` without httpx and ``ValueError`` for a network that is none.
+        """
+        self._config, self._resolver, self._httpx = config, resolver, httpx()
+        self._trusted = trusted or self._httpx.create_ssl_context(trust_env=False)
+        self._networks = [ipaddress.ip_network(text) for text in config.fetch_networks]
+        self._retry = replace(POLICY, attempts=config.fetch_attempts)
+        self._lanes = HostLanes(config.fetch_per_host)
+
+    async def fetch(self, url: str, deadline: float | None = None) -> Page:
+        """The readable text behind ``url``; ``deadline`` is on the monotonic clock, in seconds.
+
+        Raises ``InvalidField("url")``, ``BlockedAddress``, ``UnsupportedContent``, ``UnreadablePage``,
+        ``AnswerTooLarge``, ``MalformedAnswer``, ``UpstreamRefused`` (404 and its like), ``Overloaded``,
+        ``DependencyFailed`` and ``DeadlineExceeded``.
+        """
+        end = time.monotonic() + self._config.fetch_seconds
+        end = end if deadline is None else min(end, deadline)
+        final, reply = await self._follow(url, end)
+        limits = Limits(
+            file_bytes=self._config.fetch_bytes, html_tags=PAGE_TAGS, seconds=max(0.1, end - time.monotonic())
+        )
+        # In a thread, which cannot be stopped: what it may take is bounded by the limits.
+        found = await with_retries(
+            lambda: asyncio.to_thread(lambda: list(parse(reply.body, reply.media_type, final, limits))),
+            RetryPolicy(attempts=1),
+            end,
+            final,
+        )
+        documents = [item for item in found if isinstance(item, ParsedDocument)]
+        issues = tuple(item for item in found if isinstance(item, ParseIssue))
+        if not documents:
+            raise UnreadablePage(f"{final}: {issues[0].reason if issues else 'holds no readable text'}")
+        return Page(final, reply.media_type, documents[0], issues, len(reply.body))
+
+    async def _follow(self, url: str, deadline: float) -> tuple[str, Reply]:
+        """The first answer that sends nowhere else; each place on the way is checked like the first."""
+        url = url.partition("#")[0]
+        for _ in range(self._config.fetch_redirects + 1):
+            reply = await self._attempts(url, deadline)
+            if not reply.location:
+                return url, reply
+            url = urljoin(url, reply.location).partition("#")[0]
+        raise UpstreamRefused(url, 310, f"more than {self._config.fetch_redirects} redirects")
+
+    async def _attempts(self, url: str, deadline: float) -> Reply:
+        async def once() -> Reply:
+            place = await target(url, self._config.fetch_ports, self._networks, self._resolver)
+            async with self._lanes.of(place.host):
+                return await self._get(place)
+
+        return await with_retries(once, self._retry, deadline, url[:200])
+
+    async def _get(self, place: Target) -> Reply:
+        headers = {
+            "host": place.authority,
+            "user-agent": self._config.fetch_agent,
+            "accept": ", ".join(READABLE),
+            "accept-encoding": ENCODINGS,
+        }
+        limits = self._httpx.Limits(max_keepalive_connections=0)
+        # A client per page: a connection kept for an address could be used for another name on it.
+        # No proxy, or the address that was checked would not be the one connected to.
+        try:
+            async with (
+                self._httpx.AsyncClient(
+                    trust_env=False, limits=limits, timeout=self._config.fetch_seconds, verify=self._trusted
+                ) as client,
+                client.stream("GET", place.url, headers=headers, extensions={"sni_hostname": place.host}) as response,
+            ):
+                return await self._read(place, response)
+        except (self._httpx.HTTPError, self._httpx.InvalidURL, self._httpx.StreamError) as error:
+            raise DependencyFailed(place.host, f"cannot be reached ({type(error).__name__})") from error
+
+    async def _read(self, place: Target, response: Any) -> Reply:
+        status, headers = response.status_code, response.headers
+        if status in REDIRECTS and headers.get("location"):
+            return Reply("", b"", headers["location"])
+        if not 200 <= status < 300:
+            raise failure(place.host, status, headers.get("retry-after"), "the page was not given")
+        media_type = headers.get("content-type", "")
+        kind = media_type.partition(";")[0].strip().lower()
+        if kind and kind not in READABLE:
+            raise UnsupportedContent(place.host, kind)
+        chunks = response.aiter_raw()
+        body = await read_body(chunks, headers.get("content-encoding", ""), self._config.fetch_bytes, place.host)
+        return Reply(media_type if kind else guessed(place.host, body), body)
+
+
+def guessed(host: str, body: bytes) -> str:
+    """The media type by the first bytes, for hosts that give none; raises ``UnsupportedContent``."""
+    start = body[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"%pdf-"):
+        return "application/pdf"
+    if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
+        return "text/html"
+    raise UnsupportedContent(host, "")
+
+
+class HostLanes:
+    """At most so many fetches per host at a time; hosts that nobody waits for are forgotten."""
+
+    def __init__(self, per_host: int) -> None:
+        self._per_host = per_host
+        self._lanes: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    @property
+    def hosts(self) -> Mapping[str, int]:
+        """How many are in or before each lane."""
+        return {host: users for host, (_, users) in self._lanes.items()}
+
+    @asynccontextmanager
+    async def of(self, host: str) -> AsyncIterator[None]:
+        """Waits for a place in the lane of ``host``."""
+        lane, users = self._lanes.get(host, (asyncio.Semaphore(self._per_host), 0))
+        self._lanes[host] = lane, users + 1
+        try:
+            async with lane:
+                yield
+        finally:
+            lane, users = self._lanes[host]
+            if users == 1:
+                del self._lanes[host]
+            else:
+                self._lanes[host] = lane, users - 1

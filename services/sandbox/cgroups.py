@@ -1,0 +1,138 @@
+"""A control group per session, where this system lets us make one: the kernel's own bound on memory and processes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fathom.ids import new_id
+
+V1_ROOT = Path("/sys/fs/cgroup")
+CONTROLLERS = ("memory", "pids")
+PREFIX = "fathom-jail-"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The folders of one session's group: one with version 2, one per controller with version 1."""
+
+    folders: tuple[Path, ...]
+    version: int
+
+    @property
+    def procs(self) -> tuple[str, ...]:
+        """Files that a process id is written to."""
+        return tuple(str(folder / "cgroup.procs") for folder in self.folders)
+
+    def limit(self, memory_bytes: int, processes: int) -> None:
+        """Sets the bounds; memory includes files of the session's own file systems. Raises ``OSError``."""
+        if self.version == 2:
+            folder = self.folders[0]
+            put(folder / "memory.max", memory_bytes)
+            put(folder / "pids.max", processes)
+            for name, value in (("memory.swap.max", 0), ("memory.oom.group", 1)):
+                with suppress(OSError):
+                    put(folder / name, value)
+            return
+        memory, pids = self.folders
+        put(memory / "memory.limit_in_bytes", memory_bytes)
+        with suppress(OSError):  # counted only where the kernel accounts for swap
+            put(memory / "memory.memsw.limit_in_bytes", memory_bytes)
+        put(pids / "pids.max", processes)
+
+    def oom_kills(self) -> int:
+        """How many of the group's processes the kernel has killed for want of memory."""
+        name = "memory.events" if self.version == 2 else "memory.oom_control"
+        with suppress(OSError, ValueError):
+            for line in (self.folders[0] / name).read_text().splitlines():
+                key, _, value = line.partition(" ")
+                if key == "oom_kill":
+                    return int(value)
+        return 0
+
+    def remove(self) -> bool:
+        """When no process is left in it; False when it is still busy."""
+        for folder in self.folders:
+            with suppress(OSError):
+                folder.rmdir()
+        return not any(folder.exists() for folder in self.folders)
+
+
+class Cgroups:
+    """Makes groups below the service's own; ``why_not`` says why it cannot, "" when it can."""
+
+    def __init__(self) -> None:
+        self._version, self._bases, self.why_not = find_bases()
+        self._busy: list[Group] = []
+        if not self.why_not:
+            self._remove_orphans()
+            try:
+                probe = self.create(64 * 1024 * 1024, 8)
+                probe.remove()
+            except OSError as error:
+                self.why_not = f"{error.strerror or error} ({error.filename})"
+
+    def create(self, memory_bytes: int, processes: int) -> Group:
+        """A new group with these bounds; raises ``OSError``, and leaves nothing then."""
+        name = f"{PREFIX}{os.getpid()}-{new_id('jail')}"
+        group = Group(tuple(base / name for base in self._bases), self._version)
+        try:
+            for folder in group.folders:
+                folder.mkdir()
+            group.limit(memory_bytes, processes)
+        except OSError:
+            group.remove()
+            raise
+        return group
+
+    def remove(self, group: Group) -> None:
+        """Removes a group, or later with ``sweep`` when its last process is not quite gone."""
+        if not group.remove():
+            self._busy.append(group)
+
+    def sweep(self) -> None:
+        """Tries again what could not be removed yet."""
+        self._busy = [group for group in self._busy if not group.remove()]
+
+    def leftovers(self) -> list[Path]:
+        """Groups of sessions, of this service or of another, that are there now."""
+        return [folder for base in self._bases for folder in base.glob(f"{PREFIX}*")]
+
+    def _remove_orphans(self) -> None:
+        """Groups of services that were killed, which are empty: their sessions ended with them."""
+        for folder in self.leftovers():
+            owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+            if not Path(f"/proc/{owner}").exists():
+                with suppress(OSError):
+                    folder.rmdir()
+
+
+def find_bases() -> tuple[int, tuple[Path, ...], str]:
+    """Version, folders below which groups can be made, and why there are none."""
+    lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    paths = {name: path for _, names, path in lines for name in (names.split(",") if names else [""])}
+    if all(name in paths for name in CONTROLLERS):
+        bases = tuple(V1_ROOT / name / paths[name].lstrip("/") for name in CONTROLLERS)
+        if all(os.access(base, os.W_OK) for base in bases):
+            return 1, bases, ""
+        return 1, (), "version 1 groups are not ours to write"
+    base = V1_ROOT / paths.get("", "/").lstrip("/")
+    control = base / "cgroup.subtree_control"
+    if not control.exists() or not os.access(control, os.W_OK):
+        return 2, (), "no delegated control group"
+    with suppress(OSError):
+        put(control, "+memory +pids")
+    missing = set(CONTROLLERS) - set(control.read_text().split())
+    if missing:
+        return 2, (), f"control group {base} does not hand down {', '.join(sorted(missing))}"
+    return 2, (base,), ""
+
+
+def put(path: Path, value: object) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, str(value).encode())
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,310 @@
+"""Which walls stand: built and tried from both sides at start, never taken on trust, never lowered later."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from pathlib import Path
+
+from fathom.errors import DependencyFailed, FathomError
+from services.sandbox.cell import Cell
+from services.sandbox.config import Config
+from services.sandbox.events import Output, Status
+from services.sandbox.jail import kernel, landlock
+from services.sandbox.leash import WallFailed
+from services.sandbox.process import Jailer, WorkerProcess
+from services.sandbox.procfs import Census
+
+PROBE_S = 10.0
+WALLS = ("namespace", "landlock", "none")
+REMEDIES = {
+    "namespaces": "allow unprivileged user namespaces: sysctl user.max_user_namespaces > 0, an AppArmor profile"
+    " with 'userns,', and in a pod a seccomp profile that allows unshare with hostUsers: false",
+    "root file system": "in a pod: procMount: Unmasked with hostUsers: false, or the gVisor RuntimeClass",
+    "user": "in a pod: hostUsers: false",
+    "landlock": "a kernel from 5.13 on with 'landlock' in its lsm= list",
+    "seccomp": "a kernel with CONFIG_SECCOMP_FILTER",
+}
+# Every line of its output is one thing that must have failed, or a fact; judged by ``verdicts``.
+PROBE = """
+import os, socket
+def attempt(name, action):
+    try:
+        action()
+    except BaseException as error:
+        print(name, "refused", type(error).__name__)
+    else:
+        print(name, "went through")
+def connect(family, address):
+    with socket.socket(family) as peer:
+        peer.settimeout(1)
+        peer.connect(address)
+attempt("read", lambda: print("canary", open({canary!r}).read()))
+attempt("write", lambda: open({canary!r}, "a").write("x"))
+attempt("tcp", lambda: connect(socket.AF_INET, ("127.0.0.1", {port})))
+attempt("unix", lambda: connect(socket.AF_UNIX, {unix!r}))
+attempt("abstract", lambda: connect(socket.AF_UNIX, chr(0) + {abstract!r}))
+attempt("signal", lambda: os.kill({supervisor}, 0))
+attempt("parent", lambda: os.kill(os.getppid(), 0))
+attempt("outside", lambda: open("/proc/version").read())
+attempt("root", lambda: os.mkdir("/fathom-probe"))
+attempt("ptrace", lambda: __import__("ctypes").CDLL(None, use_errno=True).ptrace(0, 0, 0, 0) and 1 / 0)
+print("runtime", "readable" if os.access(os.__file__, os.R_OK) else "hidden")
+open("probe", "w").write("x")
+print("scratch", "written")
+"""
+
+
+class Level(IntEnum):
+    """From weakest to strongest; the numbers are those of the API's enumeration."""
+
+    NONE = 1
+    LANDLOCK = 2
+    NAMESPACE = 3
+    GUEST_KERNEL = 4
+    VM = 5
+
+    @property
+    def word(self) -> str:
+        """As settings write it."""
+        return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def of(cls, word: str) -> Level:
+        return cls[word.upper().replace("-", "_")]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was achieved: the level, its layers, and what is missing with the reason."""
+
+    level: Level
+    walls: str
+    layers: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class IsolationTooWeak(FathomError):
+    """The achieved isolation is below ``min_isolation``; the service does not start."""
+
+    code, reason = "FAILED_PRECONDITION", "INVALID_FIELD"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, metadata={"field": "sandbox.min_isolation"})
+
+
+async def achieve(config: Config, jailer: Jailer) -> Report:
+    """The strongest walls that can be built and hold here; raises ``IsolationTooWeak`` below ``min_isolation``."""
+    wanted = Level.of(config.min_isolation)
+    if wanted is Level.NONE and not config.run_hostile_code_without_any_isolation:
+        raise IsolationTooWeak(
+            "sandbox.min_isolation is none: cells could do whatever this user can. Say so with"
+            " sandbox.run_hostile_code_without_any_isolation=true, or ask for landlock or namespace"
+        )
+    failed: list[str] = []
+    notes: list[str] = []
+    for walls in WALLS[WALLS.index(config.walls) :]:
+        level = bounded(Level.of(walls), config.boundary, failed)
+        if level < wanted:
+            break
+        notes.clear()
+        found = await tried(config, replace(jailer, walls=walls), notes)
+        if not found:
+            return Report(level, walls, layers(walls, jailer, config.boundary), (*failed, *absent(jailer), *notes))
+        failed += [f"{walls}: {text}" for text in found]
+    raise IsolationTooWeak(f"sandbox.min_isolation is {config.min_isolation}, and this is missing: {'; '.join(failed)}")
+
+
+def bounded(inside: Level, boundary: str, failed: list[str]) -> Level:
+    """The level with what stands around the pod, where there is evidence of that and walls inside it."""
+    if not boundary:
+        return inside
+    evidence = is_gvisor() if boundary == "guest-kernel" else is_virtual_machine()
+    if not evidence:
+        text = f"boundary: {boundary} was promised, but nothing here shows it"
+        failed += [text] if text not in failed else []
+        return inside
+    # gVisor offers no Landlock: inside it the plain process with its limits is what there is.
+    return Level.of(boundary) if boundary == "guest-kernel" or inside > Level.NONE else inside
+
+
+def is_gvisor() -> bool:
+    """Whether the kernel's log is the one that gVisor's kernel writes."""
+    import ctypes
+
+    buffer = ctypes.create_string_buffer(8192)
+    try:
+        length = kernel.call("syslog", 3, ctypes.addressof(buffer), 8192)
+    except OSError:
+        return False
+    return b"gVisor" in buffer.raw[:length]
+
+
+def is_virtual_machine() -> bool:
+    """Whether the processor says that a hypervisor runs it."""
+    try:
+        return " hypervisor" in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+
+
+async def tried(config: Config, jailer: Jailer, notes: list[str]) -> list[str]:
+    """Builds one session, runs the probe in it and looks at it from outside; gives what does not hold.
+
+    What is no weakness but will be missed goes to ``notes``.
+    """
+    worker = WorkerProcess(config, jailer)
+    try:
+        await worker.start()
+    except WallFailed as error:
+        return [
+            f"{error.stage} cannot be built ({error.error}); remedy: {REMEDIES.get(error.stage, 'see SECURITY.md')}"
+        ]
+    except DependencyFailed as error:
+        return [error.message]
+    try:
+        async with canaries() as canary:
+            seen = outside_facts(worker, jailer)
+            printed, status = await run_probe(worker, config, canary)
+            if "runtime hidden" in printed:
+                notes.append(
+                    f"runtime: {sys.base_prefix} is not readable for the session's user: cells can use only"
+                    " what the fork server has imported; install Python where every user can read it"
+                )
+            return verdicts(jailer.walls, seen, printed, status, canary)
+    finally:
+        await worker.end()
+
+
+@dataclass
+class Canary:
+    """Things outside that nobody inside may reach."""
+
+    folder: str
+    secret: str
+    port: int
+    abstract: str
+    visits: int = 0
+
+    @property
+    def file(self) -> str:
+        return f"{self.folder}/canary"
+
+    @property
+    def unix(self) -> str:
+        return f"{self.folder}/socket"
+
+
+def plant(canary: Canary) -> None:
+    """A file that everybody may read and write, as far as its mode says."""
+    Path(canary.file).write_text(canary.secret)
+    os.chmod(canary.file, 0o666)
+
+
+@asynccontextmanager
+async def canaries() -> AsyncIterator[Canary]:
+    """A readable file and three listeners that count their visitors."""
+    with tempfile.TemporaryDirectory(prefix="fathom-canary-") as folder:
+        os.chmod(folder, 0o755)
+        canary = Canary(folder, secrets.token_hex(16), 0, f"fathom-{secrets.token_hex(8)}")
+        plant(canary)
+
+        async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            canary.visits += 1
+            writer.close()
+
+        abstract = socket.socket(socket.AF_UNIX)
+        abstract.bind(f"\0{canary.abstract}")
+        servers = [
+            await asyncio.start_server(visit, "127.0.0.1", 0),
+            await asyncio.start_unix_server(visit, canary.unix),
+            await asyncio.start_unix_server(visit, sock=abstract),
+        ]
+        os.chmod(canary.unix, 0o666)
+        canary.port = servers[0].sockets[0].getsockname()[1]
+        try:
+            yield canary
+        finally:
+            for server in servers:
+                server.close()
+
+
+async def run_probe(worker: WorkerProcess, config: Config, canary: Canary) -> tuple[str, Status]:
+    """The probe's output and how it ended."""
+    printed: list[str] = []
+    code = PROBE.format(
+        canary=canary.file, port=canary.port, unix=canary.unix, abstract=canary.abstract, supervisor=os.getpid()
+    )
+    emit: Callable[[object], None] = lambda event: printed.append(event.text if isinstance(event, Output) else "")  # noqa: E731
+    outcome = await Cell(worker, config, Census(), 0, emit).run(code, PROBE_S)
+    return "".join(printed) + outcome.traceback, outcome.status
+
+
+def outside_facts(worker: WorkerProcess, jailer: Jailer) -> dict[str, str]:
+    """What the kernel says about the worker: its capabilities, filters, users, and foreign namespaces."""
+    lines = Path(f"/proc/{worker.pid}/status").read_text().splitlines()
+    facts = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    for name in kernel.NAMESPACES:
+        try:
+            foreign = os.readlink(f"/proc/{worker.pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")
+        except OSError:  # a process of another user's that we may not look into
+            foreign = True
+        facts[f"ns {name}"] = "own" if foreign else "shared"
+    return facts
+
+
+def verdicts(walls: str, seen: dict[str, str], printed: str, status: Status, canary: Canary) -> list[str]:
+    """What does not hold, in words; empty when everything does."""
+    if status is not Status.OK or "scratch written" not in printed:
+        return [f"the probe ended as {status.name}: {printed[-400:]}"]
+    if walls == "none":
+        return []
+    wrong = []
+    if canary.secret in printed or Path(canary.file).read_text() != canary.secret:
+        wrong.append("a file outside was reached; remedy: landlock")
+    if canary.visits or f"fathom-{canary.abstract}" in printed:
+        wrong.append("a listener outside was reached")
+    # Without namespaces only root can empty its bounding set; for others no_new_privs makes it mean nothing.
+    bounding = ("CapBnd",) if walls == "namespace" or os.geteuid() == 0 else ()
+    wrong += [f"{key} is {seen[key]}" for key in ("CapPrm", "CapEff", "CapAmb", *bounding) if int(seen[key], 16)]
+    wrong += [f"{key} is not {value}" for key, value in (("NoNewPrivs", "1"), ("Seccomp", "2")) if seen[key] != value]
+    if os.geteuid() == 0 and set(seen["Uid"].split()) & {"0"}:
+        wrong.append("the worker is root")
+    if walls == "namespace":
+        wrong += [f"the {name} namespace is shared" for name in kernel.NAMESPACES if seen[f"ns {name}"] != "own"]
+    refused = {line.split()[0] for line in printed.splitlines() if " refused " in line}
+    expected = {"read", "write", "tcp", "unix", "abstract", "signal", "root", "ptrace", "outside"}
+    if landlock.abi() >= 6:
+        expected.add("parent")
+    elif walls == "landlock":
+        expected -= {"signal"}
+    wrong += [f"{name} was not refused" for name in sorted(expected - refused)]
+    return wrong
+
+
+def layers(walls: str, jailer: Jailer, boundary: str) -> tuple[str, ...]:
+    """The layers in place, in the order in which they are applied."""
+    found = ["process", "clean environment", "rlimits", "watch on memory, CPU time and processes"]
+    if jailer.cgroups is not None:
+        found.append("cgroup: memory and processes")
+    if os.geteuid() == 0:
+        found.append("user of its own")
+    if walls != "none":
+        found += ["no new privileges", "no capabilities", f"landlock ABI {landlock.abi()}", "seccomp allow-list"]
+    if walls == "namespace":
+        found += [f"{name} namespace" for name in kernel.NAMESPACES]
+        found += ["file system of its own", "no network", "scratch quota"]
+    return (*found, *((f"boundary: {boundary}",) if boundary else ()))
+
+
+def absent(jailer: Jailer) -> tuple[str, ...]:
+    """Layers that could be there and are not, with the reason."""
+    return () if jailer.cgroups is not None else ("cgroup: not available or switched off; the watch stands in for it",)

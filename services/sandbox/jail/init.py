@@ -1,0 +1,250 @@
+"""The first process of a session: builds the walls, starts the worker inside them, reaps, and ends with it.
+
+It is trusted, tiny, and the parent of everything that the worker starts. With a process namespace its end
+is the end of them all; without one it ends them itself.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import socket
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+from services.sandbox.jail import kernel, landlock, rootfs, seccomp, status
+from services.sandbox.jail.plan import HOME, INSIDE_UID, Plan
+
+READABLE_PROC = ("/proc/cpuinfo", "/proc/meminfo")
+WRITABLE_DEVICES = tuple(f"/dev/{name}" for name in rootfs.DEVICES)
+ROUNDS = 1_000
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a session is built of: its plan, readable paths, filters by walls, status channel, and the worker's own
+    socket with what the worker does over it."""
+
+    plan: Plan
+    paths: tuple[str, ...]
+    programs: Mapping[str, bytes]
+    channel: socket.socket
+    socket: int
+    serve: Callable[[], None]
+
+
+def live(session: Session) -> NoReturn:
+    """The whole life of a session's first process."""
+    plan, channel = session.plan, session.channel
+    try:
+        stage = "session"
+        os.setsid()
+        kernel.adopt_orphans()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        stage = "root file system"
+        if plan.walls == "namespace":
+            socket.sethostname("session")
+            rootfs.build(session.paths, plan.scratch_bytes, plan.scratch_files, plan.shm_bytes)
+        stage = "user"
+        become_user(plan)
+        stage = "scratch folder"
+        home = HOME if plan.walls == "namespace" else plan.scratch
+        os.chdir(home)
+        scratch = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stage = "privileges"
+        if plan.walls != "none":
+            kernel.drop_capabilities()
+            kernel.no_new_privileges()
+        stage = "worker"
+        wake_end, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        worker = os.fork()
+        if worker == 0:
+            signal.set_wakeup_fd(-1)
+            os.environ["HOME"] = home
+            start_worker(session)
+        for descriptor in (session.socket, 0, 1, 2):
+            with suppress(OSError):
+                os.close(descriptor)
+        status.tell(channel, {"scratch": home}, [scratch])
+        os.close(scratch)
+        watch(worker, channel, wake_end, dedicated=plan.uid >= 0)
+    except BaseException as error:
+        fail(channel, stage, error)
+    os._exit(0)
+
+
+def become_user(plan: Plan) -> None:
+    """The session's own user: no user of the host's file system, and none that the first namespace knows as root.
+
+    In a namespace a second one follows that owns nothing, so that no capability in it reaches the mounts.
+    """
+    if plan.walls == "namespace":
+        if plan.uid >= 0:
+            os.setgroups([])
+            os.setresgid(INSIDE_UID, INSIDE_UID, INSIDE_UID)
+            os.setresuid(INSIDE_UID, INSIDE_UID, INSIDE_UID)
+            kernel.dumpable()
+        kernel.unshare(kernel.CLONE_NEWUSER)
+        kernel.write("/proc/self/setgroups", "deny")
+        kernel.write("/proc/self/uid_map", f"{INSIDE_UID} {INSIDE_UID} 1")
+        kernel.write("/proc/self/gid_map", f"{INSIDE_UID} {INSIDE_UID} 1")
+    elif plan.uid >= 0:
+        if plan.walls != "none":
+            kernel.empty_bounding_set()
+        os.setgroups([])
+        os.setresgid(plan.uid, plan.uid, plan.uid)
+        os.setresuid(plan.uid, plan.uid, plan.uid)
+        kernel.dumpable()
+
+
+def start_worker(session: Session) -> NoReturn:
+    """The last walls, in the worker itself, and then its work; never returns."""
+    plan, channel = session.plan, session.channel
+    stage = "limits"
+    try:
+        parent = os.getppid()
+        kernel.end_with_parent()
+        if os.getppid() != parent:
+            os._exit(0)
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        set_limits(plan.limits)
+        stage = "landlock"
+        if plan.walls != "none":
+            confine(plan, session.paths)
+        stage = "descriptors"
+        # The status channel stays until the last wall stands, to tell of a failure, and goes then.
+        for first, last in gaps((session.socket, channel.fileno())):
+            with suppress(OSError):
+                kernel.call("close_range", first, last, 0)
+        stage = "seccomp"
+        if plan.walls != "none":
+            seccomp.install(session.programs[plan.walls])
+        channel.close()
+    except BaseException as error:
+        fail(channel, stage, error)
+        os._exit(1)
+    try:
+        session.serve()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def confine(plan: Plan, paths: tuple[str, ...]) -> None:
+    """Files that may be reached: the runtime to read, the scratch folder to write."""
+    domain = landlock.Domain()
+    domain.read((*paths, *READABLE_PROC, f"/proc/{os.getpid()}"))
+    if plan.walls == "namespace":
+        domain.read(("/etc",))
+        domain.write((HOME, "/dev/shm"))
+    else:
+        domain.read(("/etc/localtime",))
+        domain.write((plan.scratch,))
+    domain.write(WRITABLE_DEVICES)
+    domain.restrict()
+
+
+def gaps(kept: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Ranges of descriptors from 3 on that leave out those to keep."""
+    ranges, start = [], 3
+    for descriptor in sorted(kept):
+        if start < descriptor:
+            ranges.append((start, descriptor - 1))
+        start = descriptor + 1
+    return [*ranges, (start, 2**31 - 1)]
+
+
+def set_limits(limits: Mapping[str, int]) -> None:
+    """Resource limits by name, never above the hard ones that are there."""
+    for name, wanted in limits.items():
+        # Linux has it, the module has no name for it.
+        kind = 12 if name == "MSGQUEUE" else getattr(resource, f"RLIMIT_{name}")
+        _, hard = resource.getrlimit(kind)
+        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        # The second of CPU is the one between the signal that can be told apart and the end.
+        top = value + 1 if name == "CPU" and hard == resource.RLIM_INFINITY else value
+        resource.setrlimit(kind, (value, top))
+
+
+def watch(worker: int, channel: socket.socket, wake_end: int, *, dedicated: bool) -> None:
+    """Reaps until the worker has ended, passes interrupts on, and tells how it ended."""
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    poll.register(wake_end, select.POLLIN)
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if wake_end in ready:
+            with suppress(BlockingIOError):
+                os.read(wake_end, 4096)
+            for pid, code in reaped():
+                if pid == worker:
+                    end_all(dedicated=dedicated)
+                    status.tell(channel, {"exit": os.waitstatus_to_exitcode(code)})
+                    return
+        if channel.fileno() in ready:
+            order = channel.recv(64)
+            if order == status.INTERRUPT:
+                os.kill(worker, signal.SIGINT)
+            else:  # the end is wanted, or the supervisor is gone
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+                end_all(dedicated=dedicated)
+                return
+
+
+def reaped() -> list[tuple[int, int]]:
+    """Process id and status of every child that has ended."""
+    found: list[tuple[int, int]] = []
+    while True:
+        try:
+            pid, code = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        found.append((pid, code))
+
+
+def end_all(*, dedicated: bool) -> None:
+    """Kills every descendant: all of the user's processes at once where the user is the session's own, or is
+    alone in a process namespace; else in rounds, since what is killed may just have forked."""
+    for _ in range(ROUNDS):
+        if os.getpid() == 1 or dedicated:
+            with suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        else:
+            for pid in descendants(os.getpid()):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        reaped()
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        select.select([], [], [], 0.001)
+
+
+def descendants(pid: int) -> list[int]:
+    """Children, and theirs, of a process."""
+    found: list[int] = []
+    try:
+        children = kernel.read(f"/proc/{pid}/task/{pid}/children").split()
+    except OSError:
+        return found
+    for child in children:
+        found += [int(child), *descendants(int(child))]
+    return found
+
+
+def fail(channel: socket.socket, stage: str, error: BaseException) -> None:
+    code = error.errno if isinstance(error, OSError) else 0
+    status.tell(channel, {"failed": stage, "errno": code, "error": f"{type(error).__name__}: {error}"[:400]})

@@ -1,0 +1,178 @@
+"""System calls that Python's standard library does not offer, with their errors as ``OSError``."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import system_calls
+
+ARCH = {"aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+AUDIT_ARCH = {"x86_64": 0xC000003E, "arm64": 0xC00000B7}
+
+CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWTIME = 0x10000000, 0x20000000, 0x40000000, 0x00000080
+NAMESPACES = {
+    "user": CLONE_NEWUSER,
+    "mnt": CLONE_NEWNS,
+    "pid": CLONE_NEWPID,
+    "net": CLONE_NEWNET,
+    "ipc": CLONE_NEWIPC,
+    "uts": CLONE_NEWUTS,
+    "cgroup": CLONE_NEWCGROUP,
+}
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MNT_DETACH = 2
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
+AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+
+# Handles that keep Python's lock: a child that starts in the middle of a call must still hold it.
+LIBC = ctypes.PyDLL(None, use_errno=True)
+LIBC.syscall.restype = ctypes.c_long
+
+
+@cache
+def number(name: str) -> int:
+    """Number of a system call on this machine; raises ``KeyError`` for one that it does not have."""
+    try:
+        return int(system_calls.syscalls().get(name, ARCH))
+    except system_calls.NotSupportedSystemCall as error:
+        raise KeyError(name) from error
+
+
+def checked(result: int, what: str) -> int:
+    """The result; raises ``OSError`` with the call's name when it is negative."""
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+    return result
+
+
+def call(name: str, *arguments: Any) -> int:
+    """A raw system call; integers are passed as 64 bits."""
+    passed = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    return checked(int(LIBC.syscall(ctypes.c_long(number(name)), *passed)), name)
+
+
+def prctl(option: int, *arguments: int) -> int:
+    """prctl(2) with up to four integers."""
+    passed = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
+    return checked(int(LIBC.prctl(option, *passed)), f"prctl {option}")
+
+
+def clone(flags: int) -> int:
+    """fork(2) into new namespaces: 0 in the child, its process id in the parent. Needs a single-threaded caller.
+
+    The interpreter is told of it as of any fork.
+    """
+    if not flags:
+        return os.fork()
+    before: Callable[[], None] = ctypes.pythonapi.PyOS_BeforeFork
+    after_child: Callable[[], None] = ctypes.pythonapi.PyOS_AfterFork_Child
+    after_parent: Callable[[], None] = ctypes.pythonapi.PyOS_AfterFork_Parent
+    system_call = LIBC.syscall
+    arguments = [ctypes.c_long(value) for value in (number("clone"), flags | signal.SIGCHLD, 0, 0, 0, 0)]
+    before()
+    pid = int(system_call(*arguments))
+    if pid == 0:
+        after_child()
+    else:
+        after_parent()
+    return checked(pid, "clone")
+
+
+def unshare(flags: int) -> None:
+    """unshare(2)."""
+    checked(int(LIBC.unshare(flags)), "unshare")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """mount(2)."""
+    arguments = (source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    checked(int(LIBC.mount(*arguments)), f"mount {kind or 'bind'} on {target}")
+
+
+def unmount(target: str, flags: int) -> None:
+    """umount2(2)."""
+    checked(int(LIBC.umount2(target.encode(), flags)), f"unmount {target}")
+
+
+class MountAttributes(ctypes.Structure):
+    """``struct mount_attr``."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns")]
+
+
+def set_mount(target: str, attributes: int, *, recursive: bool) -> None:
+    """mount_setattr(2): adds attributes to a mount, and to those below it when ``recursive``."""
+    wanted = MountAttributes(set=attributes)
+    flags = AT_RECURSIVE if recursive else 0
+    call("mount_setattr", AT_FDCWD, target.encode(), flags, ctypes.byref(wanted), ctypes.sizeof(wanted))
+
+
+class CapabilityHeader(ctypes.Structure):
+    """``struct __user_cap_header_struct``."""
+
+    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
+
+
+def empty_bounding_set() -> None:
+    """No capability can come back, and root is nothing special; as far as the caller may, for that takes CAP_SETPCAP.
+
+    Where it may not, no_new_privs is what keeps the other sets from growing.
+    """
+    path = "/proc/sys/kernel/cap_last_cap"
+    last = int(read(path)) if os.path.exists(path) else 63
+    with suppress(OSError):
+        for capability in range(last + 1):
+            prctl(24, capability)  # PR_CAPBSET_DROP
+        prctl(28, 0b11101111)  # PR_SET_SECUREBITS: all but the keeping of capabilities for the next exec, and locked
+
+
+def drop_capabilities() -> None:
+    """Empties the caller's capability sets."""
+    empty_bounding_set()
+    prctl(47, 4)  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL
+    header = CapabilityHeader(0x20080522, 0)
+    empty = (ctypes.c_uint32 * 6)()
+    call("capset", ctypes.byref(header), ctypes.byref(empty))
+
+
+def no_new_privileges() -> None:
+    """PR_SET_NO_NEW_PRIVS, for good."""
+    prctl(38, 1)
+
+
+def dumpable() -> None:
+    """Makes /proc/self our own again after a change of user."""
+    prctl(4, 1)
+
+
+def end_with_parent() -> None:
+    """PR_SET_PDEATHSIG: SIGKILL when the parent ends."""
+    prctl(1, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """PR_SET_CHILD_SUBREAPER: descendants whose parent ends become our children."""
+    prctl(36, 1)
+
+
+def read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
+def write(path: str, text: str) -> None:
+    """One write(2), as the files of /proc want it."""
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)

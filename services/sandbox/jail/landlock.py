@@ -1,0 +1,81 @@
+"""Landlock: which files the worker may reach, and no TCP, no foreign abstract sockets, no foreign signals.
+
+Source: kernel documentation, userspace-api/landlock, ABI 1 to 7.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+
+from services.sandbox.jail import kernel
+
+VERSION_FLAG, PATH_BENEATH = 1, 1
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, MAKE_CHAR, MAKE_BLOCK = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 6, 1 << 11
+TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+READ = EXECUTE | READ_FILE | READ_DIR
+# Rights known by ABI version 1, 2 (refer), 3 (truncate), 5 (ioctl on devices).
+RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+
+
+class Ruleset(ctypes.Structure):
+    """``struct landlock_ruleset_attr``."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("files", "network", "scoped")]
+
+
+class Beneath(ctypes.Structure):
+    """``struct landlock_path_beneath_attr``."""
+
+    _pack_ = 1
+    _fields_ = [("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32)]
+
+
+def abi() -> int:
+    """Version that this kernel offers; 0 for none."""
+    try:
+        return kernel.call("landlock_create_ruleset", 0, 0, VERSION_FLAG)
+    except (OSError, KeyError):
+        return 0
+
+
+class Domain:
+    """A ruleset in the making. Needs no privileges; ``restrict`` needs no_new_privs."""
+
+    def __init__(self) -> None:
+        version = abi()
+        if not version:
+            raise OSError("Landlock is not offered by this kernel")
+        self._known = (1 << RIGHTS[min(version, 5)]) - 1
+        wanted = Ruleset(self._known, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
+        size = 24 if version >= 6 else 16 if version >= 4 else 8
+        self._ruleset = kernel.call("landlock_create_ruleset", ctypes.byref(wanted), size, 0)
+
+    def read(self, paths: Iterable[str]) -> None:
+        """Allows to read and execute below the paths; those that do not exist are left out."""
+        for path in paths:
+            self._allow(path, READ)
+
+    def write(self, paths: Iterable[str]) -> None:
+        """Allows everything below the paths but device files."""
+        for path in paths:
+            self._allow(path, self._known & ~(MAKE_CHAR | MAKE_BLOCK | EXECUTE | IOCTL_DEV))
+
+    def _allow(self, path: str, rights: int) -> None:
+        try:
+            parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            rights &= self._known if os.path.isdir(path) else self._known & OF_FILES
+            rule = Beneath(rights, parent)
+            kernel.call("landlock_add_rule", self._ruleset, PATH_BENEATH, ctypes.byref(rule), 0)
+        finally:
+            os.close(parent)
+
+    def restrict(self) -> None:
+        """Shuts the caller and all its descendants in, for good."""
+        kernel.call("landlock_restrict_self", self._ruleset, 0)
+        os.close(self._ruleset)

@@ -1,0 +1,25 @@
+"""Short messages between the supervisor and a session's trusted side; one datagram each, descriptors along with it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+MAX_BYTES = 2_048
+INTERRUPT, END = b"interrupt", b"end"
+
+
+def tell(channel: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    """Sends one message; a peer that is gone is no error."""
+    try:
+        socket.send_fds(channel, [json.dumps(message).encode()], descriptors)
+    except OSError:
+        return
+
+
+def hear(channel: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """The next message with its descriptors; None when the peer is gone."""
+    data, descriptors, _, _ = socket.recv_fds(channel, MAX_BYTES, 4)
+    return (json.loads(data) if data else None), descriptors

@@ -1,0 +1,35 @@
+"""The sandbox's own metrics; labels come from closed sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+SPAWN_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 5)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Sessions, spawns, cells by status and the achieved isolation."""
+
+    sessions: Gauge
+    sessions_opened: Counter
+    spawn_seconds: Histogram
+    cells: Counter
+    isolation: Gauge
+
+    @classmethod
+    def register(cls, registry: CollectorRegistry) -> Metrics:
+        return cls(
+            Gauge("fathom_sandbox_sessions", "Open sessions", registry=registry),
+            Counter("fathom_sandbox_sessions_opened", "Sessions by origin", ("origin",), registry=registry),
+            Histogram(
+                "fathom_sandbox_spawn_seconds",
+                "Fork to ready, walls included",
+                buckets=SPAWN_BUCKETS,
+                registry=registry,
+            ),
+            Counter("fathom_sandbox_cells", "Cells by how they ended", ("status",), registry=registry),
+            Gauge("fathom_sandbox_isolation", "1 for the achieved level", ("level",), registry=registry),
+        )

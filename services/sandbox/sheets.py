@@ -1,0 +1,106 @@
+"""The worker's sheets: tables that wait in shared memory until a cell names them, and may go back there."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+# Code that reaches for names in another way than by writing them down gets everything.
+INDIRECT = re.compile(r"\b(globals|locals|vars|eval|exec|dir)\s*\(|%who")
+WORD = re.compile(r"\w+")
+
+
+@dataclass
+class Sheet:
+    """A table in a sealed buffer, and the frame made of it when a cell wanted it."""
+
+    buffer: Any
+    rows: int
+    columns: int
+    frame: pd.DataFrame | None = None
+
+    def load(self) -> pd.DataFrame:
+        """A frame of its own: cells may change it, the buffer stays as it is."""
+        with pa.ipc.open_stream(self.buffer) as reader:
+            frame: pd.DataFrame = reader.read_all().to_pandas(ignore_metadata=True, use_threads=False)
+            return frame
+
+
+class Sheets:
+    """Sheets by variable name. Those that were used longest ago are dropped from memory, when they are as they
+    were, while all together are over the bound; their next use loads them again."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._sheets: dict[str, Sheet] = {}
+        self._loaded_bytes = 0
+
+    def put(self, name: str, descriptor: int, lazy: bool, loaded_bytes: int) -> None:
+        """Takes over a memory file with an Arrow stream; ``lazy`` leaves it there until it is named.
+
+        ``loaded_bytes`` bounds what the frames may take together.
+        """
+        try:
+            size = os.fstat(descriptor).st_size
+            buffer = pa.py_buffer(mmap.mmap(descriptor, size, prot=mmap.PROT_READ))
+        finally:
+            os.close(descriptor)
+        self._loaded_bytes = loaded_bytes
+        with pa.ipc.open_stream(buffer) as reader:
+            rows = sum(batch.num_rows for batch in reader)
+            columns = len(reader.schema)
+        self._sheets.pop(name, None)
+        self._namespace.pop(name, None)
+        self._sheets[name] = Sheet(buffer, rows, columns)
+        if not lazy:
+            self._use(name)
+
+    def load_named(self, code: str) -> None:
+        """Loads the sheets that the code names, or all of them when it may reach them in another way."""
+        waiting = [name for name in self._sheets if name not in self._namespace]
+        if not waiting:
+            return
+        words = set(WORD.findall(code))
+        every = INDIRECT.search(code) is not None
+        for name in waiting:
+            if every or name in words:
+                self._use(name)
+
+    def _use(self, name: str) -> None:
+        sheet = self._sheets.pop(name)
+        self._sheets[name] = sheet  # the most recently used stand last
+        sheet.frame = sheet.load()
+        self._namespace[name] = sheet.frame
+        self._evict(keep=name)
+
+    def _evict(self, keep: str) -> None:
+        """Drops unchanged frames, the one used longest ago first, while all are over the bound."""
+        loaded = [(name, sheet.frame) for name, sheet in self._sheets.items() if sheet.frame is not None]
+        total = sum(size(frame) for _, frame in loaded)
+        for name, frame in loaded:
+            if total <= self._loaded_bytes:
+                return
+            if name == keep or self._namespace.get(name) is not frame or not self._sheets[name].load().equals(frame):
+                continue
+            total -= size(frame)
+            self._sheets[name].frame = None
+            del self._namespace[name]
+
+    def waiting(self) -> list[dict[str, str]]:
+        """Sheets that are not in memory, as variables are listed."""
+        return [
+            {"name": name, "type": "DataFrame", "shape": f"({sheet.rows}, {sheet.columns})"}
+            for name, sheet in self._sheets.items()
+            if name not in self._namespace and sheet.frame is None
+        ]
+
+
+def size(frame: pd.DataFrame) -> int:
+    """Bytes of a frame's columns, without what objects in them point to."""
+    return int(frame.memory_usage(deep=False).sum())

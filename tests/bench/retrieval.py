@@ -1,0 +1,216 @@
+"""Queries per second of ``/retrieve`` against a re-creation of Search-R1's server: same index, same encoder, no cache.
+
+32 clients with one query a request, keep-alive, in a process of their own making; rounds are interleaved. The corpus
+is made: vectors around those of some hundred passages, which cost what real ones cost in a flat index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fathom.rpc.sockets import reserved_port
+from services.retrieval import dense
+from services.retrieval.config import Config
+from services.retrieval.encoders.choose import Encoders
+
+ROOT = Path(__file__).resolve().parents[2]
+MODELS = ROOT / ".fathom" / "models"
+DOCUMENTS, CLIENTS, ROUNDS, SECONDS, TOPK = 100_000, 32, 3, 8.0, 3
+MODEL = "minilm"
+CONTENDER = """
+import asyncio, sys
+from pathlib import Path
+import uvloop
+from services.retrieval.launch import Launch, until_signalled
+corpus, index, model, models, port, cache = sys.argv[1:]
+launch = Launch(Path(corpus), Path(index), retriever_model=model, model_dir=Path(models), port=int(port), cache=int(cache))
+uvloop.run(until_signalled(launch, lambda line: None))
+"""
+
+
+@dataclass
+class Measured:
+    """What one server did."""
+
+    rates: list[float] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    cpu_s: float = 0.0
+    memory_mb: float = 0.0
+
+
+async def run() -> None:
+    """Needs the encoder's weights, which are fetched from a package at first use."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        queries = questions()
+        make(folder, DOCUMENTS)
+        servers = {
+            "reference": [sys.executable, "-m", "tests.bench.reference_retriever", *paths(folder), "{port}"],
+            "fathom": [sys.executable, "-c", CONTENDER, *paths(folder), "{port}", "0"],
+        }
+        results = {name: Measured() for name in servers}
+        answers: dict[str, list[list[str]]] = {}
+        for turn in range(ROUNDS):
+            for name, command in servers.items():
+                async with server(command) as (port, pid):
+                    part = queries[turn * len(queries) // ROUNDS : (turn + 1) * len(queries) // ROUNDS]
+                    if turn == 0:
+                        answers[name] = await lists(port, queries[:200])
+                    before = cpu_s(pid)
+                    await load(port, part, results[name])
+                    results[name].cpu_s += cpu_s(pid) - before
+                    results[name].memory_mb = max(results[name].memory_mb, memory_mb(pid))
+        report(results)
+        same = sum(a == b for a, b in zip(answers["reference"], answers["fathom"], strict=True))
+        print(f"result lists that are identical: {same} of {len(answers['fathom'])}")
+
+
+def report(results: dict[str, Measured]) -> None:
+    baseline = statistics.median(results["reference"].rates)
+    title = f"{DOCUMENTS:,} passages, {CLIENTS} clients"
+    print(f"{title:<34}{'queries/s':>10}{'/ reference':>12}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms/query':>14}{'MB':>8}")
+    for name, measured in results.items():
+        rate, times = statistics.median(measured.rates), sorted(measured.times)
+        p50, p99 = (times[int(share * (len(times) - 1))] * 1e3 for share in (0.5, 0.99))
+        cpu = measured.cpu_s / len(times) * 1e3
+        figures = f"{rate:>10.0f}{rate / baseline:>12.1f}{p50:>9.0f}{p99:>9.0f}{cpu:>14.1f}{measured.memory_mb:>8.0f}"
+        print(f"{name:<34}{figures}")
+
+
+def questions() -> list[str]:
+    """Real questions where the shared data are, else made ones; each comes once, so that no cache could help."""
+    for folder in (ROOT.parent / "shared", ROOT.parent.parent / "shared"):
+        path = folder / "data" / "nq_open" / "NQ-open.dev.jsonl"
+        if path.exists():
+            rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            first = [row["question"] for row in rows]
+            return [f"{text} {suffix}".strip() for suffix in ("", "please", "today", "exactly") for text in first]
+    return [f"what is number {number} known for" for number in range(15_000)]
+
+
+def make(folder: Path, count: int) -> None:
+    """A corpus and its flat index: each passage is a neighbour of one of 500 that are encoded."""
+    texts = [f"Passage {at} tells of thing {at % 500} and of year {1500 + at % 500}." for at in range(500)]
+    centres = Encoders(Config(model_dir=MODELS))(MODEL).encode(texts, "passage")
+    random = np.random.default_rng(0)
+    vectors = np.repeat(centres, count // len(centres) + 1, axis=0)[:count]
+    vectors += random.normal(scale=0.03, size=vectors.shape).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    dense.build(vectors, "flat", folder / "made.faiss")
+    with (folder / "corpus.jsonl").open("w") as file:
+        for at in range(count):
+            file.write(
+                json.dumps({"id": str(at), "contents": f'"Passage {at}"\n{texts[at % 500]} {"Word. " * 60}'}) + "\n"
+            )
+
+
+def paths(folder: Path) -> list[str]:
+    return [str(folder / "corpus.jsonl"), str(folder / "made.faiss"), MODEL, str(MODELS)]
+
+
+@asynccontextmanager
+async def server(command: Sequence[str]) -> AsyncIterator[tuple[int, int]]:
+    """A server that has answered once; its port and process id."""
+    async with AsyncExitStack() as stack:
+        port = stack.enter_context(reserved_port())
+        words = [str(port) if word == "{port}" else word for word in command]
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "libs"), str(ROOT)])}
+        process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=environ)
+        try:
+            deadline = time.monotonic() + 300
+            while True:
+                if process.returncode is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{words[:3]} does not serve")
+                try:
+                    async with connected(port) as ask:
+                        await ask("warm up")
+                    break
+                except OSError:
+                    await asyncio.sleep(0.2)
+            yield port, process.pid
+        finally:
+            process.terminate()
+            await process.wait()
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[Any]:
+    """A function that asks one query over one connection; as little client as possible: it shares the processors."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def ask(query: str) -> Any:
+        body = json.dumps({"queries": [query], "topk": TOPK, "return_scores": True}).encode()
+        head = f"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        answered = await reader.readuntil(b"\r\n\r\n")
+        length = int(answered.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        data = await reader.readexactly(length)
+        if b" 200 " not in answered.split(b"\r\n")[0]:
+            raise RuntimeError(data.decode())
+        return data
+
+    try:
+        yield ask
+    finally:
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+async def load(port: int, queries: Sequence[str], measured: Measured) -> None:
+    """``CLIENTS`` clients for ``SECONDS``; queries that were under way at the end count no more."""
+    left, stop = iter(queries), time.perf_counter() + SECONDS
+    done = 0
+
+    async def client() -> None:
+        nonlocal done
+        async with connected(port) as ask:
+            for query in left:
+                started = time.perf_counter()
+                await ask(query)
+                if (ended := time.perf_counter()) > stop:
+                    return
+                measured.times.append(ended - started)
+                done += 1
+
+    began = time.perf_counter()
+    await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    measured.rates.append(done / (min(time.perf_counter(), stop) - began))
+
+
+async def lists(port: int, queries: Sequence[str]) -> list[list[str]]:
+    """Ids per query, asked by several clients at once, so that batches form."""
+    left, found = iter(enumerate(queries)), {}
+
+    async def client() -> None:
+        async with connected(port) as ask:
+            for at, query in left:
+                hits = json.loads(await ask(query))["result"][0]
+                found[at] = [hit["document"]["id"] for hit in hits]
+
+    await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    return [found[at] for at in range(len(queries))]
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process so far: what a busy machine disturbs least."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(pid: int) -> float:
+    """Resident memory of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -1,0 +1,216 @@
+"""Sessions in the full jail against cold ipykernels: ready, execute, density, leaks, and a large frame in.
+
+Needs ``ipykernel`` and ``jupyter_client`` (extra ``dev``). Baselines are named in each line; medians are printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fathom import frames
+from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.bus import open_bus
+from fathom.clients import Clients
+from fathom.obs import Telemetry
+from fathom.rpc.host import Runtime, hosting
+from fathom.rpc.service import Deps, Service
+from fathom.store import open_store
+from services.sandbox.config import Config
+from services.sandbox.engine import Engine
+from services.sandbox.procfs import by_parent
+from services.sandbox.server import SandboxServicer
+from services.sandbox.session import Session
+
+IMPORTS = "import numpy, pandas, plotly.express, plotly.graph_objects, pyarrow"
+COLD, FORKED, POOLED, CELLS, SESSIONS, IDLE = 5, 15, 15, 200, 1000, 12
+MIB = 1024 * 1024
+
+
+async def run() -> None:
+    kernel_start, kernel_cell = await ipykernel()
+    print(f"ipykernel, start and imports     {kernel_start * 1000:8.0f} ms   (the baseline of starting)")
+    async with engine(spares=0) as walled:
+        print(f"isolation                        {walled.report.level.word}")
+        forked = await median(FORKED, lambda: opened(walled))
+        print(f"session, forked into the jail    {forked * 1000:8.1f} ms   {kernel_start / forked:6.0f} times faster")
+    async with engine(spares=4) as walled:
+        pooled = await median(POOLED, lambda: pooled_session(walled))
+        print(f"session, from the pool           {pooled * 1000:8.2f} ms   {kernel_start / pooled:6.0f} times faster")
+    cell = await over_grpc()
+    print(f"1 + 1, ipykernel                 {kernel_cell * 1000:8.2f} ms   (the baseline of executing)")
+    print(f"1 + 1, sandbox over gRPC         {cell * 1000:8.2f} ms   {cell / kernel_cell:6.2f} of it")
+    await density()
+    await many()
+    await large_frame()
+
+
+async def ipykernel() -> tuple[float, float]:
+    """Median seconds from nothing to a kernel with the imports, and of one trivial cell."""
+    from jupyter_client.manager import AsyncKernelManager
+
+    starts, cells = [], []
+    for _ in range(COLD):
+        manager = AsyncKernelManager(kernel_name="python3")
+        started = time.perf_counter()
+        await manager.start_kernel()
+        client = manager.client()
+        client.start_channels()
+        await client.wait_for_ready(timeout=60)
+        await client.execute_interactive(IMPORTS, timeout=60, output_hook=lambda _: None)
+        starts.append(time.perf_counter() - started)
+        for _ in range(CELLS // COLD):
+            started = time.perf_counter()
+            await client.execute_interactive("1 + 1", timeout=60, output_hook=lambda _: None)
+            cells.append(time.perf_counter() - started)
+        client.stop_channels()
+        await manager.shutdown_kernel(now=True)
+    return statistics.median(starts), statistics.median(cells)
+
+
+@asynccontextmanager
+async def engine(**settings: Any) -> AsyncIterator[Engine]:
+    """An engine with the default walls."""
+    walled = Engine(Config(max_sessions=64, **settings), telemetry())
+    await walled.start()
+    try:
+        yield walled
+    finally:
+        await walled.close()
+
+
+def telemetry() -> Telemetry:
+    return Telemetry("sandbox", log_level="error", stream=io.StringIO())
+
+
+async def median(rounds: int, once: Callable[[], Awaitable[float]]) -> float:
+    return statistics.median([await once() for _ in range(rounds)])
+
+
+async def opened(walled: Engine) -> float:
+    """Seconds to a session that is ready."""
+    started = time.perf_counter()
+    session = await walled.create()
+    took = time.perf_counter() - started
+    await walled.close_session(session.id)
+    return took
+
+
+async def pooled_session(walled: Engine) -> float:
+    """Likewise, with the pool full before."""
+    await pool_full(walled)
+    return await opened(walled)
+
+
+async def pool_full(walled: Engine) -> None:
+    while len(walled._spares) < 4:
+        await asyncio.sleep(0.01)
+
+
+async def over_grpc() -> float:
+    """Median seconds of one trivial cell over gRPC, all interceptors on."""
+    store = open_store("memory://")
+    deps = Deps(Clients({}, telemetry()), store, await open_bus("memory://", store), telemetry())
+    walled = Engine(Config(), deps.telemetry)
+    service = Service("sandbox", SandboxServicer(walled, store), walled.start, walled.close)
+    times = []
+    async with hosting(service, deps, Runtime()) as hosted:
+        await hosted.warm
+        client = Clients({"sandbox": hosted.url}, telemetry()).sandbox
+        session = await client.create_session(pb.CreateSessionRequest(), timeout_s=30.0)
+        for _ in range(CELLS):
+            started = time.perf_counter()
+            request = pb.ExecuteRequest(session_id=session.session_id, code="1 + 1")
+            events = [event async for event in client.execute(request, timeout_s=30.0)]
+            times.append(time.perf_counter() - started)
+            assert events[-1].outcome.result == "2"
+    return statistics.median(times)
+
+
+async def density() -> None:
+    """Private memory of idle sessions that have computed a little."""
+    async with engine(spares=0) as walled:
+        sessions = [await walled.create() for _ in range(IDLE)]
+        for session in sessions:
+            await execute(session, "pd.DataFrame({'a': range(1000)}).describe()")
+        sizes = [private_bytes(session) / MIB for session in sessions]
+        print(f"private memory of an idle session{statistics.median(sizes):8.1f} MiB")
+
+
+def private_bytes(session: Session) -> int:
+    """Bytes that no other process shares, of the session's two processes."""
+    total = 0
+    for pid in (session.worker.init_pid, session.worker.pid):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) * 1024
+    return total
+
+
+async def execute(session: Session, code: str) -> str:
+    events = [event async for event in session.execute("", code, 0)]
+    return str(getattr(events[-1], "result", ""))
+
+
+async def many() -> None:
+    """Sessions of one cell each, four at a time; what they leave."""
+    async with engine(spares=4) as walled:
+        await one_shot(walled)
+        await pool_full(walled)
+        files = len(os.listdir("/proc/self/fd"))
+        gate = asyncio.Semaphore(4)
+
+        async def guarded() -> None:
+            async with gate:
+                await one_shot(walled)
+
+        started = time.perf_counter()
+        await asyncio.gather(*(guarded() for _ in range(SESSIONS)))
+        took = time.perf_counter() - started
+        print(f"{SESSIONS:,} sessions of one cell       {SESSIONS / took:8.1f} per second, 4 at a time")
+        await pool_full(walled)
+        children, held = by_parent(), [walled._fork_server.pid]
+        for pid in held:
+            held += [item.pid for item in children.get(pid, [])]
+        processes = len(held) - 1 - 2 * len(walled._spares)
+        print(f"left over: processes {processes}, descriptors {len(os.listdir('/proc/self/fd')) - files}")
+
+
+async def one_shot(walled: Engine) -> None:
+    session = await walled.create()
+    assert await execute(session, "int(pd.Series([1, 2]).sum())") == "3"
+    await walled.close_session(session.id)
+
+
+async def large_frame() -> None:
+    """One million rows of four columns, from Arrow bytes to a variable, against copying the bytes."""
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(1_000_000, 4)), columns=list("abcd"))
+    arrow = frames.to_arrow(table)
+    source = np.frombuffer(arrow, dtype=np.uint8)
+    copies: list[float] = []
+    injections: list[float] = []
+    lazies: list[float] = []
+    async with engine(spares=1) as walled:
+        session = await walled.create()
+        for _ in range(7):
+            started = time.perf_counter()
+            source.copy()
+            copies.append(time.perf_counter() - started)
+            for lazy, times in ((False, injections), (True, lazies)):
+                started = time.perf_counter()
+                await session.inject("sheet_1", arrow, lazy=lazy)
+                times.append(time.perf_counter() - started)
+    copied = statistics.median(copies)
+    print(f"copying {len(arrow) / MIB:.0f} MiB                   {copied * 1000:8.1f} ms   (the baseline of injecting)")
+    for name, times in (("frame of 1,000,000 rows, loaded", injections), ("the same, lazy", lazies)):
+        took = statistics.median(times)
+        print(f"{name:<32} {took * 1000:8.1f} ms   {took / copied:6.1f} times that")

@@ -1,0 +1,72 @@
+"""Runs sessions as a user without any privilege, and prints what it saw as JSON; started by a test as root.
+
+Python may live where that user cannot go (/root, say). In a mount namespace of this process's own the way
+there is opened, without changing anything on the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+NOBODY = 65_534
+
+
+def open_the_way(paths: list[str]) -> None:
+    """Puts an empty folder over the first one that others may not enter, with only the wanted path in it."""
+    from services.sandbox.jail import kernel
+
+    kernel.unshare(kernel.CLONE_NEWNS)
+    kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
+    for path in paths:
+        shut = next((parent for parent in [*reversed(Path(path).parents)] if not parent.stat().st_mode & 0o001), None)
+        if shut is None:
+            continue
+        source = os.open(path, os.O_PATH)
+        kernel.mount("tmpfs", str(shut), "tmpfs", 0, "size=1m,mode=755")
+        os.makedirs(path)
+        kernel.mount(f"/proc/self/fd/{source}", path, "", kernel.MS_BIND | kernel.MS_REC)
+        os.close(source)
+
+
+async def sessions() -> dict[str, object]:
+    """Isolation, and how a few cells ended."""
+    from fathom.obs import Telemetry
+    from services.sandbox.config import Config
+    from services.sandbox.engine import Engine
+    from services.sandbox.events import Outcome
+
+    engine = Engine(Config(spares=1, processes=16, memory_bytes=300 << 20), Telemetry("sandbox", stream=io.StringIO()))
+    await engine.start()
+    try:
+        seen: dict[str, object] = {"level": engine.report.level.word, "layers": engine.report.layers}
+        cells = {
+            "state": "x = 6 * 7\nx",
+            "uid": "import os; os.getuid()",
+            "forks": "import time\nfor _ in range(100):\n    if os.fork() == 0: time.sleep(30)",
+            "host file": "open('/proc/1/environ').read()",
+            "memory": "y = bytearray(b'1') * (900 << 20)",
+        }
+        session = await engine.create()
+        for name, code in cells.items():
+            outcome = [event async for event in session.execute("", code, 5_000)][-1]
+            assert isinstance(outcome, Outcome)
+            seen[name] = [outcome.status.name, outcome.result or outcome.error_name]
+        return seen
+    finally:
+        await engine.close()
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT / "libs"), str(ROOT)]
+    open_the_way(sorted({sys.base_prefix, sys.prefix, str(ROOT)}))
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.environ["HOME"] = "/nonexistent"
+    print(json.dumps(asyncio.run(sessions())))

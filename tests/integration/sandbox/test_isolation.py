@@ -1,0 +1,193 @@
+"""Every layer is there when it is looked for, from inside and from outside; and weak walls are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fathom.errors import DependencyFailed
+from services.sandbox import isolation
+from services.sandbox.cgroups import Cgroups
+from services.sandbox.engine import Engine
+from services.sandbox.events import Status
+from services.sandbox.isolation import IsolationTooWeak, Level
+from services.sandbox.jail import kernel, landlock
+from tests.integration.sandbox.conftest import make_engine, run_cell
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# Read from inside; every line is a layer's name and what the kernel says about it.
+LOOK = """
+import os, resource, socket, ctypes
+status = dict(line.rstrip('\\n').split(':\\t', 1) for line in open('/proc/self/status') if ':\\t' in line)
+for key in ('CapEff', 'CapPrm', 'CapBnd', 'CapAmb', 'NoNewPrivs', 'Seccomp', 'NSpid', 'Groups'):
+    print(key, status[key].replace('\\t', ','))
+print('uid', os.getuid(), 'pid', os.getpid(), 'host', socket.gethostname())
+for name in ('AS', 'NPROC', 'NOFILE', 'FSIZE', 'CORE', 'MEMLOCK'):
+    print('limit', name, resource.getrlimit(getattr(resource, 'RLIMIT_' + name))[0])
+print('scratch', os.getcwd(), os.statvfs('.').f_frsize * os.statvfs('.').f_blocks, os.statvfs('.').f_files)
+if os.access(os.__file__, os.R_OK):
+    print('noexec', bool(os.statvfs('.').f_flag & 8), 'runtime read-only', bool(os.statvfs(os.__file__).f_flag & 1))
+for path in ('/', '/proc', '/dev', '/proc/version', '/sys'):
+    try: os.listdir(path) if os.path.isdir(path) else open(path)
+    except OSError as error: print('landlock', path, error.errno)
+try: socket.socket(socket.AF_INET)
+except OSError as error: print('inet', error.errno)
+with open('/proc/self/mountinfo') as mounts: print('mounts', len(mounts.readlines()))
+"""
+
+
+async def looked(engine: Engine) -> list[str]:
+    session = await engine.create()
+    printed, outcome = await run_cell(session, LOOK)
+    await engine.close_session(session.id)
+    assert outcome.status is Status.OK, outcome.traceback
+    return printed.splitlines()
+
+
+async def test_every_layer_is_active_from_inside(walled: Engine, walls: str) -> None:
+    lines = await looked(walled)
+    for key in ("CapEff", "CapPrm", "CapAmb"):
+        assert f"{key} 0000000000000000" in lines
+    assert "NoNewPrivs 1" in lines
+    assert "Seccomp 2" in lines
+    assert "limit NOFILE 256" in lines
+    assert "limit CORE 0" in lines
+    assert "inet 1" in lines
+    assert "landlock / 13" in lines
+    assert "landlock /proc/version 13" in lines
+    if walls == "namespace":
+        assert "CapBnd 0000000000000000" in lines
+        assert "limit NPROC 24" in lines
+        assert any(line.startswith("uid 1000 pid ") and line.endswith("host session") for line in lines)
+        assert f"scratch /home/session {32 << 20} 4096" in lines
+        assert "noexec True runtime read-only True" in lines
+
+
+async def test_every_layer_is_active_from_outside(walled: Engine, walls: str) -> None:
+    session = await walled.create()
+    pid = session.worker.pid
+    status = read(f"/proc/{pid}/status")
+    assert "Seccomp:\t2" in status
+    assert "CapEff:\t0000000000000000" in status
+    assert ("Uid:\t0" in status) is False
+    own = {name: os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}") for name in NAMESPACES}
+    assert set(own.values()) == {walls == "namespace"}
+    if not Cgroups().why_not:
+        assert "fathom-jail-" in read(f"/proc/{pid}/cgroup")
+    fds = {os.readlink(f"/proc/{pid}/fd/{number}").split(":")[0] for number in os.listdir(f"/proc/{pid}/fd")}
+    assert fds <= {"/dev/null", "pipe", "socket"}
+    assert len(os.listdir(f"/proc/{pid}/fd")) == 4
+    assert "FATHOM" not in read(f"/proc/{pid}/environ")
+    await walled.close_session(session.id)
+
+
+NAMESPACES = tuple(kernel.NAMESPACES)
+
+
+def read(path: str) -> str:
+    return Path(path).read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+async def test_a_user_without_privileges_gets_the_same_walls() -> None:
+    program = Path(__file__).with_name("as_nobody.py")
+    command = [sys.executable, str(program)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert seen["level"] == "namespace"
+    assert seen["state"] == ["OK", "42"]
+    assert seen["uid"] == ["OK", "1000"]
+    assert seen["forks"] == ["ERROR", "BlockingIOError"]
+    assert seen["host file"] == ["ERROR", "PermissionError"]
+    assert seen["memory"][0] == "OOM"
+
+
+async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A promise that the machine does not keep: here a control file that does not exist stops every fork."""
+    engine = make_engine(min_isolation="namespace", spares=0)
+    build = isolation.WorkerProcess._plan
+
+    def broken(self: Any) -> Any:
+        plan = build(self)
+        return type(plan)(**{**plan.__dict__, "cgroups": ("/nonexistent/cgroup.procs",)})
+
+    monkeypatch.setattr(isolation.WorkerProcess, "_plan", broken)
+    with pytest.raises(IsolationTooWeak, match=r"namespaces cannot be built .*remedy: allow unprivileged user"):
+        await engine.start()
+    with pytest.raises(DependencyFailed):
+        await engine._fork_server.fork(None, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("verdict", ["CapEff", "Seccomp", "a listener", "namespace is shared", "tcp was not refused"])
+async def test_the_probe_tells_what_does_not_hold(verdict: str, tmp_path: Path) -> None:
+    canary = isolation.Canary(str(tmp_path), "secret", 1, "abstract")
+    isolation.plant(canary)
+    seen = {
+        "CapPrm": "0",
+        "CapEff": "0",
+        "CapBnd": "0",
+        "CapAmb": "0",
+        "NoNewPrivs": "1",
+        "Seccomp": "2",
+        "Uid": "5 5 5 5",
+    }
+    seen |= {f"ns {name}": "own" for name in NAMESPACES}
+    names = ("read", "write", "tcp", "unix", "abstract", "signal", "root", "ptrace", "outside", "parent")
+    printed = "\n".join([*(f"{name} refused OSError" for name in names), "scratch written"])
+    wrong = {
+        "CapEff": ({"CapEff": "1"}, printed, 0),
+        "Seccomp": ({"Seccomp": "0"}, printed, 0),
+        "a listener": ({}, printed, 1),
+        "namespace is shared": ({"ns net": "shared"}, printed, 0),
+        "tcp was not refused": ({}, printed.replace("tcp refused OSError", "tcp went through"), 0),
+    }[verdict]
+    assert isolation.verdicts("namespace", seen, printed, Status.OK, canary) == []
+    canary.visits = wrong[2]
+    found = isolation.verdicts("namespace", seen | wrong[0], wrong[1], Status.OK, canary)
+    assert any(verdict in text for text in found), found
+
+
+async def test_none_has_to_be_asked_for_by_its_full_name() -> None:
+    with pytest.raises(IsolationTooWeak, match="run_hostile_code_without_any_isolation"):
+        await make_engine(min_isolation="none", walls="none").start()
+    engine = make_engine(min_isolation="none", walls="none", run_hostile_code_without_any_isolation=True, spares=0)
+    await engine.start()
+    assert engine.report.level is Level.NONE
+    session = await engine.create()
+    assert (await run_cell(session, "1 + 1"))[1].result == "2"
+    await engine.close()
+
+
+async def test_a_promised_boundary_needs_evidence() -> None:
+    with pytest.raises(IsolationTooWeak, match="guest-kernel was promised, but nothing here shows it"):
+        await make_engine(min_isolation="guest-kernel", boundary="guest-kernel").start()
+    failed: list[str] = []
+    wanted = Level.VM if isolation.is_virtual_machine() else Level.NAMESPACE
+    assert isolation.bounded(Level.NAMESPACE, "vm", failed) is wanted
+
+
+async def test_a_dead_fork_server_is_replaced_and_its_sessions_live(walled: Engine) -> None:
+    session = await walled.create()
+    await run_cell(session, "kept = 5")
+    old = walled._fork_server.pid
+    os.kill(old, 9)
+    assert (await run_cell(session, "kept"))[1].result == "5"
+    others = [await walled.create() for _ in range(3)]
+    for other in others:
+        assert (await run_cell(other, "1"))[1].result == "1"
+    assert walled._fork_server.pid != old
+    for item in (session, *others):
+        await walled.close_session(item.id)
+
+
+async def test_landlock_is_there() -> None:
+    assert landlock.abi() >= 1
