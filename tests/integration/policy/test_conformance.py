@@ -315,6 +315,16 @@ async def test_company_changes_nothing(contender: Contender, ask: Ask) -> None:
         assert one.log_probs == pytest.approx(other.log_probs, abs=2e-3)
 
 
+async def test_long_prompts_come_together(contender: Contender, ask: Ask) -> None:
+    """More than an engine computes in one step, each with a seed of its own."""
+    prompts = [(Message(Role.USER, f"{index} " + "the fox in the den " * 16),) for index in range(20)]
+    sampling = Sampling(temperature=1.0, max_tokens=6, seed=5)
+    alone = [await ask("short", messages=messages, sampling=sampling) for messages in prompts[:3]]
+    together = await asyncio.gather(*(ask("short", messages=messages, sampling=sampling) for messages in prompts))
+    assert [item.sampled_token_ids for item in together[:3]] == [item.sampled_token_ids for item in alone]
+    assert all(item.usage.completion_tokens <= 6 for item in together)
+
+
 async def test_tokens_of_text_and_back(contender: Contender) -> None:
     text = 'a </search>.b "引号" 🦊 the fox'
     if not contender.exact:

@@ -23,7 +23,9 @@ GRAMMAR = re.compile("grammar|schema|structured", re.IGNORECASE)
 # Its CPU build would pin a thread to every core and starve its neighbours; nothing is ever downloaded.
 ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    # A forked child would hold locks of threads that it does not have, gRPC's among them.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
 }
@@ -200,6 +202,10 @@ def arguments_of(config: VllmModel, folder: Path, window: int) -> dict[str, Any]
         "structured_outputs_config": structured(backend="guidance", disable_any_whitespace=True),
         "generation_config": "vllm",  # the folder's own defaults would change what a request asks for
     }
+    if not on_gpu:
+        # The CPU build cannot rewind a seeded request's generator, which it does after a prompt's first chunk:
+        # prompts are computed whole.
+        arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(window, 2048)}
     if config.kv_cache_gb is not None or not on_gpu:
         arguments["kv_cache_memory_bytes"] = int((config.kv_cache_gb or 1.0) * GIB)
     return arguments
