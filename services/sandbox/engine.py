@@ -55,6 +55,10 @@ class Engine:
             raise NotReady("the sandbox has not built its walls yet")
         return self._report
 
+    def isolation_facts(self) -> list[str]:
+        """Health names: the achieved level and all weaker ones, so that a probe can ask for at least one of them."""
+        return [f"isolation.{level.word}" for level in Level if level <= self.report.level]
+
     async def start(self) -> None:
         """Starts the fork server, builds and tries the walls, and gets the spare workers ready.
 
