@@ -28,6 +28,13 @@ class Recipe(Settings):
     """Whether entities and the year of publication are indexed with the text."""
 
 
+class RemoteEncoder(RemoteEncoderConfig):
+    """An encoder behind an address."""
+
+    kind: Literal["openai", "tei"]
+    """Which contract it speaks: ``/v1/embeddings`` or TEI's ``/embed``."""
+
+
 class Config(Settings):
     """Where the corpora are, and how results look."""
 
@@ -43,6 +50,12 @@ class Config(Settings):
     """How corpora are indexed that are not named in ``recipes``."""
     recipes: Mapping[str, Recipe] = Field(default_factory=dict)
     """Recipes by name of the corpus."""
+    remote_encoders: Mapping[str, RemoteEncoder] = Field(default_factory=dict)
+    """Encoders behind addresses, by the name that recipes use."""
+    reranker: str = ""
+    """Model of ``POST /rerank``: a cross-encoder's folder, or the address of a TEI server; empty reranks nothing."""
+    web: WebConfig = WebConfig()
+    """Engines of the corpus "web"; off until one has its address or key."""
     top_k: int = Field(default=5, ge=1, le=100)
     """Results of a search that does not say how many."""
     summary_chars: int = Field(default=240, ge=40)
@@ -67,13 +80,6 @@ class Config(Settings):
     """Results of a ``/retrieve`` that does not say how many."""
     http_shape: Literal["lists", "parallel"] = "lists"
     """``lists``: a list of documents per query; ``parallel``: an object with documents and scores per query."""
-
-    reranker: str = ""
-    """What ``POST /rerank`` scores with: a cross-encoder's folder, or the URL of a TEI server; "" reranks nothing."""
-    web: WebConfig = WebConfig()
-    """Engines of the corpus ``web``, off without an address or a key, and what may be fetched."""
-    remote_encoders: Mapping[str, RemoteEncoderConfig] = Field(default_factory=dict)
-    """Encoders behind HTTP, by the name that recipes use."""
 
     def recipe_of(self, corpus: str) -> Recipe:
         """The recipe for a corpus."""

@@ -36,16 +36,6 @@ class Reranker(Protocol):
         ...
 
 
-def reranker_of(place: str) -> Reranker | None:
-    """A TEI server by its URL, a local cross-encoder by its folder, None for ""; loads the model.
-
-    Raises ``NotFound``, ``MissingExtra`` and ``CorruptData``.
-    """
-    if not place:
-        return None
-    return TeiReranker(place) if place.startswith(("http://", "https://")) else CrossEncoder(Path(place))
-
-
 def best(reranker: Reranker, query: str, texts: Sequence[str], limit: int) -> list[tuple[int, float]]:
     """Index and score of the ``limit`` best texts, best first; equal scores keep their order."""
     scores = reranker.score(query, texts)

@@ -20,19 +20,16 @@ from services.retrieval.copies import manifest_key
 from services.retrieval.corpus import Document, Filter, document_of
 from services.retrieval.doorway import Doorway
 from services.retrieval.engine import Engine, Hit
-from services.retrieval.files import parsers
-from services.retrieval.intake import Chunk, Issue
+from services.retrieval.intake import Chunk
 from services.retrieval.library import Shelf
 from services.retrieval.paging import page_of_list
+from services.retrieval.rows import Issue, parsers
 from services.retrieval.snapshot import Manifest
-from services.retrieval.web.door import NAME as WEB
-from services.retrieval.web.door import WebDoor, web_door
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Retrieval; the only constructor."""
     engine = Engine(config, deps.store, parsers())
-    web = web_door(config.web, config.top_k)
     doorway = Doorway(config, engine, deps)
 
     async def start() -> None:
@@ -41,26 +38,19 @@ def build(config: Config, deps: Deps) -> Service:
 
     async def close() -> None:
         await doorway.close()
-        await web.close()
         await engine.close()
 
-    return Service("retrieval", RetrievalServicer(engine, web), start, close)
+    return Service("retrieval", RetrievalServicer(engine), start, close)
 
 
 class RetrievalServicer:
     """Answers retrieval's RPCs."""
 
-    def __init__(self, engine: Engine, web: WebDoor | None = None) -> None:
-        self._engine, self._web = engine, web
-
-    def _door(self, corpus: str) -> Engine | WebDoor:
-        """The web under its name, unless a corpus took it."""
-        if self._web is not None and corpus == WEB and WEB not in self._engine.library.names():
-            return self._web
-        return self._engine
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     async def Search(self, request: pb.SearchRequest, call: Call) -> pb.SearchResponse:
-        snapshot, found = await self._door(request.corpus).search(
+        snapshot, found = await self._engine.search(
             request.queries,
             request.top_k,
             filter_from_proto(request),
@@ -79,7 +69,7 @@ class RetrievalServicer:
         return response
 
     async def Fetch(self, request: pb.FetchRequest, call: Call) -> pb.FetchResponse:
-        snapshot, pages = await self._door(request.corpus).fetch(
+        snapshot, pages = await self._engine.fetch(
             request.ids,
             request.page_size,
             request.page_token,

@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from fathom.config import ConfigError, Settings
 from fathom.errors import CorruptData, InvalidField
 from fathom.http import BlockingClient, HttpPolicy, MalformedAnswer
-from services.retrieval.encoders.base import Encoder, Kind
+from services.retrieval.encoders.base import Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 class RemoteEncoderConfig(Settings):
     """Where the encoder is, and what its model wants."""
 
-    contract: Literal["openai", "tei"] = "openai"
-    """What the endpoint speaks."""
     url: str
     """``http://host/v1`` of an OpenAI-compatible endpoint, ``http://host`` of TEI."""
     model: str = ""
@@ -138,17 +136,12 @@ def normalised(vectors: Sequence[Any], dim: int, name: str) -> NDArray[np.float3
     return unit
 
 
-def remote_encoder(name: str, config: RemoteEncoderConfig) -> Encoder:
-    """The encoder of a name in the settings; raises ``ConfigError``."""
-    return openai_encoder(config, name) if config.contract == "openai" else tei_encoder(config, name)
-
-
-def openai_encoder(config: RemoteEncoderConfig, name: str = "") -> RemoteEncoder:
+def openai_encoder(config: RemoteEncoderConfig) -> RemoteEncoder:
     """An encoder at an OpenAI-compatible endpoint; raises ``ConfigError`` without a model's name."""
     if not config.model:
         raise ConfigError("model: an OpenAI-compatible endpoint needs the model's name", metadata={"field": "model"})
     url = config.url.rstrip("/") + "/embeddings"
-    name = name or f"openai:{config.model}"
+    name = f"openai:{config.model}"
 
     def ask(client: BlockingClient, texts: list[str]) -> list[Any]:
         answer = client.post(url, {"model": config.model, "input": texts, "encoding_format": "float"})
@@ -164,10 +157,10 @@ def openai_encoder(config: RemoteEncoderConfig, name: str = "") -> RemoteEncoder
     return RemoteEncoder(name, config, ask)
 
 
-def tei_encoder(config: RemoteEncoderConfig, name: str = "") -> RemoteEncoder:
+def tei_encoder(config: RemoteEncoderConfig) -> RemoteEncoder:
     """An encoder at a TEI server; texts beyond its model's window are truncated there."""
     url = config.url.rstrip("/") + "/embed"
-    name = name or f"tei:{config.model or config.url}"
+    name = f"tei:{config.model or config.url}"
 
     def ask(client: BlockingClient, texts: list[str]) -> list[Any]:
         answer = client.post(url, {"inputs": texts, "normalize": True, "truncate": True})

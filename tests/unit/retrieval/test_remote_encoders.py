@@ -29,7 +29,7 @@ from services.retrieval.encoders.remote import (
     tei_encoder,
 )
 from services.retrieval.engine import Engine
-from services.retrieval.rerank import CrossEncoder, Reranker, TeiReranker, best, reranker_of
+from services.retrieval.rerank import CrossEncoder, Reranker, TeiReranker, best
 
 Serve = Callable[..., Awaitable[str]]
 
@@ -244,9 +244,8 @@ def test_long_texts_are_cut_and_folders_without_a_model_are_typed(tiny: Path, tm
 
 
 async def test_a_cross_encoder_behind_the_door(tiny: Path) -> None:
-    """``POST /rerank`` scores with the reranker of the settings."""
-    scorer = reranker_of(str(tiny))
-    assert scorer is not None
+    """``POST /rerank`` scores with the reranker it is given."""
+    scorer = CrossEncoder(tiny)
     config = Config(corpus_dir=None)
     app = Door(config, Engine(config, MemoryStore()), scorer=scorer).app()
     texts = ["profit rose", "oil", "the bank fell"]
@@ -257,10 +256,3 @@ async def test_a_cross_encoder_behind_the_door(tiny: Path) -> None:
     assert response.status_code == 200, response.text
     (ranked,) = response.json()["result"]
     assert ranked == [texts[index] for index, _ in best(scorer, "bank profit", texts, 3)]
-
-
-def test_rerankers_by_their_place(tmp_path: Path) -> None:
-    assert reranker_of("") is None
-    assert isinstance(reranker_of("http://127.0.0.1:1"), TeiReranker)
-    with pytest.raises(NotFound):
-        reranker_of(str(tmp_path / "none"))
