@@ -13,6 +13,7 @@ from fathom.ids import checked_id
 from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
+from services.datafetch.association import Association
 from services.datafetch.config import Config
 from services.datafetch.connectors import connect
 from services.datafetch.connectors.sheet import imported
@@ -37,7 +38,8 @@ MAX_MENTIONS = 256
 
 def build(config: Config, deps: Deps) -> Service:
     """Datafetch; the only constructor."""
-    engine = Engine(config)
+    asks = config.association
+    engine = Engine(config, Association(deps.clients, asks, config.association_seconds) if asks else None)
     frameworks = FrameworkLibrary(config.frameworks_dir)
     vendors = connect(config.connectors) if config.connectors.enabled else None
     outside = Outside(vendors, config.connectors)
@@ -147,7 +149,7 @@ class DatafetchServicer:
     async def MatchIndicators(self, request: pb.MatchIndicatorsRequest, call: Call) -> pb.MatchIndicatorsResponse:
         indicators, response = self._engine.layer.indicators, pb.MatchIndicatorsResponse()
         for mention in mentions(request.mentions):
-            found = await asyncio.to_thread(self._engine.match, mention)
+            found = await self._engine.match(mention)
             response.results.add(
                 indicators=[indicator_to_proto(indicators[item.id]) for item in found],
                 exact=bool(found) and found[0].how == "exact",
