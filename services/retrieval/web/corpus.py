@@ -22,15 +22,12 @@ LEAST = timedelta(microseconds=1)
 
 
 class WebCorpus:
-    """One event loop's. Without engines it is off, and needs no fetcher.
-
-    ``remembered`` ids stay readable, ``kept_chars`` of pages are kept as read.
-    """
+    """One event loop's. ``remembered`` ids stay readable, ``kept_chars`` of pages are kept as read."""
 
     def __init__(
         self,
         engines: Sequence[WebSearch],
-        fetcher: PageFetcher | None,
+        fetcher: PageFetcher,
         remembered: int = 50_000,
         kept_chars: int = 32_000_000,
     ) -> None:
@@ -90,7 +87,7 @@ class WebCorpus:
 
     async def _ask(self, query: str, limit: int, published: TimeRange, deadline: float | None) -> list[WebResult]:
         if not self._engines:
-            raise off()
+            raise NotConfigured("web", "retrieval.web.searxng_url, or the key of another engine")
         failed: list[FathomError] = []
         for engine in self._engines:
             try:
@@ -105,8 +102,6 @@ class WebCorpus:
         raise DependencyFailed(names, "; ".join(error.message for error in failed))
 
     async def _read(self, ident: str, result: WebResult, deadline: float | None) -> Document:
-        if self._fetcher is None:
-            raise off()
         page = await self._fetcher.fetch(result.url, deadline)
         # The later of the two: a page may have been written anew since the engine saw it.
         dates = [when for when in (page.document.published, result.published) if when is not None]
@@ -135,11 +130,6 @@ class WebCorpus:
         self._known.move_to_end(ident)
         while len(self._known) > self._remembered:
             self._known.popitem(last=False)
-
-
-def off() -> NotConfigured:
-    """Nobody searches and nobody reads."""
-    return NotConfigured("web", "retrieval.web.searxng_url, or the key of another engine")
 
 
 def shown(result: WebResult) -> Document:
