@@ -102,7 +102,9 @@ class Door:
     async def health(self, request: Request) -> Any:
         """What is served; raises when it cannot be."""
         snapshot = await self._engine.library.snapshot(self._corpus)
+        batches, queries = self._engine.searching.batches
         return {
+            "batches": batches, "queries": queries, "cached": self._engine.searching.hits,
             "status": "ok", "snapshot": snapshot.id, "documents": snapshot.manifest.documents,
             "encoder": snapshot.encoder, "index": snapshot.manifest.index,
         }  # fmt: skip
