@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from fathom.config import Settings
+from services.datafetch.connectors.config import ConnectorsConfig
 
 
 class SemanticFolder(Settings):
@@ -36,13 +37,17 @@ class Config(Settings):
     """Longest SQL statement in seconds."""
     max_columns: int = Field(64, ge=2)
     """Most columns of one sheet."""
-    embedding: Literal["none", "ngram", "minilm"] = "ngram"
+    embedding: Literal["ngram", "minilm"] = "ngram"
     """Second part of the indicator match: character n-grams need nothing, ``minilm`` a model of English."""
+    models_dir: Path = Path(".fathom/models/encoders")
+    """Where the weights of an embedding are kept."""
     frameworks: bool = True
-    """Third part: analysis frameworks widen a question without an indicator of its own."""
+    """Third part: analysis frameworks name indicators and widen a text to those of its topic."""
     association: str = ""
     """First part: the policy's model that associates indicators; "" leaves the part out."""
     association_seconds: float = Field(20.0, gt=0)
     """Deadline of the association in seconds."""
     cache_entries: int = Field(256, ge=0)
     """Most results kept for the same question; 0 turns the cache off."""
+    connectors: ConnectorsConfig = ConnectorsConfig()
+    """Vendors of data from outside; all off until they are enabled."""

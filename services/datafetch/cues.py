@@ -6,10 +6,12 @@ import re
 
 from services.datafetch.model import Combination, Frequency, Statistic
 
-SERIES = re.compile(r"走势|曲线|画|图表|作图|\b(?:chart|plot|draw|trend|time series|day by day|month by month)\b", re.I)
-BROAD = re.compile(r"表现|\bperformances?\b(?!.*(?:%|percent))", re.I)
+SERIES = re.compile(
+    r"走势|曲线|画|图表|作图|\b(?:chart|plot|draw|trend|time series|day by day|month by month)\b", re.I | re.A
+)
+BROAD = re.compile(r"表现|\bperformances?\b(?!.*(?:%|percent))", re.I | re.A)
 STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
-    (re.compile(pattern, re.I), statistic)
+    (re.compile(pattern, re.I | re.A), statistic)
     for pattern, statistic in [
         (r"最大回撤|最大跌幅|回撤|max(?:imum)?\.?\s+drawdowns?|drawdowns?|peak[\s-]to[\s-]trough", Statistic.DRAWDOWN),
         (r"年化波动率|波动率|波动性|\bvolatility\b|\bvolatile\b", Statistic.VOLATILITY),
@@ -26,10 +28,10 @@ STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
 ]  # fmt: skip
 LATEST = re.compile(
     r"最新|目前|当前|现在|最近一期|最近一次|最近的(?!\d)|\b(?:latest|current(?:ly)?|most recent|now|right now|today'?s?|last (?:close|price|value|reading|closing price))\b",
-    re.I,
+    re.I | re.A,
 )
 DENSITIES: list[tuple[re.Pattern[str], Frequency]] = [
-    (re.compile(pattern, re.I), density)
+    (re.compile(pattern, re.I | re.A), density)
     for pattern, density in [
         (r"每周|各周|周度|逐周|按周|周线|\bweekly\b|\bweek[\s-]end\b|each week|every week", Frequency.WEEKLY),
         (r"各?月末|每月末?|各月|逐月|按月|月度|月线|\bmonth[\s-]end\b|\bmonthly\b|end of each month|each month|every month", Frequency.MONTHLY),
@@ -37,21 +39,25 @@ DENSITIES: list[tuple[re.Pattern[str], Frequency]] = [
         (r"每年年?末?|各年|逐年|按年|历年|年度收盘|\byear[\s-]end\b|\bannual(?:ly)? year[\s-]end|end of each year|each year|every year|\byearly\b", Frequency.ANNUAL),
     ]
 ]  # fmt: skip
-SPREAD = re.compile(r"利差|差额|之差|减去?|\bminus\b|\bless\b|\bspreads?\b|\bdifference between\b", re.I)
+SPREAD = re.compile(r"利差|差额|之差|减去?|\bminus\b|\bless\b|\bspreads?\b|\bdifference between\b", re.I | re.A)
 RATIO = re.compile(
     r"比值|之比|比率|占.*(?:比例|比重)|除以|\bratio of\b|\bdivided by\b|\bas a (?:share|percentage) of\b|\bshare of\b",
-    re.I,
+    re.I | re.A,
 )
-PER = re.compile(r"(?:汇率|兑|对|\bper\b|\bagainst\b|\brate\b|/|\bin\b)", re.I)
+PER = re.compile(r"(?:汇率|兑|对|\bper\b|\bagainst\b|\brate\b|/|\bin\b)", re.I | re.A)
 
 
+GROWTH = re.compile(
+    r"的?(?:年|同比)?(?:增长率|增速|增幅|增长幅度|增长(?!额)|变动率|变化率|涨幅)(?:是?多少)?|\s+(?:yoy|year[\s-]over[\s-]year|annual)?\s*growth(?:\s+rate)?\b",
+    re.I | re.A,
+)
 AGAINST = re.compile(r"(?:较|比)(?:上个?月|上个?季度|上年同期|上年|去年同期|前一?个?月)(?!相比)")
 ENDING = re.compile(
     r"(?<!每)年[末底](?!现金)|\b(?:at|by) the end of (?:19|20)\d{2}|\bend of (?:19|20)\d{2}\b|\byear[\s-]end (?:19|20)\d{2}",
-    re.I,
+    re.I | re.A,
 )
-EACH = re.compile(r"每|各|\beach\b|\bevery\b", re.I)
-ANNUAL = re.compile(r"年度数据|年度值|\bannual\b|\byearly\b", re.I)
+EACH = re.compile(r"每|各|\beach\b|\bevery\b", re.I | re.A)
+ANNUAL = re.compile(r"年度数据|年度值|\bannual\b|\byearly\b", re.I | re.A)
 
 
 def spoken(text: str) -> list[tuple[int, int]]:

@@ -14,7 +14,9 @@ from fathom.ids import content_hash
 from services.datafetch import formulas
 from services.datafetch.compiler import Compiler
 from services.datafetch.config import Config
+from services.datafetch.embedding import MiniLM
 from services.datafetch.flight import Flight
+from services.datafetch.frameworks import BUNDLED, load_frameworks
 from services.datafetch.indicators import Matcher, Scored
 from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
 from services.datafetch.plan import Part, Planner, bounded
@@ -23,6 +25,7 @@ from services.datafetch.semantic.layer import LIBRARY, Layer, load
 from services.datafetch.sheets import empty_cells, make_sheet, provenance
 from services.datafetch.sql import run_sql
 from services.datafetch.warehouse import Stored, Warehouse
+from services.datafetch.widen import Associate, Parts, framework_names, widened
 
 MAX_QUESTION_CHARS = 2_000
 MAX_NAMES = 5_000
@@ -32,8 +35,10 @@ CACHE_BYTES = 64 << 20
 class Engine:
     """Ready after ``start``."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, associate: Associate | None = None) -> None:
+        self._config, self._associate = config, associate
+        self._frameworks = (BUNDLED,) if config.frameworks_dir is None else (BUNDLED, config.frameworks_dir)
+        self._parts: Parts
         self.manifest: Manifest
         self.layer: Layer
         self.warehouse: Warehouse
@@ -58,14 +63,19 @@ class Engine:
         if users:
             self.snapshot = content_hash([self.snapshot, *(fingerprint(folder, data) for folder, data in users)])
         self._planner = Planner(self.layer, self.warehouse)
-        self.matcher = Matcher(self.layer.indicators.values())
+        library = load_frameworks(*self._frameworks)
+        names = framework_names(library, self.layer) if self._config.frameworks else []
+        embed = MiniLM(self._config.models_dir) if self._config.embedding == "minilm" else None
+        self.matcher = Matcher(self.layer.indicators.values(), extra=names)
+        finder = Matcher(self.layer.indicators.values(), embed, names) if embed else self.matcher
+        self._parts = Parts(finder, library if self._config.frameworks else None, self._associate)
         self.reader = Reader(self.layer, self.matcher, self.latest)
 
-    def match(self, mention: str, limit: int = 20) -> list[Scored]:
-        """Indicators for free text, best first."""
+    async def match(self, mention: str, limit: int = 20) -> list[Scored]:
+        """Indicators for free text, best first, by the parts that are switched on."""
         if mention in self.layer.indicators:
             return [Scored(mention, 1.0, mention, "exact")]
-        return self.matcher.match(mention, limit)
+        return await widened(mention, self._parts, self.layer, limit)
 
     def latest(self, entities: Sequence[str], indicators: Sequence[str]) -> date:
         """Last day with data of what is asked for, or of all prices: "today" for relative periods."""

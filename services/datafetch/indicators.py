@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from services.datafetch.semantic.schema import IndicatorSpec
-from services.datafetch.semantic.text import CJK, normal
+from services.datafetch.semantic.text import CJK, is_chinese, normal
 
 WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]+")
 STOP = frozenset(
@@ -77,11 +77,15 @@ def stem(word: str) -> str:
 class Matcher:
     """Matches mentions to indicators. Every name is a document; an indicator scores as its best name."""
 
-    def __init__(self, specs: Iterable[IndicatorSpec], embed: Embed | None = None) -> None:
+    def __init__(
+        self, specs: Iterable[IndicatorSpec], embed: Embed | None = None, extra: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """``extra``: further names, as pairs of id and name. ``embed`` gives unit vectors, one per text."""
         self._documents: list[tuple[str, str]] = []
         for spec in specs:
             names = [spec.name, spec.name_zh, spec.definition, *spec.synonyms]
             self._documents += [(spec.id, name) for name in dict.fromkeys(filter(None, names))]
+        self._documents += [pair for pair in dict.fromkeys(extra) if pair not in set(self._documents)]
         self._exact: dict[str, list[str]] = defaultdict(list)
         self._postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._norms: list[float] = []
@@ -94,7 +98,9 @@ class Matcher:
             for gram, n in count.items():
                 self._postings[gram].append((number, n))
         self._embed = embed
-        self._vectors = embed([name for _, name in self._documents]) if embed else None
+        # A model of English reads English names only.
+        self._latin = [number for number, (_, name) in enumerate(self._documents) if embed and not is_chinese(name)]
+        self._vectors = embed([self._documents[number][1] for number in self._latin]) if embed else None
 
     def match(self, mention: str, limit: int = 20) -> list[Scored]:
         """Candidates, best first."""
@@ -102,7 +108,7 @@ class Matcher:
         for ident in self._exact.get(normal(mention), ()):
             best[ident] = Scored(ident, 1.0, mention, "exact")
         scores = self._lexical(mention)
-        if self._embed is not None:
+        if self._embed is not None and not is_chinese(mention):
             for number, value in self._dense(mention):
                 scores[number] = 0.5 * scores.get(number, 0.0) + 0.5 * value
         for number, score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
@@ -135,4 +141,4 @@ class Matcher:
         assert self._embed is not None
         vector = np.asarray(self._embed([mention]))[0]
         values = np.asarray(self._vectors) @ vector
-        return [(int(number), float(values[number])) for number in np.argsort(-values)[:100]]
+        return [(self._latin[at], float(values[at])) for at in np.argsort(-values)[:100]]

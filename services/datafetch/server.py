@@ -13,7 +13,10 @@ from fathom.ids import checked_id
 from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
+from services.datafetch.association import Association
 from services.datafetch.config import Config
+from services.datafetch.connectors import connect
+from services.datafetch.connectors.sheet import imported
 from services.datafetch.convert import (
     entity_to_proto,
     indicator_to_proto,
@@ -27,7 +30,7 @@ from services.datafetch.engine import Engine
 from services.datafetch.export import XLSX, as_csv, as_xlsx
 from services.datafetch.frameworks.rpc import FrameworkLibrary
 from services.datafetch.model import Sheet
-from services.datafetch.sheets import described, make_sheet
+from services.datafetch.outside import Outside
 
 CHUNK_BYTES = 256 * 1024
 MAX_MENTIONS = 256
@@ -35,21 +38,36 @@ MAX_MENTIONS = 256
 
 def build(config: Config, deps: Deps) -> Service:
     """Datafetch; the only constructor."""
-    engine = Engine(config)
+    asks = config.association
+    engine = Engine(config, Association(deps.clients, asks, config.association_seconds) if asks else None)
     frameworks = FrameworkLibrary(config.frameworks_dir)
+    vendors = connect(config.connectors) if config.connectors.enabled else None
+    outside = Outside(vendors, config.connectors)
 
     async def start() -> None:
         await engine.start()
         await frameworks.start()
 
-    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config), start, engine.close)
+    async def close() -> None:
+        await outside.close()
+        await engine.close()
+
+    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config, outside), start, close)
 
 
 class DatafetchServicer:
     """Answers datafetch's RPCs. Sheets are objects in the store, so that any replica can serve them."""
 
-    def __init__(self, engine: Engine, frameworks: FrameworkLibrary, store: ObjectStore, config: Config) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        frameworks: FrameworkLibrary,
+        store: ObjectStore,
+        config: Config,
+        outside: Outside | None = None,
+    ) -> None:
         self._engine, self._frameworks, self._store, self._config = engine, frameworks, store, config
+        self._outside = outside or Outside(None, config.connectors)
 
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
         if request.snapshot not in ("", self._engine.snapshot):
@@ -62,6 +80,7 @@ class DatafetchServicer:
             result = await self._engine.run(query_from_proto(request.typed), as_of)
         else:
             raise InvalidField("query", "give a question or a typed query")
+        result = await self._outside.fill(result, as_of, call.deadline)
         return pb.QueryResponse(
             sheets=[await self._keep(sheet) for sheet in result.sheets],
             missing=[missing_to_proto(item) for item in result.missing],
@@ -106,10 +125,13 @@ class DatafetchServicer:
         return pb.ExportTableResponse(file=to_ref(stored))
 
     async def ImportTable(self, request: pb.ImportTableRequest, call: Call) -> pb.ImportTableResponse:
-        table = await asyncio.to_thread(frames.read_table, await read_ref(self._store, request.data), "data")
-        columns = [described(table, name) for name in table.column_names]
-        sheet = await asyncio.to_thread(make_sheet, table, request.title or "imported table", columns)
-        return pb.ImportTableResponse(sheet=await self._keep(sheet))
+        data = await read_ref(self._store, request.data)
+        kind, title = request.data.content_type, request.title
+        sheet, issues = await asyncio.to_thread(imported, data, kind, title, request.worksheet)
+        return pb.ImportTableResponse(
+            sheet=await self._keep(sheet),
+            issues=[pb.ImportIssue(row=issue.row, column=issue.column, message=issue.reason) for issue in issues],
+        )
 
     async def ResolveEntities(self, request: pb.ResolveEntitiesRequest, call: Call) -> pb.ResolveEntitiesResponse:
         layer, response = self._engine.layer, pb.ResolveEntitiesResponse()
@@ -127,7 +149,7 @@ class DatafetchServicer:
     async def MatchIndicators(self, request: pb.MatchIndicatorsRequest, call: Call) -> pb.MatchIndicatorsResponse:
         indicators, response = self._engine.layer.indicators, pb.MatchIndicatorsResponse()
         for mention in mentions(request.mentions):
-            found = await asyncio.to_thread(self._engine.match, mention)
+            found = await self._engine.match(mention)
             response.results.add(
                 indicators=[indicator_to_proto(indicators[item.id]) for item in found],
                 exact=bool(found) and found[0].how == "exact",

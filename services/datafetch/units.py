@@ -39,10 +39,11 @@ WANTED = re.compile(
     rf"(?:单位(?:是|为|:|：|用)?|以|用|按|换算成|折算成|折合成?|换成|多少(?:个)?|几(?:个)?|是|为|\()\s*((?:{ZH_SCALE})?(?:{ZH_MONEY})|{ZH_SCALE})"
     rf"(?:为单位|计算?|表示|的?单位|是?多少)?"
     rf"|\b(?:in|as)\s+((?:{EN_SCALE})s?\s*(?:of\s+)?(?:{EN_MONEY})?|{EN_MONEY}|percent|bps?|basis points)\b",
-    re.IGNORECASE,
+    re.I | re.A,
 )
 RATE_WANTED = re.compile(
-    r"(?:以|用|按)\s*(百分比|百分数|%|基点|bps?|小数)\s*(?:表示|计|为单位)?|\bin (percent|basis points|bps?)\b", re.I
+    r"(?:以|用|按)\s*(百分比|百分数|%|基点|bps?|小数)\s*(?:表示|计|为单位)?|\bin (percent|basis points|bps?)\b",
+    re.I | re.A,
 )
 
 

@@ -115,7 +115,8 @@ class Config(Settings):
     models: Mapping[str, ModelConfig] = Field(default_factory=local_models)
     """Settings by model name."""
     default_model: str = "rules"
-    """Model of requests that name none, and of roles without one; the service is ready when this one is."""
+    """Model of requests that name none, and of roles without one; the service is ready when this one and those of
+    the roles are loaded."""
     roles: Mapping[ModelRole, str] = Field(default_factory=dict)
     """Models of the roles, which callers may name instead of a model: ``planner``, ``writer``, ``coder``, ``judge``."""
     lane_roles: Mapping[Lane, Mapping[ModelRole, str]] = Field(default_factory=dict)

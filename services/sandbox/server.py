@@ -12,8 +12,9 @@ from fathom.ids import sha256
 from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
+from services.sandbox.checks import checked_code
 from services.sandbox.config import Config
-from services.sandbox.engine import Engine, checked_code
+from services.sandbox.engine import Engine
 from services.sandbox.events import Display, Event, Gap, Outcome, Output, Status, Variable
 from services.sandbox.isolation import Level
 

@@ -62,7 +62,7 @@ class IndicatorSpec(Settings):
     flow: bool = False
     cumulative: bool = False
     aggregate: Literal["last", "sum", "mean"] = "last"
-    lag_days: int | None = Field(None, ge=0)
+    lag_days: int | None = Field(default=None, ge=0)
     default: bool = False
     annual: str = ""
 
@@ -91,7 +91,7 @@ class CalendarSpec(Settings):
     id: str
     name: str
     name_zh: str = ""
-    fiscal_year_end: int = Field(12, ge=1, le=12)
+    fiscal_year_end: int = Field(default=12, ge=1, le=12)
     named_by: Literal["end", "start"] = "end"
     weekdays: list[int] = Field(default_factory=lambda: [1, 2, 3, 4, 5])
     kinds: list[str] = Field(default_factory=list)
@@ -125,7 +125,7 @@ class TableSpec(Settings):
     period_kind: Literal["date", "year", "yyyymmdd", "quarter"] = "date"
     frequency: Frequency = Frequency.ANNUAL
     published: PublishedSpec | None = None
-    lag_days: int = Field(0, ge=0)
+    lag_days: int = Field(default=0, ge=0)
     sentinels: list[float] = Field(default_factory=list)
     columns: dict[str, str] = Field(default_factory=dict)
     sheet: str = ""

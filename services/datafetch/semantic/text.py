@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 CJK = re.compile(r"[\u3400-\u9fff]")
 DIGITS = dict(zip("〇零○一二三四五六七八九", "000123456789", strict=True))
@@ -42,3 +43,10 @@ def chinese_number(word: str) -> int | None:
     if len(tens) > 1 or len(ones) > 1:
         return None
     return 10 * int(DIGITS[tens] if tens else "1") + int(DIGITS[ones] if ones else "0")
+
+
+def blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """The text with the spans as NUL characters: positions stay, words do not join."""
+    for start, end in spans:
+        text = text[:start] + "\0" * (end - start) + text[end:]
+    return text

@@ -1,0 +1,228 @@
+"""What is left of a question when all that is known is read: unknown names, unknown indicators, qualifiers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from services.datafetch import cues
+from services.datafetch.entities import Found, Resolver
+from services.datafetch.indicators import Matcher
+from services.datafetch.model import Match, Missing, Query
+from services.datafetch.residue import (
+    COMPANY_TAIL,
+    ECONOMIES,
+    chinese_leftovers,
+    is_company,
+    latin_leftovers,
+    unknown_names,
+)
+from services.datafetch.semantic.layer import Layer
+from services.datafetch.semantic.names import Mention
+from services.datafetch.semantic.schema import IndicatorSpec
+from services.datafetch.semantic.text import CJK, is_chinese
+
+ACCEPT = 0.62
+MAX_BEFORE, MAX_AFTER = 12, 16
+JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
+MARGIN = 0.04
+
+
+@dataclass
+class Understanding:
+    """What was read in a question."""
+
+    query: Query = field(default_factory=Query)
+    missing: list[Missing] = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+
+
+class Leftovers:
+    """Reads what nothing else has read. It takes an indicator only when it is alike enough and nothing else as near."""
+
+    def __init__(self, layer: Layer, matcher: Matcher, resolver: Resolver) -> None:
+        self._layer, self._matcher, self._resolver = layer, matcher, resolver
+
+    def read(
+        self,
+        rest: str,
+        found: list[Found],
+        mentions: list[Mention],
+        names: list[str],
+        kinds: set[str],
+        shown: str,
+        seen: Understanding,
+    ) -> None:
+        """What is left of the question: unknown names, words for an indicator that the dictionary lacks, qualifiers."""
+        for other in self._economies(rest, names):
+            seen.missing.append(unknown_entity(other, ("United States",)))
+            names.clear()
+            mentions.clear()
+            rest = ECONOMIES.sub(lambda match: "\0" * len(match[0]), rest)
+        for name in unknown_names(rest):
+            if not names and self._match_free(name, kinds, names, seen, quiet=True):
+                continue
+            if found and not names and not re.search(rf"(?:\band|,|\bvs\.?|versus|\bor|&)\s+{re.escape(name)}", rest):
+                self._unknown(name, kinds, found, seen)
+            elif not ECONOMIES.fullmatch(name):
+                seen.missing.append(unknown_entity(name, tuple(self._layer.entity_names.nearest(name))))
+        if not names and not is_chinese(shown):
+            for words in latin_leftovers(rest):
+                if any(words in item.subject or item.subject in words for item in seen.missing):
+                    continue
+                if not self._match_free(words, kinds, names, seen, quiet=True) and found:
+                    self._unknown(words, kinds, found, seen)
+        self._attached(shown, mentions, names, found, kinds, seen)
+        for words, start, end in chinese_leftovers(rest):
+            touching = [
+                m for m in mentions if end == m.start or (start == m.end and not cues.GROWTH.match(shown, m.end))
+            ]
+            inside = [item for item in found if item.end == start or end == item.start]
+            if inside and (is_company(words, rest, end) or COMPANY_TAIL.match(shown, inside[0].end)):
+                self._longer(shown, rest, start, end, inside[0], found, seen)
+            elif self._is_name(words, rest, start, end, found, names):
+                seen.missing.append(unknown_entity(words, tuple(self._layer.entity_names.nearest(words))))
+            elif touching:
+                surface = shown[min(start, touching[0].start) : max(end, touching[0].end)]
+                self._qualified(surface, touching[0], names, mentions, kinds, seen)
+            elif not names and (found or mentions or is_chinese(shown)):
+                self._match_free(words, kinds, names, seen)
+
+    def _economies(self, rest: str, names: Sequence[str]) -> list[str]:
+        """Economies that are named beside an indicator that is kept for another one."""
+        if not names or not all("economy" in self._layer.indicators[name].kinds for name in names):
+            return []
+        return [match.group() for match in ECONOMIES.finditer(rest)]
+
+    def _unknown(self, words: str, kinds: set[str], found: Sequence[Found], seen: Understanding) -> None:
+        """Words for an indicator of someone that nothing is called."""
+        if words in seen.unmatched:
+            return
+        near = [item.id for item in self._matcher.match(words, 5) if self._fits(item.id, kinds) and item.score > 0.2]
+        owner = self._layer.entities[found[0].ids[0]]
+        item = self._unknown_indicator(words, near)
+        seen.missing.append(replace(item, detail=f"{item.detail}, asked of {owner.name}"))
+        seen.unmatched.append(words)
+
+    def _attached(
+        self,
+        shown: str,
+        mentions: list[Mention],
+        names: list[str],
+        found: Sequence[Found],
+        kinds: set[str],
+        seen: Understanding,
+    ) -> None:
+        """ "Price-to-earnings" is no price: a name with a hyphen on is another name."""
+        for mention in list(mentions):
+            tied = re.match(r"-[A-Za-z]+(?:-[A-Za-z]+)*(?: (?:ratio|multiple))?", shown[mention.end :])
+            if tied and mention in mentions and len(mentions) == len(names) and found:
+                position = mentions.index(mention)
+                names.pop(position)
+                mentions.pop(position)
+                self._unknown(shown[mention.start : mention.end + tied.end()], kinds, found, seen)
+
+    def _is_name(
+        self, words: str, rest: str, start: int, end: int, found: Sequence[Found], names: Sequence[str]
+    ) -> bool:
+        """Whether leftover words are a name: they end as a company does, stand beside one, or are all there is."""
+        if not found and is_company(words, rest, end):
+            return True
+        joined = any(
+            JOINT.fullmatch(rest[end : item.start]) or JOINT.fullmatch(rest[item.end : start]) for item in found
+        )
+        if joined:
+            return True
+        needs = [name for name in names if "economy" not in self._layer.indicators[name].kinds]
+        return not found and bool(needs) and len(needs) == len(names)
+
+    def _longer(
+        self, shown: str, rest: str, start: int, end: int, inside: Found, found: list[Found], seen: Understanding
+    ) -> None:
+        """A known name inside a longer one is another company, unless the longer one is known but for a slip."""
+        if inside not in found:
+            return
+        first, last = min(start, inside.start), max(end, inside.end)
+        while first and CJK.match(rest[first - 1]) and inside.start - first < MAX_BEFORE:
+            first -= 1
+        while last < len(rest) and (CJK.match(rest[last]) or rest[last] in "()") and last - inside.end < MAX_AFTER:
+            last += 1
+        region = "\0" * first + shown[first:last]
+        position = found.index(inside)
+        near = [
+            item
+            for item in self._resolver.approximate(region)
+            if item.start <= inside.start
+            and item.end >= inside.end
+            and item.end - item.start > inside.end - inside.start
+        ]
+        if len(near) == 1 and not near[0].ambiguous:
+            found[position] = near[0]
+            seen.matches.append(Match(near[0].surface, near[0].ids[0], near[0].score, near[0].how))
+            return
+        whole = shown[min(start, inside.start) : max(end, inside.end)]
+        seen.missing.append(unknown_entity(whole, (self._layer.entities[inside.ids[0]].name,)))
+        found.pop(position)
+
+    def _qualified(
+        self,
+        surface: str,
+        mention: Mention,
+        names: list[str],
+        mentions: list[Mention],
+        kinds: set[str],
+        seen: Understanding,
+    ) -> None:
+        """ "Overseas revenue" is not revenue: a word that clings to an indicator makes it another one."""
+        position = mentions.index(mention)
+        if position >= len(names):
+            return
+        near = [item for item in self._matcher.match(surface) if self._fits(item.id, kinds)]
+        if near and near[0].score >= 0.8 and near[0].id != names[position]:
+            seen.matches.append(
+                Match(surface, near[0].id, near[0].score, near[0].how, tuple(item.id for item in near[1:4]))
+            )
+            names[position] = near[0].id
+            return
+        seen.missing.append(self._unknown_indicator(surface, [item.id for item in near]))
+        seen.unmatched.append(surface)
+        names.pop(position)
+        mentions.pop(position)
+
+    def _match_free(
+        self, words: str, kinds: set[str], names: list[str], seen: Understanding, *, quiet: bool = False
+    ) -> bool:
+        """Takes an indicator by likeness only when it is alike enough and nothing else is as near."""
+        near = [item for item in self._matcher.match(words) if self._fits(item.id, kinds)]
+        if near and near[0].score >= ACCEPT and (len(near) < 2 or near[0].score - near[1].score >= MARGIN):
+            names.append(near[0].id)
+            seen.matches.append(
+                Match(words, near[0].id, near[0].score, near[0].how, tuple(item.id for item in near[1:4]))
+            )
+            return True
+        if not quiet:
+            seen.missing.append(self._unknown_indicator(words, [item.id for item in near[:3] if item.score > 0.2]))
+            seen.unmatched.append(words)
+        return False
+
+    def _fits(self, ident: str, kinds: set[str]) -> bool:
+        return not kinds or bool(kinds & set(self._layer.indicators[ident].kinds))
+
+    def _unknown_indicator(self, words: str, near: Sequence[str]) -> Missing:
+        names = tuple(shown_name(self._layer.indicators[ident], words) for ident in near[:3])
+        return Missing(
+            words, "UNKNOWN_INDICATOR", f"no indicator here is called {words!r}", aspect=words, nearest=names
+        )
+
+
+def unknown_entity(name: str, nearest: tuple[str, ...]) -> Missing:
+    """What is said of a name that stands for nothing here."""
+    detail = f"no company, index, fund, currency or economy called {name!r} has data here"
+    return Missing(name, "UNKNOWN_ENTITY", detail, nearest=nearest)
+
+
+def shown_name(spec: IndicatorSpec, like: str) -> str:
+    """An indicator's name in the language of the text."""
+    return spec.name_zh if spec.name_zh and is_chinese(like) else spec.name

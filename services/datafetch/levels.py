@@ -1,0 +1,114 @@
+"""Formula trees → SQL. What looks back in time is a window over the level below it, as a column of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from services.datafetch import formulas
+from services.datafetch.model import Frequency
+from services.datafetch.semantic.files import quoted
+from services.datafetch.semantic.schema import IndicatorSpec
+from services.datafetch.warehouse import REGULAR
+
+MONTHS = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
+
+
+SLACK_DAYS = 6
+
+
+@dataclass
+class Levels:
+    """Turns formula trees into SQL. What looks back is a window over the level below it, as a column of its own."""
+
+    density: Frequency
+    indicators: dict[str, IndicatorSpec]
+    windows: dict[int, dict[str, str]] = field(default_factory=dict)
+    _names: dict[formulas.Node, tuple[str, int]] = field(default_factory=dict)
+
+    def sql(self, node: formulas.Node) -> tuple[str, int]:
+        """The expression and the lowest level that has all its columns."""
+        match node:
+            case formulas.Leaf(id=ident):
+                return quoted(ident), 0
+            case formulas.Number(value=value):
+                return f"{value!r}::double", 0
+            case formulas.Binary(operator=operator, left=left, right=right):
+                (a, low), (b, high) = self.sql(left), self.sql(right)
+                b = f"nullif({b}, 0)" if operator == "/" else b
+                return f"({a} {operator} {b})", max(low, high)
+            case formulas.Call(name="abs", argument=argument):
+                inner, level = self.sql(argument)
+                return f"abs({inner})", level
+            case formulas.Call():
+                return self._call(node)
+        raise AssertionError(node)
+
+    def _call(self, call: formulas.Call) -> tuple[str, int]:
+        if call not in self._names:
+            inner, level = self.sql(call.argument)
+            if not inner.startswith('"'):
+                inner = self._column(f"({inner})", level)
+                level += 1
+            self._names[call] = self._shift(call, inner, level)
+        return self._names[call]
+
+    def _shift(self, call: formulas.Call, x: str, level: int) -> tuple[str, int]:
+        """The function's expression over the column ``x`` of ``level``."""
+
+        def before(months: int) -> str:
+            return self._column(window(x, months, self.density), level)
+
+        name = call.name
+        if name == "prev":
+            return before(call.months), level + 1
+        if name in ("yoy", "qoq", "mom"):
+            past = before({"yoy": 12, "qoq": 3, "mom": 1}[name])
+            return f"(({x} - {past}) / nullif({past}, 0))", level + 1
+        if name == "change":
+            return f"({x} - {before(12)})", level + 1
+        if name == "average":
+            return f"(({x} + {before(12)}) / 2)", level + 1
+        if name == "running":
+            return self._column(f"sum({x}) over (partition by entity order by date)", level), level + 1
+        return self._statement(name, call.argument, x, before), level + 1
+
+    def _statement(self, name: str, argument: formulas.Node, x: str, before: Callable[[int], str]) -> str:
+        """Single quarter, year to date and trailing twelve months; ``fm`` is the month of the fiscal year, 1 to 12."""
+        step = MONTHS.get(self.density, 1)
+        inputs = [self.indicators[leaf] for leaf in formulas.leaves(argument)]
+        if all(spec.cumulative for spec in inputs) and self.density != Frequency.ANNUAL:
+            if name == "single":
+                return f"(case when fm = {step} then {x} else {x} - {before(step)} end)"
+            if name == "ytd":
+                return x
+            cases = " ".join(f"when {m} then {x} + {before(m)} - {before(12)}" for m in range(step, 12, step))
+            return f"(case fm when 12 then {x} {cases} end)"
+        if name == "single":
+            return x
+        if name == "ytd":
+            terms = " ".join(f"when {m} then {chain(x, before, m, step)}" for m in range(step, 13, step))
+            return f"(case fm {terms} end)"
+        return f"({chain(x, before, 12, step)})"
+
+    def _column(self, expression: str, level: int) -> str:
+        """The column of a new level that holds an expression over the level below."""
+        columns = self.windows.setdefault(level + 1, {})
+        for name, known in columns.items():
+            if known == expression:
+                return quoted(name)
+        name = f"w{level + 1}_{len(columns)}"
+        columns[name] = expression
+        return quoted(name)
+
+
+def chain(x: str, before: Callable[[int], str], months: int, step: int) -> str:
+    """x plus its predecessors over so many months; null when one of them is."""
+    return " + ".join([x, *(before(m) for m in range(step, months, step))])
+
+
+def window(x: str, months: int, density: Frequency) -> str:
+    """The value so many months before. Dates of a spine are met exactly, others at the last one before."""
+    near, far = (SLACK_DAYS, SLACK_DAYS) if density in REGULAR else (0, 2 * SLACK_DAYS)
+    frame = f"interval '{months} months {far} days' preceding and interval '{months} months -{near} days' preceding"
+    return f"last_value({x} ignore nulls) over (partition by entity order by date range between {frame})"

@@ -1,0 +1,56 @@
+"""The chain that widens a text to indicators, each part switchable and traced: association, likeness, frameworks.
+
+Whatever a part brings, only ids of the library leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from services.datafetch.frameworks import Frameworks
+from services.datafetch.indicators import Matcher, Scored
+from services.datafetch.semantic.layer import Layer
+
+Associate = Callable[[str], Awaitable[Sequence[str]]]
+"""Names of indicators that come to a model's mind; raises ``FathomError`` when there is no answer in time."""
+ASSOCIATED, FRAMED, FRAMED_TOPICS = 0.6, 0.4, 2
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Which parts work. ``None`` leaves a part out."""
+
+    matcher: Matcher
+    frameworks: Frameworks | None = None
+    associate: Associate | None = None
+
+
+def framework_names(frameworks: Frameworks, layer: Layer) -> list[tuple[str, str]]:
+    """What researchers call an indicator in their frameworks, as further names of it."""
+    found = []
+    for topic in frameworks.topics:
+        for place in frameworks.indicators(topic):
+            # A node of several indicators is a name for none of them alone, except its first.
+            for ident in place.node.ids[:1]:
+                if ident in layer.indicators:
+                    found += [(ident, place.node.name), (ident, place.node.zh)]
+    return list(dict.fromkeys(found))
+
+
+async def widened(text: str, parts: Parts, layer: Layer, limit: int) -> list[Scored]:
+    """Indicators for free text, best first: likeness, then what the model associates, then the topic's framework."""
+    best = {item.id: item for item in parts.matcher.match(text, limit)}
+    if parts.associate is not None:
+        for name in await parts.associate(text):
+            for item in parts.matcher.match(name, 3):
+                score = ASSOCIATED * item.score
+                if item.id not in best or best[item.id].score < score:
+                    best[item.id] = Scored(item.id, score, name, "association")
+    if parts.frameworks is not None:
+        for topic, share in parts.frameworks.classify(text)[:FRAMED_TOPICS]:
+            for place in parts.frameworks.indicators(topic):
+                for ident in place.node.ids:
+                    if ident in layer.indicators and ident not in best:
+                        best[ident] = Scored(ident, FRAMED * share * 0.5, place.node.name, "framework")
+    return sorted(best.values(), key=lambda item: -item.score)[:limit]
