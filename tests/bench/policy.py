@@ -27,7 +27,7 @@ from services.policy.engine import Engine
 from services.policy.model import Request
 
 IN_FLIGHT = (1, 8, 32)
-NEW_TOKENS, TURNS, ROUNDS = 48, 12, 2
+NEW_TOKENS, TURNS, ROUNDS = 48, 12, int(os.environ.get("BENCH_ROUNDS", "2"))
 THREADS = int(os.environ.get("BENCH_THREADS", "1"))
 CACHE = Path(".fathom/models")
 
