@@ -123,13 +123,13 @@ async def test_a_lost_confirmation_is_no_conflict_with_oneself(
 
     async def deaf(*args: Any) -> int:
         answers.append(await original(*args))
-        if len(answers) < 3:
+        if len(answers) == 1:
             raise TimeoutError
         return int(answers[-1])
 
     monkeypatch.setattr(link, "store", deaf)
     second = await keys.put("k", b"2", revision=first)
-    assert answers == [second] * 3
+    assert answers == [second]  # it was stored once, and asked for twice
     assert await keys.get("k") == Entry("k", b"2", second)
     with pytest.raises(Conflict):
         await keys.put("k", b"3", revision=first)
