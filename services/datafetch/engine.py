@@ -19,7 +19,7 @@ from services.datafetch.flight import Flight
 from services.datafetch.frameworks import BUNDLED, load_frameworks
 from services.datafetch.indicators import Matcher, Scored
 from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
-from services.datafetch.plan import Part, Planner, bounded
+from services.datafetch.plan import NAMELESS, Part, Planner, bounded
 from services.datafetch.question import Reader
 from services.datafetch.semantic.layer import LIBRARY, Layer, load
 from services.datafetch.sheets import empty_cells, make_sheet, provenance
@@ -109,7 +109,10 @@ class Engine:
         except InvalidField as error:
             # The question, not a field, asked for it: the caller learns it as something missing.
             result = Result((), (Missing(question[:80], "NO_MATCH", error.message),), seen.query, self.snapshot)
-        return replace(result, missing=tuple(dict.fromkeys((*missing, *result.missing))), matches=tuple(seen.matches))
+        unknown = any(item.reason == "UNKNOWN_ENTITY" for item in missing)
+        # Who is meant is said already, when a name is unknown.
+        more = [item for item in result.missing if not (unknown and NAMELESS in item.detail)]
+        return replace(result, missing=tuple(dict.fromkeys((*missing, *more))), matches=tuple(seen.matches))
 
     async def close(self) -> None:
         await asyncio.to_thread(self.warehouse.close)

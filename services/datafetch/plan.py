@@ -15,6 +15,7 @@ from services.datafetch.warehouse import Facts, Stored, Warehouse
 
 ORDER = list(Frequency)
 CHANGES = (Transform.YOY, Transform.QOQ, Transform.MOM)
+NAMELESS = "needs a name"
 FLOWS = (Transform.SINGLE, Transform.YTD, Transform.TTM)
 STEPS = {Frequency.DAILY: 0, Frequency.WEEKLY: 0, Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
 
@@ -184,7 +185,7 @@ class Planner:
         if entities:
             detail = f"{spec.name} is kept for {' and '.join(map(plural, spec.kinds))}, not for {subject}"
         else:
-            detail = f"{spec.name} needs a name: say which {' or '.join(spec.kinds)} is meant"
+            detail = f"{spec.name} {NAMELESS}: say which {' or '.join(spec.kinds)} is meant"
         plan.missing.append(Missing(subject, "NO_MATCH", detail, aspect=spec.id))
         return []
 

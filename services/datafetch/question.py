@@ -77,6 +77,10 @@ class Reader:
         entities = list(dict.fromkeys(item.ids[0] for item in found))
         if entities and not names and not seen.unmatched:
             names = self._defaults(kinds)
+        elif names and mentions and not seen.unmatched:
+            # Of "the unemployment rate and the S&P 500" the second asks for what its kind is known by.
+            covered = {kind for name in names for kind in self._layer.indicators[name].kinds} | {"economy"}
+            names = [*names, *self._defaults(kinds - covered)]
         names, mentions = self._asked.shares(shown, mentions, names)
         indicators, transform = self._asked.growth(shown, mentions, names, reading.transform)
         transform, indicators = self._asked.offset(transform, indicators, reading)

@@ -61,6 +61,17 @@ async def test_resampling_takes_the_last_value_of_the_period(engine: Engine) -> 
     assert frame["AAPL.close_adj"].iloc[-1] == 130.735
 
 
+async def test_a_name_beside_an_indicator_of_others_asks_for_its_own(engine: Engine) -> None:
+    result = await engine.ask("unemployment rate and the S&P 500 since 2019", None)
+    names = [column.name for sheet in result.sheets for column in sheet.columns if column.indicator]
+    assert (sorted(names), result.missing) == (["SP500.close_adj", "US.unrate"], ())
+
+
+async def test_an_unknown_name_is_said_once(engine: Engine) -> None:
+    result = await engine.ask("Tesla close in 2020", None)
+    assert [(item.reason, item.subject, item.nearest) for item in result.missing] == [("UNKNOWN_ENTITY", "Tesla", ())]
+
+
 async def test_as_of_hides_the_future(engine: Engine) -> None:
     result = await engine.ask("Apple price since 2015", date(2016, 6, 30))
     frame = frames.from_arrow(result.sheets[0].arrow)

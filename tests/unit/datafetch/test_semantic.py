@@ -174,4 +174,4 @@ def test_matching_brings_scores_surfaces_and_runners_up() -> None:
     near = Matcher(layer.indicators.values()).match("growth in revenue of the firm")
     assert near[0].score < 1
     assert "operating_revenue_growth" in [item.id for item in near[:5]]
-    assert Matcher(layer.indicators.values()).match("天气") == []
+    assert all(item.score < 0.3 for item in Matcher(layer.indicators.values()).match("天气"))
