@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import date, datetime, timedelta
 
 from fathom import frames
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
@@ -55,6 +56,11 @@ def build(config: Config, deps: Deps) -> Service:
     return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config, outside), start, close)
 
 
+def last_whole_day(moment: datetime) -> date:
+    """The last day that is over: a day's figures are known at its end, which counts from its last second on."""
+    return (moment + timedelta(seconds=1)).date() - timedelta(days=1)
+
+
 class DatafetchServicer:
     """Answers datafetch's RPCs. Sheets are objects in the store, so that any replica can serve them."""
 
@@ -72,7 +78,7 @@ class DatafetchServicer:
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
         if request.snapshot not in ("", self._engine.snapshot):
             raise NotFound("snapshot", request.snapshot, [self._engine.snapshot])
-        as_of = request.as_of.ToDatetime().date() if request.HasField("as_of") else None
+        as_of = last_whole_day(request.as_of.ToDatetime()) if request.HasField("as_of") else None
         kind = request.WhichOneof("query")
         if kind == "question":
             result = await self._engine.ask(request.question, as_of)
