@@ -17,8 +17,8 @@ class Config(Settings):
     being rebound to this machine."""
     frame_ancestors: str = "'none'"
     """Who may embed ``/?embed=1`` (CSP source list), e.g. ``https://terminal.example``; all else is never framed."""
-    default_model: str = "rules"
-    """Model of runs that name none; named in every run, so that the page can say beforehand who will answer."""
+    default_model: str = "planner"
+    """Model or role of runs that name none; the page asks policy beforehand which model that is."""
     max_question_chars: int = Field(8_000, ge=1)
     """Longest question in characters."""
     max_body_bytes: int = Field(1_000_000, ge=1_000)

@@ -174,8 +174,11 @@ class Engine:
 
     async def models(self) -> dict[str, Any]:
         """The models with their states, and which one answers when none is named."""
-        listed = as_json(await self._clients.policy.list_models(policy.ListModelsRequest()))
-        return {"default": self._config.default_model, **listed}
+        listed, default = await asyncio.gather(
+            self._clients.policy.list_models(policy.ListModelsRequest()),
+            self._clients.policy.get_model(policy.GetModelRequest(model=self._config.default_model)),
+        )
+        return {"default": default.model.name, **as_json(listed)}
 
     async def probe(self) -> None:
         """Returns when the planner answers; raises its typed error otherwise."""

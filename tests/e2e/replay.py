@@ -225,7 +225,10 @@ class ReplayMemory:
 
 
 class ReplayPolicy:
-    """Two models, the second of them warming."""
+    """Two models, the second of them warming; the first plays every role."""
+
+    async def GetModel(self, request: policy.GetModelRequest, call: Call) -> policy.GetModelResponse:
+        return policy.GetModelResponse(model=policy.Model(name="rules", engine="rules", state=policy.MODEL_STATE_READY))
 
     async def ListModels(self, request: policy.ListModelsRequest, call: Call) -> policy.ListModelsResponse:
         rules = policy.Model(name="rules", engine="rules", state=policy.MODEL_STATE_READY)

@@ -62,6 +62,11 @@ HOSTILE = """# <img src=x onerror="window.hacked=1">
 SHEET_ID = "t0123456789abcdef01234567"
 
 
+def played_by(name: str) -> str:
+    """The model that a run names, or the one that plays the planner's role."""
+    return "rules" if name == "planner" else name
+
+
 def walk(days: int, drift: float, seed: int) -> list[float]:
     """A seeded geometric random walk from 100 on."""
     generator, value, values = random.Random(seed), 100.0, []
@@ -184,7 +189,7 @@ class Script:
                 run_id=request.request_id,
                 conversation_id=self.conversation(request),
                 question=request.question,
-                model=request.model,
+                model=played_by(request.model),
             )
         )
         yield event(thought=planner.Thought(text="Prices first, then growth and drawdown.", kind="plan"))
@@ -198,7 +203,7 @@ class Script:
 
     def finished(self, request: planner.RunRequest) -> planner.RunFinished:
         usage = common.Usage(prompt_tokens=5_120, completion_tokens=640, duration_ms=1_900)
-        answer = trajectory.Answer(markdown=self.answer, cited=[1, 2, 3], model=request.model)
+        answer = trajectory.Answer(markdown=self.answer, cited=[1, 2, 3], model=played_by(request.model))
         return planner.RunFinished(
             stop_reason=trajectory.STOP_REASON_FINISHED, answer=answer, usage=usage, material=self.material()
         )
@@ -220,7 +225,7 @@ class Script:
                 step = message.steps.add(index=len(message.steps), tool_results=[event.tool_finished.result])
                 step.completion.tool_calls.append(calls[event.tool_finished.result.tool_call_id])
                 step.completion.sampled_token_ids.extend([2, 3])
-                step.completion.model = request.model
+                step.completion.model = played_by(request.model)
                 step.material.extend(event.tool_finished.material)
             elif event.HasField("finished"):
                 message.answer.CopyFrom(event.finished.answer)

@@ -45,7 +45,7 @@ async def test_a_run_is_accepted_followed_and_read(door: Door) -> None:
     assert answer.status_code == 202
     assert answer.json() == {"run_id": "run_1", "conversation_id": "conv_run_1"}
     assert answer.headers["location"] == "/v1/runs/run_1"
-    assert house.planner.asked[0].model == "rules"
+    assert house.planner.asked[0].model == "planner"
     events = await read_events(client, "/v1/runs/run_1/events")
     assert [ident for _, ident, _ in events] == [str(number) for number in range(1, len(events) + 1)]
     assert events[0][2]["started"]["model"] == "rules"
