@@ -28,6 +28,8 @@ RANKED = re.compile(
     re.I | re.A,
 )
 
+TOGETHER = re.compile(r"和|与|、|及|对比|比较|相比|,|，|\b(?:and|versus|vs|against|compare[ds]?|with)\b", re.I | re.A)
+
 
 @dataclass
 class Draft:
@@ -117,9 +119,20 @@ class Reader:
             return
         if draft.entities and not draft.names:
             draft.names = self._defaults(draft.kinds)
+        elif self._foreign(draft):
+            owner, names = draft.found[0], [self._layer.indicators[name].name for name in draft.names]
+            said = f"{', '.join(names)} is kept for economies, not for {self._layer.entities[owner.ids[0]].name}"
+            seen.missing.append(Missing(owner.surface, "NO_MATCH", said, aspect=draft.names[0]))
+            draft.names, draft.mentions = [], []
         elif draft.names and draft.mentions:
             covered = {kind for name in draft.names for kind in self._layer.indicators[name].kinds} | {"economy"}
             draft.names = [*draft.names, *self._defaults(draft.kinds - covered)]
+
+    def _foreign(self, draft: Draft) -> bool:
+        """Whether all that is asked of a company belongs to economies: its capacity use is not that of the country."""
+        economy = {"economy"}
+        owned = draft.names and all(set(self._layer.indicators[name].kinds) == economy for name in draft.names)
+        return bool(owned and draft.kinds and economy.isdisjoint(draft.kinds) and not TOGETHER.search(draft.shown))
 
     def _query(self, draft: Draft, reading: grammar.Reading, seen: Understanding) -> Query:
         """What is asked of the names over the periods."""
