@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from fathom.config import Settings
+from services.datafetch.connectors.config import ConnectorsConfig
 
 
 class SemanticFolder(Settings):
@@ -48,3 +49,5 @@ class Config(Settings):
     """Deadline of the association in seconds."""
     cache_entries: int = Field(256, ge=0)
     """Most results kept for the same question; 0 turns the cache off."""
+    connectors: ConnectorsConfig = ConnectorsConfig()
+    """Vendors of data from outside; all off until they are enabled."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import date, datetime, timedelta
 
 from fathom import frames
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
@@ -15,6 +16,8 @@ from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.datafetch.association import Association
 from services.datafetch.config import Config
+from services.datafetch.connectors import connect
+from services.datafetch.connectors.sheet import imported
 from services.datafetch.convert import (
     entity_to_proto,
     indicator_to_proto,
@@ -28,7 +31,7 @@ from services.datafetch.engine import Engine
 from services.datafetch.export import XLSX, as_csv, as_xlsx
 from services.datafetch.frameworks.rpc import FrameworkLibrary
 from services.datafetch.model import Sheet
-from services.datafetch.sheets import described, make_sheet
+from services.datafetch.outside import Outside
 
 CHUNK_BYTES = 256 * 1024
 MAX_MENTIONS = 256
@@ -39,24 +42,43 @@ def build(config: Config, deps: Deps) -> Service:
     asks = config.association
     engine = Engine(config, Association(deps.clients, asks, config.association_seconds) if asks else None)
     frameworks = FrameworkLibrary(config.frameworks_dir)
+    vendors = connect(config.connectors) if config.connectors.enabled else None
+    outside = Outside(vendors, config.connectors)
 
     async def start() -> None:
         await engine.start()
         await frameworks.start()
 
-    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config), start, engine.close)
+    async def close() -> None:
+        await outside.close()
+        await engine.close()
+
+    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config, outside), start, close)
+
+
+def last_whole_day(moment: datetime) -> date:
+    """The last day that is over: a day's figures are known at its end, which counts from its last second on."""
+    return (moment + timedelta(seconds=1)).date() - timedelta(days=1)
 
 
 class DatafetchServicer:
     """Answers datafetch's RPCs. Sheets are objects in the store, so that any replica can serve them."""
 
-    def __init__(self, engine: Engine, frameworks: FrameworkLibrary, store: ObjectStore, config: Config) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        frameworks: FrameworkLibrary,
+        store: ObjectStore,
+        config: Config,
+        outside: Outside | None = None,
+    ) -> None:
         self._engine, self._frameworks, self._store, self._config = engine, frameworks, store, config
+        self._outside = outside or Outside(None, config.connectors)
 
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
         if request.snapshot not in ("", self._engine.snapshot):
             raise NotFound("snapshot", request.snapshot, [self._engine.snapshot])
-        as_of = request.as_of.ToDatetime().date() if request.HasField("as_of") else None
+        as_of = last_whole_day(request.as_of.ToDatetime()) if request.HasField("as_of") else None
         kind = request.WhichOneof("query")
         if kind == "question":
             result = await self._engine.ask(request.question, as_of)
@@ -64,6 +86,7 @@ class DatafetchServicer:
             result = await self._engine.run(query_from_proto(request.typed), as_of)
         else:
             raise InvalidField("query", "give a question or a typed query")
+        result = await self._outside.fill(result, as_of, call.deadline)
         return pb.QueryResponse(
             sheets=[await self._keep(sheet) for sheet in result.sheets],
             missing=[missing_to_proto(item) for item in result.missing],
@@ -108,10 +131,13 @@ class DatafetchServicer:
         return pb.ExportTableResponse(file=to_ref(stored))
 
     async def ImportTable(self, request: pb.ImportTableRequest, call: Call) -> pb.ImportTableResponse:
-        table = await asyncio.to_thread(frames.read_table, await read_ref(self._store, request.data), "data")
-        columns = [described(table, name) for name in table.column_names]
-        sheet = await asyncio.to_thread(make_sheet, table, request.title or "imported table", columns)
-        return pb.ImportTableResponse(sheet=await self._keep(sheet))
+        data = await read_ref(self._store, request.data)
+        kind, title = request.data.content_type, request.title
+        sheet, issues = await asyncio.to_thread(imported, data, kind, title, request.worksheet)
+        return pb.ImportTableResponse(
+            sheet=await self._keep(sheet),
+            issues=[pb.ImportIssue(row=issue.row, column=issue.column, message=issue.reason) for issue in issues],
+        )
 
     async def ResolveEntities(self, request: pb.ResolveEntitiesRequest, call: Call) -> pb.ResolveEntitiesResponse:
         layer, response = self._engine.layer, pb.ResolveEntitiesResponse()

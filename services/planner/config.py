@@ -10,8 +10,8 @@ from fathom.config import Settings
 class Config(Settings):
     """What a trainer or an operator may turn; requests may only tighten the limits."""
 
-    default_model: str = "rules"
-    """Model of runs that name none; ``rules`` is the deterministic reference policy."""
+    default_model: str = "planner"
+    """Model, or role of policy's settings, of runs that name none."""
     max_question_chars: int = Field(8_000, ge=1, le=100_000)
     """Longest question in characters."""
     max_rounds: int = Field(20, ge=1, le=200)

@@ -11,6 +11,7 @@ from prometheus_client import Counter
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1.policy_pb2 import GetModelRequest
 from fathom.bus.streams import DAY_S, control_subject
 from fathom.call import Call, Lane
 from fathom.errors import Conflict, InvalidField, NotFound, NotReady
@@ -35,6 +36,9 @@ from services.planner.tools.session import Session
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Tool
 from services.planner.worker import LANES, Worker
+
+# Names that policy takes in the place of a model.
+MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -120,7 +124,7 @@ class PlannerServicer:
             question=question,
             conversation_id=request.conversation_id or run_id.replace("run_", "conv_", 1),
             protocol=trajectory.Protocol.Name(request.protocol),
-            model=request.model or self._config.default_model,
+            model=await self._model(request.model),
             start_time=time.time(),
             request=request.SerializeToString(deterministic=True).hex(),
         )
@@ -128,6 +132,13 @@ class PlannerServicer:
         if header.request != wanted.request:
             raise Conflict(f"request_id {run_id!r} is another run", metadata={"field": "request_id"})
         return header
+
+    async def _model(self, asked: str) -> str:
+        """The model of a run. A role is resolved here, once, so that the run's record names a model."""
+        wanted = asked or self._config.default_model
+        if wanted not in MODEL_ROLES:
+            return wanted
+        return (await self._deps.clients.policy.get_model(GetModelRequest(model=wanted))).model.name
 
     async def WatchRun(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.WatchRunResponse]:
         header = await self._record.header(checked_id("run_id", request.run_id))

@@ -115,7 +115,8 @@ class Config(Settings):
     models: Mapping[str, ModelConfig] = Field(default_factory=local_models)
     """Settings by model name."""
     default_model: str = "rules"
-    """Model of requests that name none, and of roles without one; the service is ready when this one is."""
+    """Model of requests that name none, and of roles without one; the service is ready when this one and those of
+    the roles are loaded."""
     roles: Mapping[ModelRole, str] = Field(default_factory=dict)
     """Models of the roles, which callers may name instead of a model: ``planner``, ``writer``, ``coder``, ``judge``."""
     lane_roles: Mapping[Lane, Mapping[ModelRole, str]] = Field(default_factory=dict)
@@ -124,7 +125,7 @@ class Config(Settings):
     """Folder for converted models (``smollm2/``) and downloaded weights (``weights/<model>/<version>-<checksum>/``)."""
     kept_completions: int = Field(default=512, ge=1)
     """Completions remembered by request id, so that a retry gets the same one."""
-    trained: TransformersModel = Field(default_factory=lambda: TransformersModel())
+    trained: TransformersModel | VllmModel = Field(default_factory=lambda: TransformersModel())
     """Settings of models that a trainer creates by publishing weights under a new name."""
 
     fetch_budget_s: float = Field(default=20.0, ge=0)

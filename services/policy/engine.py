@@ -87,11 +87,13 @@ class Engine:
         return line
 
     async def start(self) -> None:
-        """Loads all models at once; returns when the default one is ready, raises why it cannot be."""
+        """Loads all models at once; returns when the default one and those of roles have been, so far as they can be.
+
+        Raises why the default one cannot be.
+        """
         loading = {name: line.open(self._load) for name, line in self._lines.items()}
-        default = self._config.default_model
-        await loading[default]
-        _ = self._find(default).backend
+        await asyncio.gather(*(loading[name] for name in self._roles.models if name in loading))
+        _ = self._find(self._config.default_model).backend
         await self._versions.start(self._config.ready_wait_s)
 
     async def _load(self, slot: Slot) -> None:

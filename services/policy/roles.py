@@ -34,6 +34,12 @@ class Roles:
     everywhere: Mapping[ModelRole, str]
     lanes: Mapping[Lane, Mapping[ModelRole, str]]
 
+    @property
+    def models(self) -> set[str]:
+        """All models that some role or request without a name gets."""
+        by_lane = (name for roles in self.lanes.values() for name in roles.values())
+        return {self.default, *self.everywhere.values(), *by_lane}
+
     def model(self, name: str, lane: Lane, models: Collection[str]) -> str:
         """The model that ``name`` stands for in a lane. A model of that name goes before the role."""
         if not name:

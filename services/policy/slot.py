@@ -8,8 +8,9 @@ from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 from fathom.call import Lane, current_call
-from fathom.errors import FathomError, Internal, NotReady, VersionMismatch
+from fathom.errors import FailedPrecondition, FathomError, Internal, NotReady, VersionMismatch
 from fathom.protocol.messages import Completion
+from fathom.protocol.weights import ADAPTER_CONFIG
 from services.policy.admission import Admission, Limits
 from services.policy.config import ModelConfig
 from services.policy.model import Backend, ModelInfo, Request, State
@@ -50,6 +51,7 @@ class Slot:
         A failure is kept and raised by whoever needs the model.
         """
         try:
+            self._check_kind(folder)
             backend = self._open()
             await (backend.load() if folder is None else backend.load_weights(folder, version))
         except FathomError as error:
@@ -133,6 +135,7 @@ class Slot:
         Engines that load beside what they serve do all the work here; for others the returned call does it.
         """
         backend = self.backend
+        self._check_kind(folder)
         stage = getattr(backend, "stage_weights", None)
         if stage is None:
             return lambda: self._load_weights(folder, version)
@@ -142,6 +145,13 @@ class Slot:
             swap()
 
         return commit
+
+    def _check_kind(self, folder: Path | None) -> None:
+        if folder is not None and (folder / ADAPTER_CONFIG).is_file() and self.config.engine != "transformers":
+            raise FailedPrecondition(
+                f"model {self.name!r}: engine {self.config.engine!r} takes whole versions, no adapters",
+                metadata={"model": self.name, "field": "manifest"},
+            )
 
     async def _load_weights(self, folder: Path, version: int) -> None:
         async with self._swapping:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
@@ -46,6 +47,7 @@ class Versions:
         self._bus, self._log, self._metrics, self._budget_s = bus, log, metrics, budget_s
         self._keys: KeyValue = bus.bucket(SERVING)
         self._creating: dict[str, Line] = {}
+        self._creators: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._announced: dict[str, Notice] = {}
         self._news = asyncio.Event()
@@ -89,18 +91,21 @@ class Versions:
         ``InvalidField``, ``FailedPrecondition``, ``Conflict`` when somebody else changed the same lanes
         meanwhile, or what store and bus raise; the version before then goes on being served.
         """
-        line = self._known(checked_id("model", name))
+        if (known := self._lines.get(checked_id("model", name))) is not None:
+            known.check_takes_weights()
+        share = await self._share(name, version, manifest, percent)
+        started, line = time.monotonic(), self._known(name)
+        self._creators[name] += 1
         try:
-            line.check_takes_weights()
-            share = await self._share(line, version, manifest, percent)
-            started = time.monotonic()
             async with line.lock:
                 before = line.main
                 previous = before.version if before else 0
                 await self._change(line, share, tuple(lanes))
                 self._lines[name] = line
         finally:
-            if not line.lock.locked():  # else somebody else creates it still
+            self._creators[name] -= 1
+            if not self._creators[name]:
+                del self._creators[name]
                 self._creating.pop(name, None)
         await self._downloads.prune(name, line.idents)
         self._told(line, time.monotonic() - started)
@@ -112,13 +117,13 @@ class Versions:
             return self._lines[name]
         return self._creating.get(name) or self._creating.setdefault(name, self._new_line(name))
 
-    async def _share(self, line: Line, version: int, manifest: StoredObject | None, percent: int) -> Share:
-        if version == 0 and manifest is None and line.name in self._lines:
+    async def _share(self, name: str, version: int, manifest: StoredObject | None, percent: int) -> Share:
+        if version == 0 and manifest is None and name in self._lines:
             return Share(0, percent, None)
-        ref = manifest or await self._downloads.published(line.name, version)
-        share = await self._downloads.share(line.name, version, ref, percent)
+        ref = manifest or await self._downloads.published(name, version)
+        share = await self._downloads.share(name, version, ref, percent)
         assert share.manifest is not None
-        await self._announce(Notice(line.name, version, share.manifest))
+        await self._announce(Notice(name, version, share.manifest))
         return share
 
     async def _announce(self, notice: Notice) -> None:

@@ -1,7 +1,8 @@
 """Work of different requests, done together: while one batch runs, the next gathers.
 
 An idle batcher starts at once, so a lone request waits for nobody; under load batches grow by themselves. Between
-two batches it pauses for a small part of what a batch takes: those who were just answered ask again, and join.
+two batches it pauses for a small part of what a batch takes, or until as many wait as there were: those who were
+just answered ask again, and join.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from fathom.errors import Overloaded
@@ -18,7 +20,7 @@ from fathom.errors import Overloaded
 J = TypeVar("J")
 R = TypeVar("R")
 RETRY_AFTER_S = 0.2
-PAUSE_SHARE, LONGEST_PAUSE_S = 0.05, 0.005
+PAUSE_SHARE, LONGEST_PAUSE_S = 0.1, 0.02
 
 
 class Batcher(Generic[J, R]):
@@ -34,6 +36,7 @@ class Batcher(Generic[J, R]):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._waiting: deque[tuple[J, asyncio.Future[R]]] = deque()
         self._running: set[asyncio.Task[None]] = set()
+        self._expected, self._gathered = 0, asyncio.Event()
         self.batches = self.jobs = 0
 
     async def __call__(self, job: J) -> R:
@@ -42,6 +45,8 @@ class Batcher(Generic[J, R]):
             raise Overloaded(f"{len(self._waiting):,} queries are waiting", RETRY_AFTER_S)
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))
+        if len(self._waiting) >= self._expected:
+            self._gathered.set()
         if len(self._running) < self._threads:
             task = asyncio.create_task(self._drain())
             self._running.add(task)
@@ -51,7 +56,7 @@ class Batcher(Generic[J, R]):
     async def _drain(self) -> None:
         pause = 0.0  # one turn of the loop: what arrives together runs together
         while True:
-            await asyncio.sleep(pause)
+            await self._gather(pause)
             if not (batch := self._next()):
                 return
             began = time.perf_counter()
@@ -66,10 +71,20 @@ class Batcher(Generic[J, R]):
                         future.set_exception(error)
                 pause = 0.0
                 continue
-            pause = min(PAUSE_SHARE * (time.perf_counter() - began), LONGEST_PAUSE_S) if len(batch) > 1 else 0.0
+            self._expected = min(len(batch) + len(self._waiting), self._size)
+            pause = min(PAUSE_SHARE * (time.perf_counter() - began), LONGEST_PAUSE_S) if self._expected > 1 else 0.0
             for (_, future), result in zip(batch, results, strict=True):
                 if not future.done():
                     future.set_result(result)
+
+    async def _gather(self, longest_s: float) -> None:
+        """Waits until as many wait as are expected, at most ``longest_s``; at least one turn of the loop."""
+        await asyncio.sleep(0)
+        if longest_s and len(self._waiting) < self._expected:
+            self._gathered.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(longest_s):
+                    await self._gathered.wait()
 
     def _next(self) -> list[tuple[J, asyncio.Future[R]]]:
         """What is next, without those that nobody waits for any more."""

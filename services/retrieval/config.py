@@ -9,6 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from fathom.config import Settings
+from services.retrieval.encoders.remote import RemoteEncoderConfig
+from services.retrieval.web.config import WebConfig
 
 
 class Recipe(Settings):
@@ -26,6 +28,13 @@ class Recipe(Settings):
     """Whether entities and the year of publication are indexed with the text."""
 
 
+class RemoteEncoder(RemoteEncoderConfig):
+    """An encoder behind an address."""
+
+    kind: Literal["openai", "tei"]
+    """Which contract it speaks: ``/v1/embeddings`` or TEI's ``/embed``."""
+
+
 class Config(Settings):
     """Where the corpora are, and how results look."""
 
@@ -41,6 +50,12 @@ class Config(Settings):
     """How corpora are indexed that are not named in ``recipes``."""
     recipes: Mapping[str, Recipe] = Field(default_factory=dict)
     """Recipes by name of the corpus."""
+    remote_encoders: Mapping[str, RemoteEncoder] = Field(default_factory=dict)
+    """Encoders behind addresses, by the name that recipes use."""
+    reranker: str = ""
+    """Model of ``POST /rerank``: a cross-encoder's folder, or the address of a TEI server; empty reranks nothing."""
+    web: WebConfig = WebConfig()
+    """Engines of the corpus "web"; off until one has its address or key."""
     top_k: int = Field(default=5, ge=1, le=100)
     """Results of a search that does not say how many."""
     summary_chars: int = Field(default=240, ge=40)

@@ -11,7 +11,7 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from fathom.errors import CorruptData, MissingExtra, NotFound
@@ -101,6 +101,12 @@ class Copies:
         """All stored manifests of a corpus."""
         stored = await self._store.list(f"{PREFIX}/snapshots/{corpus}/")
         return [Manifest.from_json(await self._store.get(item.key), item.key) for item in stored]
+
+    def prune(self, corpus: str, keep: Collection[str]) -> None:
+        """Removes folders of snapshots that are not to be kept; whoever has one open goes on reading its files."""
+        for folder in (self._folder / corpus).glob("*"):
+            if (folder / MANIFEST).exists() and folder.name not in keep:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def kept(
         self,

@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
@@ -23,6 +23,9 @@ from services.retrieval.config import Config
 from services.retrieval.corpus import Document
 from services.retrieval.engine import MAX_QUERIES, MAX_TOP_K, Engine
 
+if TYPE_CHECKING:
+    from services.retrieval.rerank import Reranker
+
 MAX_BODY_BYTES, MAX_BATCH, MAX_CANDIDATES = 32 << 20, 8_192, 100
 SLICES_AT_ONCE = 8
 STATUS = {
@@ -30,14 +33,6 @@ STATUS = {
     "DEADLINE_EXCEEDED": 504, "FAILED_PRECONDITION": 412, "ABORTED": 409, "UNIMPLEMENTED": 501,
 }  # fmt: skip
 Scored = list[tuple[Any, float]]
-
-
-class Scorer(Protocol):
-    """A reranker: one score per text, the higher the better. Called in a thread."""
-
-    def score(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """[texts]; raises ``FathomError``."""
-        ...
 
 
 class Retrieve(BaseModel):
@@ -66,7 +61,7 @@ class Rerank(BaseModel):
 class Door:
     """The routes of one engine. ``scorer`` is None where nothing reranks."""
 
-    def __init__(self, config: Config, engine: Engine, corpus: str = "", scorer: Scorer | None = None) -> None:
+    def __init__(self, config: Config, engine: Engine, corpus: str = "", scorer: Reranker | None = None) -> None:
         self._config, self._engine, self._corpus, self._scorer = config, engine, corpus, scorer
 
     def app(self) -> Starlette:
@@ -107,7 +102,9 @@ class Door:
     async def health(self, request: Request) -> Any:
         """What is served; raises when it cannot be."""
         snapshot = await self._engine.library.snapshot(self._corpus)
+        batches, queries = self._engine.searching.batches
         return {
+            "batches": batches, "queries": queries, "cached": self._engine.searching.hits,
             "status": "ok", "snapshot": snapshot.id, "documents": snapshot.manifest.documents,
             "encoder": snapshot.encoder, "index": snapshot.manifest.index,
         }  # fmt: skip

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fathom.errors import MissingExtra
 from fathom.rpc.host import Runtime, hosting_http
 from fathom.rpc.service import Deps, nothing
 from services.retrieval.config import Config
 from services.retrieval.engine import Engine
+
+if TYPE_CHECKING:
+    from services.retrieval.rerank import Reranker
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Doorway:
             from services.retrieval.door import Door
         except ImportError as error:
             raise MissingExtra(error.name or "starlette", "retrieval") from error
-        service = HttpService("retrieval-http", Door(self._config, self._engine).app())
+        service = HttpService("retrieval-http", Door(self._config, self._engine, scorer=scorer_of(self._config)).app())
         runtime = Runtime(host=self._config.http_host, port=self._config.http_port)
         hosted = await self._stack.enter_async_context(hosting_http(service, self._deps, runtime))
         self.url = hosted.url
@@ -49,3 +53,14 @@ class Doorway:
     async def close(self) -> None:
         """Drains and closes."""
         await self._stack.aclose()
+
+
+def scorer_of(config: Config) -> Reranker | None:
+    """The configured reranker; its model is loaded when it is first used."""
+    if not config.reranker:
+        return None
+    from services.retrieval.rerank import CrossEncoder, TeiReranker
+
+    if config.reranker.startswith(("http://", "https://")):
+        return TeiReranker(config.reranker)
+    return CrossEncoder(Path(config.reranker))

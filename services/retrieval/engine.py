@@ -19,9 +19,11 @@ from fathom.store import ObjectStore
 from services.retrieval.config import Config
 from services.retrieval.corpus import EVERYTHING, MAX_ID_CHARS, Document, Filter, content_key
 from services.retrieval.encoders.choose import Encoders
-from services.retrieval.intake import Chunk, Intake, Issue, Parse
-from services.retrieval.library import Library, refused_while_broken
+from services.retrieval.intake import Chunk, Intake
+from services.retrieval.library import WEB, Library, refused_while_broken
+from services.retrieval.online import Online
 from services.retrieval.paging import read_token, write_token
+from services.retrieval.rows import Issue, Parse
 from services.retrieval.searching import Searching
 from services.retrieval.snapshot import Snapshot
 from services.retrieval.text import summary, tokens
@@ -54,9 +56,9 @@ class Page:
 
 @dataclass(frozen=True)
 class Found:
-    """Per query, in order: documents and scores, best first, or why this query failed."""
+    """The snapshot's id ("" for the web) and, per query, documents and scores, best first, or why it failed."""
 
-    snapshot: Snapshot
+    snapshot: str
     results: Sequence[Sequence[tuple[Document, float]] | FathomError]
 
 
@@ -80,6 +82,7 @@ class Engine:
         self.encoders = Encoders(config)
         self.library = Library(config, store, self.encoders)
         self.searching = Searching(config, self.encoders)
+        self._web = Online(config.web)
         self._seen: OrderedDict[str, dict[str, None]] = OrderedDict()
         self._duties: list[asyncio.Task[None]] = []
 
@@ -111,6 +114,7 @@ class Engine:
             duty.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)
         await self.searching.close()
+        await self._web.close()
         await self.library.close()
 
     async def rank(
@@ -135,6 +139,9 @@ class Engine:
             raise InvalidField("top_k", f"must be 0 to {MAX_TOP_K}")
         if not (math.isfinite(half_life_days) and half_life_days >= 0):
             raise InvalidField("recency_half_life_days", "must be a number of days, 0 or more")
+        if corpus == WEB:
+            pages = await self._web.rank(queries, top_k or self._config.top_k, allowed, MAX_QUERY_CHARS)
+            return self._shown(run, Found("", pages))
         opened = await self.library.snapshot(corpus, snapshot)
         from services.retrieval.ranking import Ask, Ranking
 
@@ -145,9 +152,13 @@ class Engine:
         ranked = await asyncio.gather(
             *(self._one(opened, query, ask, f"queries[{number}]") for number, query in enumerate(queries))
         )
+        return self._shown(run, Found(opened.id, ranked))
+
+    def _shown(self, run: str, found: Found) -> Found:
         if run:
-            self._show(run, [document.id for result in ranked if isinstance(result, list) for document, _ in result])
-        return Found(opened, ranked)
+            hits = [hits for hits in found.results if not isinstance(hits, FathomError)]
+            self._show(run, [document.id for some in hits for document, _ in some])
+        return found
 
     async def _one(
         self, snapshot: Snapshot, query: str, ask: object, field: str
@@ -169,7 +180,7 @@ class Engine:
     ) -> tuple[str, list[list[Hit] | FathomError]]:
         """``rank`` with summaries; gives the snapshot's id and, per query, hits or why this query failed."""
         found = await self.rank(queries, top_k, allowed, half_life_days, **where)
-        return found.snapshot.id, await asyncio.to_thread(self._summed_up, queries, found)
+        return found.snapshot, await asyncio.to_thread(self._summed_up, queries, found)
 
     def _summed_up(self, queries: Sequence[str], found: Found) -> list[list[Hit] | FathomError]:
         results: list[list[Hit] | FathomError] = []
@@ -202,12 +213,22 @@ class Engine:
             raise InvalidField("page_size", f"must be 0 to {MAX_PAGE_CHARS:,}")
         if page_token and len(ids) != 1:
             raise InvalidField("page_token", "goes with a single id")
-        opened = await self.library.snapshot(corpus, snapshot)
         shown = self._seen.get(seen_by, {}) if seen_by else None
         size, allowed = page_size or PAGE_CHARS, Filter(as_of=as_of)
+        if corpus == WEB:
+            return "", [await self._web_page(ident, size, page_token, as_of, shown) for ident in ids]
+        opened = await self.library.snapshot(corpus, snapshot)
         return opened.id, await asyncio.to_thread(
             lambda: [page_of(opened, ident, size, page_token, allowed, shown) for ident in ids]
         )
+
+    async def _web_page(
+        self, ident: str, size: int, token: str, as_of: datetime | None, shown: Mapping[str, None] | None
+    ) -> Page | FathomError:
+        if shown is not None and ident not in shown:
+            return NotFound("document", ident[:MAX_ID_CHARS], list(islice(shown, 3)))
+        document = await self._web.document(ident, as_of)
+        return document if isinstance(document, FathomError) else cut(document, size, token)
 
     def _show(self, run: str, ids: Sequence[str]) -> None:
         shown = self._seen.setdefault(run, {})
@@ -265,10 +286,15 @@ def page_of(
     document = None if position is None else table.documents[position]
     if document is None or not allowed.allows(document):
         return NotFound("document", ident[:MAX_ID_CHARS], nearest(snapshot, ident[:MAX_ID_CHARS], allowed, shown))
+    return cut(document, size, token)
+
+
+def cut(document: Document, size: int, token: str) -> Page:
+    """The page that a token goes on with; raises ``InvalidField("page_token")`` for a token of another text."""
     text_key, length = content_key(document.title, document.text), len(document.text)
-    start = read_token(token, text_key, ident, length) if token else 0
+    start = read_token(token, text_key, document.id, length) if token else 0
     end = start + size
-    following = write_token(text_key, ident, end) if end < length else ""
+    following = write_token(text_key, document.id, end) if end < length else ""
     return Page(document, document.text[start:end], following)
 
 

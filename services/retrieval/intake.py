@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from fathom.errors import InvalidField
+from services.retrieval import rows
 from services.retrieval.corpus import Document, content_key, document_of, key64
+from services.retrieval.rows import Issue, Parse
 from services.retrieval.snapshot import Snapshot
 
 JSONL = frozenset({"", "application/jsonl", "application/x-ndjson", "application/jsonlines", "application/x-jsonlines"})
 MAX_ISSUES, MAX_LINE_BYTES, MAX_FILE_BYTES = 100, 16 << 20, 64 << 20
-
-
-@dataclass(frozen=True)
-class Issue:
-    """Why a document was not taken. ``line`` counts from 1 in its file; 0 when there are no lines."""
-
-    line: int
-    message: str
-    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,10 +25,6 @@ class Chunk:
     data: bytes
     media_type: str = ""
     source: str = ""
-
-
-Parse = Callable[[bytes, str, str], Iterable[Document | Issue]]
-"""Documents and issues of a whole file, from its bytes, media type and source."""
 
 
 class Intake:
@@ -80,10 +69,7 @@ class Intake:
             self._lines(complete=True)
         elif self._held:
             for item in self._parsers[kind](bytes(self._held), kind, source):
-                if isinstance(item, Issue):
-                    self._refuse(item)
-                else:
-                    self.document(item, source=source)
+                self._item(item, source)
         self._file, self._line = None, 0
         self._held.clear()
 
@@ -102,13 +88,14 @@ class Intake:
         if not line.strip():
             return
         source = self._file[1] if self._file else ""
-        try:
-            document = document_of(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            what = "is no JSON" if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)) else ""
-            self._refuse(Issue(self._line, f"{what}: {error}".removeprefix(": ")[:300], source))
-            return
-        self.document(document, self._line, source)
+        for item in rows.read_line(line, self._line, source):
+            self._item(item, source)
+
+    def _item(self, item: Document | Issue, source: str) -> None:
+        if isinstance(item, Issue):
+            self._refuse(item)
+        else:
+            self.document(item, self._line if self._file and self._file[0] in JSONL else 0, source)
 
     def document(self, document: Document, line: int = 0, source: str = "") -> None:
         """Takes one document, unless its content is there already or its id stands for another one."""
@@ -126,7 +113,7 @@ class Intake:
         self.added += 1
 
     def _refuse(self, issue: Issue) -> None:
-        self.rejected += 1
+        self.rejected += issue.lost
         if len(self.issues) < MAX_ISSUES:
             self.issues.append(issue)
 

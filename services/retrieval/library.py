@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,8 @@ from services.retrieval.copies import PREFIX, Copies, Report, file_rows
 from services.retrieval.corpus import Document, read_documents
 from services.retrieval.snapshot import Manifest, Open, Snapshot, file_sha256
 
+WEB = "web"
+"""The corpus that no snapshot holds."""
 STATES = f"{PREFIX}/corpora/"
 KEPT_OPEN = 2
 """Snapshots that are open though they are not active, because somebody asked for them."""
@@ -51,6 +53,7 @@ class Library:
         self._copies = Copies(store, open_encoder, config.index_dir, config.threads)
         self._shelves: dict[str, Shelf] = {}
         self._others: OrderedDict[str, Snapshot] = OrderedDict()
+        self._opening: Counter[str] = Counter()
 
     async def start(self) -> None:
         """Opens every corpus of the store, and the bundle; one that is broken says so when it is asked for.
@@ -123,7 +126,12 @@ class Library:
         if not ident:
             raise NotFound("snapshot", "active", [shelf.head.id] if shelf.head else [])
         if ident not in self._others:
-            self._keep_open(await self._copies.open(await self._manifest(corpus or self._config.corpus_name, ident)))
+            self._opening[ident] += 1
+            try:
+                manifest = await self._manifest(corpus or self._config.corpus_name, ident)
+                self._keep_open(await self._copies.open(manifest))
+            finally:
+                self._opening[ident] -= 1
         self._others.move_to_end(ident)
         return self._others[ident]
 
@@ -212,7 +220,10 @@ class Library:
 
     def opened_for_writing(self, corpus: str) -> Shelf:
         """The shelf, a new one when there is none; raises ``InvalidField("corpus")`` for a name that cannot be kept."""
-        return self._shelves.setdefault(checked_id("corpus", corpus or self._config.corpus_name), Shelf())
+        name = checked_id("corpus", corpus or self._config.corpus_name)
+        if name == WEB:
+            raise InvalidField("corpus", f"{WEB!r} is the web: nothing can be added to it")
+        return self._shelves.setdefault(name, Shelf())
 
     def forget_empty(self, corpus: str) -> None:
         """Undoes ``opened_for_writing`` when nothing was written."""
@@ -245,6 +256,8 @@ class Library:
         }
         shelf.noted = json.dumps(state).encode()
         await self._store.put(f"{STATES}{corpus}.json", shelf.noted, "application/json")
+        # What is in the store can be fetched again: here stays what somebody may ask for next.
+        await asyncio.to_thread(self._copies.prune, corpus, {*state.values(), *self._others, *+self._opening})
 
 
 def local(shelf: Shelf) -> list[Manifest]:

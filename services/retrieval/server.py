@@ -20,15 +20,16 @@ from services.retrieval.copies import manifest_key
 from services.retrieval.corpus import Document, Filter, document_of
 from services.retrieval.doorway import Doorway
 from services.retrieval.engine import Engine, Hit
-from services.retrieval.intake import Chunk, Issue
+from services.retrieval.intake import Chunk
 from services.retrieval.library import Shelf
 from services.retrieval.paging import page_of_list
+from services.retrieval.rows import Issue, parsers
 from services.retrieval.snapshot import Manifest
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Retrieval; the only constructor."""
-    engine = Engine(config, deps.store)
+    engine = Engine(config, deps.store, parsers())
     doorway = Doorway(config, engine, deps)
 
     async def start() -> None:

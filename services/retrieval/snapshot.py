@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,9 +57,9 @@ class Manifest:
     files: tuple[Part, ...]
     created: str = field(compare=False, default="")
 
-    @property
+    @cached_property
     def id(self) -> str:
-        """Content address: everything but the time."""
+        """Content address: everything but the time. Computed once: every request asks for it."""
         return content_hash([FORMAT, {**asdict(self), "created": ""}])
 
     @property

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
-import keyword
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 
-from fathom import frames
-from fathom.errors import CorruptData, FathomError, InvalidField, NotFound, NotReady, Overloaded, PayloadTooLarge
+from fathom.errors import FathomError, InvalidField, NotFound, NotReady, Overloaded, PayloadTooLarge
 from fathom.ids import new_id
 from fathom.obs import Telemetry
 from services.sandbox.cgroups import Cgroups
+from services.sandbox.checks import MAX_DESCRIPTION, checked_name, read_frame
 from services.sandbox.config import Config
 from services.sandbox.events import Outcome
 from services.sandbox.files import File, list_files, read_file, write_file
@@ -27,9 +24,6 @@ from services.sandbox.process import Jailer, Uids, WorkerProcess
 from services.sandbox.procfs import Census
 from services.sandbox.session import Session
 
-RESERVED = frozenset({"pd", "np", "to_date", "In", "Out", "exit", "quit", "get_ipython", "display", *dir(builtins)})
-MAX_CODE_BYTES = 262_144
-MAX_DESCRIPTION = 1_000
 RETRY_S = 1.0
 # A user is given back when its session has ended, which the next session does not wait for.
 EXTRA_UIDS = 64
@@ -60,6 +54,10 @@ class Engine:
         if self._report is None:
             raise NotReady("the sandbox has not built its walls yet")
         return self._report
+
+    def isolation_facts(self) -> list[str]:
+        """Health names: the achieved level and all weaker ones, so that a probe can ask for at least one of them."""
+        return [f"isolation.{level.word}" for level in Level if level <= self.report.level]
 
     async def start(self) -> None:
         """Starts the fork server, builds and tries the walls, and gets the spare workers ready.
@@ -292,32 +290,3 @@ async def started(config: Config, jailer: Jailer) -> WorkerProcess:
     worker = WorkerProcess(config, jailer)
     await worker.start()
     return worker
-
-
-def read_frame(name: str, arrow: bytes, max_cells: int) -> tuple[str, int]:
-    """Digest and rows of an Arrow stream; raises ``InvalidField("data")``. Computed here, not by the worker."""
-    try:
-        table = frames.read_table(arrow, name)
-    except CorruptData as error:
-        raise InvalidField("data", error.message) from error
-    # A column of nulls takes no bytes, however long it is: bytes alone are no bound.
-    if table.num_rows * max(1, table.num_columns) > max_cells:
-        raise InvalidField("data", f"has more than {max_cells:,} cells")
-    return frames.digest(frames.to_frame(table), name), int(table.num_rows)
-
-
-def checked_code(code: str) -> str:
-    """Raises ``InvalidField("code")`` when there is none or too much."""
-    if not 1 <= len(code.encode()) <= MAX_CODE_BYTES:
-        raise InvalidField("code", f"must be 1 to {MAX_CODE_BYTES:,} bytes")
-    return code
-
-
-def checked_name(name: str) -> str:
-    """A name that a frame may have; raises ``InvalidField("name")``."""
-    plain = name.isidentifier() and unicodedata.normalize("NFKC", name) == name
-    if not plain or keyword.iskeyword(name) or name.startswith("_") or len(name) > 64:
-        raise InvalidField("name", f"{name[:80]!r} is no plain identifier of at most 64 characters")
-    if name in RESERVED:
-        raise InvalidField("name", f"{name!r} is taken by Python or by the session itself")
-    return name

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import secrets
-import socket
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 
 from fathom.errors import DependencyFailed, FathomError
+from services.sandbox.canary import PROBE, Canary, canaries
 from services.sandbox.cell import Cell
 from services.sandbox.config import Config
 from services.sandbox.events import Output, Status
@@ -33,34 +29,6 @@ REMEDIES = {
     "landlock": "a kernel from 5.13 on with 'landlock' in its lsm= list",
     "seccomp": "a kernel with CONFIG_SECCOMP_FILTER",
 }
-# Every line of its output is one thing that must have failed, or a fact; judged by ``verdicts``.
-PROBE = """
-import os, socket
-def attempt(name, action):
-    try:
-        action()
-    except BaseException as error:
-        print(name, "refused", type(error).__name__)
-    else:
-        print(name, "went through")
-def connect(family, address):
-    with socket.socket(family) as peer:
-        peer.settimeout(1)
-        peer.connect(address)
-attempt("read", lambda: print("canary", open({canary!r}).read()))
-attempt("write", lambda: open({canary!r}, "a").write("x"))
-attempt("tcp", lambda: connect(socket.AF_INET, ("127.0.0.1", {port})))
-attempt("unix", lambda: connect(socket.AF_UNIX, {unix!r}))
-attempt("abstract", lambda: connect(socket.AF_UNIX, chr(0) + {abstract!r}))
-attempt("signal", lambda: os.kill({supervisor}, 0))
-attempt("parent", lambda: os.kill(os.getppid(), 0))
-attempt("outside", lambda: open("/proc/version").read())
-attempt("root", lambda: os.mkdir("/fathom-probe"))
-attempt("ptrace", lambda: __import__("ctypes").CDLL(None, use_errno=True).ptrace(0, 0, 0, 0) and 1 / 0)
-print("runtime", "readable" if os.access(os.__file__, os.R_OK) else "hidden")
-open("probe", "w").write("x")
-print("scratch", "written")
-"""
 
 
 class Level(IntEnum):
@@ -182,59 +150,6 @@ async def tried(config: Config, jailer: Jailer, notes: list[str]) -> list[str]:
             return verdicts(jailer.walls, seen, printed, status, canary)
     finally:
         await worker.end()
-
-
-@dataclass
-class Canary:
-    """Things outside that nobody inside may reach."""
-
-    folder: str
-    secret: str
-    port: int
-    abstract: str
-    visits: int = 0
-
-    @property
-    def file(self) -> str:
-        return f"{self.folder}/canary"
-
-    @property
-    def unix(self) -> str:
-        return f"{self.folder}/socket"
-
-
-def plant(canary: Canary) -> None:
-    """A file that everybody may read and write, as far as its mode says."""
-    Path(canary.file).write_text(canary.secret)
-    os.chmod(canary.file, 0o666)
-
-
-@asynccontextmanager
-async def canaries() -> AsyncIterator[Canary]:
-    """A readable file and three listeners that count their visitors."""
-    with tempfile.TemporaryDirectory(prefix="fathom-canary-") as folder:
-        os.chmod(folder, 0o755)
-        canary = Canary(folder, secrets.token_hex(16), 0, f"fathom-{secrets.token_hex(8)}")
-        plant(canary)
-
-        async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            canary.visits += 1
-            writer.close()
-
-        abstract = socket.socket(socket.AF_UNIX)
-        abstract.bind(f"\0{canary.abstract}")
-        servers = [
-            await asyncio.start_server(visit, "127.0.0.1", 0),
-            await asyncio.start_unix_server(visit, canary.unix),
-            await asyncio.start_unix_server(visit, sock=abstract),
-        ]
-        os.chmod(canary.unix, 0o666)
-        canary.port = servers[0].sockets[0].getsockname()[1]
-        try:
-            yield canary
-        finally:
-            for server in servers:
-                server.close()
 
 
 async def run_probe(worker: WorkerProcess, config: Config, canary: Canary) -> tuple[str, Status]:

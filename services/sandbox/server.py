@@ -12,8 +12,9 @@ from fathom.ids import sha256
 from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
+from services.sandbox.checks import checked_code
 from services.sandbox.config import Config
-from services.sandbox.engine import Engine, checked_code
+from services.sandbox.engine import Engine
 from services.sandbox.events import Display, Event, Gap, Outcome, Output, Status, Variable
 from services.sandbox.isolation import Level
 
@@ -34,7 +35,8 @@ STREAMS = {"stdout": pb.OUTPUT_STREAM_STDOUT, "stderr": pb.OUTPUT_STREAM_STDERR}
 def build(config: Config, deps: Deps) -> Service:
     """The sandbox; the only constructor."""
     engine = Engine(config, deps.telemetry)
-    return Service("sandbox", SandboxServicer(engine, deps.store), engine.start, engine.close)
+    servicer = SandboxServicer(engine, deps.store)
+    return Service("sandbox", servicer, engine.start, engine.close, engine.isolation_facts)
 
 
 class SandboxServicer:
@@ -85,8 +87,8 @@ class SandboxServicer:
         return response
 
     async def _display(self, display: Display, session_id: str) -> pb.Display:
-        """Small displays travel inline, large ones by reference."""
-        if len(display.data) <= INLINE_BYTES:
+        """Small figures and tables travel inline; images and what is large by reference."""
+        if len(display.data) <= INLINE_BYTES and not display.media_type.startswith("image/"):
             return pb.Display(media_type=display.media_type, data=display.data)
         key = f"displays/{session_id}/{sha256(display.data)}"
         stored = await self._store.put(key, display.data, display.media_type)

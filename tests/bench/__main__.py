@@ -26,4 +26,5 @@ def main(names: list[str]) -> int:
     return 0
 
 
-raise SystemExit(main(sys.argv[1:]))
+if __name__ == "__main__":  # engines start processes that import this module again
+    raise SystemExit(main(sys.argv[1:]))

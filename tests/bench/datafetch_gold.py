@@ -31,7 +31,7 @@ from services.datafetch.config import Config
 from services.datafetch.server import build
 from tests.bench.datafetch_scoring import Answer, Given, Lack, Verdict, judge
 from tests.golden.datafetch.oracle import Oracle
-from tests.golden.datafetch.schema import Question, load_names, load_questions
+from tests.golden.datafetch.schema import HELD, LATE, Question, load_names, load_questions
 
 TABLES = Path(".fathom/data/tables")
 REASON = "MISSING_REASON_"
@@ -39,8 +39,16 @@ Ask = Callable[[Question], Awaitable[Answer]]
 
 
 async def run() -> None:
-    """Prints accuracy by class, the median and slowest latency, and every fault."""
-    questions, oracle, names = load_questions(), Oracle(TABLES), [entity.folded for entity in load_names().entities]
+    """Prints accuracy by class, latency and every fault; of the held-out and late questions too, of the latter no fault."""
+    sets = (("fitted on", load_questions()), ("held out", load_questions(HELD)), ("late", load_questions(LATE)))
+    for title, questions in sets:
+        print(f"-- {title}")
+        await measure(questions, faults=title != "late")
+
+
+async def measure(questions: list[Question], faults: bool = True) -> None:
+    """One set of questions."""
+    oracle, names = Oracle(TABLES), [entity.folded for entity in load_names().entities]
     verdicts: dict[str, list[Verdict]] = {}
     taken: dict[str, list[float]] = {}
     async with service(TABLES) as (servicer, store):
@@ -52,6 +60,9 @@ async def run() -> None:
             verdicts[name], taken[name] = await graded(contender, questions, oracle, names)
     oracle.close()
     report(questions, verdicts, taken)
+    for verdict in verdicts["datafetch"] if faults else ():
+        if not verdict.right:
+            print(f"  {verdict.question.id}: {verdict.question.ask}\n    {'; '.join(verdict.faults)[:300]}")
 
 
 async def graded(
@@ -78,9 +89,6 @@ def report(questions: list[Question], verdicts: dict[str, list[Verdict]], taken:
     print(f"{'all':<12}{len(questions):>5}{accuracy:>11.1%}{floor:>14.1%}   ratio {accuracy / max(floor, 1e-9):.2f}")
     seconds = sorted(taken["datafetch"])
     print(f"Query p50 {statistics.median(seconds) * 1e3:.1f} ms, p99 {seconds[int(len(seconds) * 0.99)] * 1e3:.1f} ms")
-    for verdict in ours:
-        if not verdict.right:
-            print(f"  {verdict.question.id}: {verdict.question.ask}\n    {'; '.join(verdict.faults)[:300]}")
 
 
 @asynccontextmanager

@@ -199,7 +199,6 @@ def unit(text: str) -> tuple[str, float]:
         base, found = re.subn(pattern, " ", base)
         if found:
             scale *= factor
-            break
     for pattern, word in WORDS.items():
         base = re.sub(rf"{pattern}", f" {word} ", base)
     return " ".join(base.split()), scale

@@ -8,6 +8,7 @@ Also: time to the first token, and what reusing the prefix saves over a conversa
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import statistics
 import time
@@ -21,12 +22,12 @@ from fathom.ids import new_id
 from fathom.protocol.messages import Completion, Message, Role, Sampling
 from fathom.store import open_store
 from services.policy.backends.transformers.loading import smollm2_folder
-from services.policy.config import Config, ModelConfig, TransformersModel
+from services.policy.config import Config, ModelConfig, TransformersModel, VllmModel
 from services.policy.engine import Engine
 from services.policy.model import Request
 
 IN_FLIGHT = (1, 8, 32)
-NEW_TOKENS, TURNS, ROUNDS = 48, 12, 2
+NEW_TOKENS, TURNS, ROUNDS = 48, 12, int(os.environ.get("BENCH_ROUNDS", "2"))
 THREADS = int(os.environ.get("BENCH_THREADS", "1"))
 CACHE = Path(".fathom/models")
 
@@ -100,7 +101,10 @@ def contenders(folder: Path) -> dict[str, ModelConfig]:
     known: dict[str, ModelConfig] = {
         "transformers": TransformersModel(folder=folder, threads=THREADS, running=32, prefix_tokens=16_384)
     }
-    return known
+    if importlib.util.find_spec("vllm") is not None:
+        known["vllm"] = VllmModel(engine="vllm", folder=folder, threads=THREADS, window_tokens=4096, dtype="float32")
+    wanted = os.environ.get("BENCH_ENGINES", "").split(",")
+    return {name: config for name, config in known.items() if name in wanted or wanted == [""]}
 
 
 async def run() -> None:
@@ -133,16 +137,21 @@ async def throughput(name: str, engine: Engine, baseline: PerCall) -> None:
 
 
 async def conversation(name: str, engine: Engine, baseline: PerCall) -> None:
-    """Twelve turns with ids passed back, against ``generate`` on the whole conversation each time."""
+    """Twelve turns with ids passed back, against ``generate`` on the whole conversation each time, and against the
+    same engine with a prefix that it cannot know."""
     opening = "You are an analyst. " + "Answer from the figures that the tools gave, and cite them. " * 12
     messages, ids, covered = [Message(Role.SYSTEM, f"{new_id('c')} {opening}")], [], 0  # type: ignore[var-annotated]
-    ours, theirs, cached, total = 0.0, 0.0, 0, 0
+    ours, theirs, anew, cached, total = 0.0, 0.0, 0.0, 0, 0
     for turn in range(TURNS):
         messages.append(Message(Role.USER, f"Turn {turn}: " + "the table says 1.25, 3.5 and 7.75 per cent. " * 6))
         started = time.perf_counter()
         fields = {"context_token_ids": tuple(ids), "context_messages": covered}
         completion, _ = await complete(engine, messages, 16, **fields)
         ours += time.perf_counter() - started
+        started = time.perf_counter()
+        unknown = [Message(Role.SYSTEM, f"{new_id('u')} {opening}"), *messages[1:]]
+        await complete(engine, unknown, 16)
+        anew += time.perf_counter() - started
         spoken = [{"role": str(message.role), "content": message.content} for message in messages]
         started = time.perf_counter()
         await asyncio.to_thread(baseline.generate, spoken, 16)
@@ -152,4 +161,5 @@ async def conversation(name: str, engine: Engine, baseline: PerCall) -> None:
         messages.append(Message(Role.ASSISTANT, completion.text))
         covered = len(messages)
     print(f"{name}: {TURNS} turns to {total // TURNS} tokens on average: {ours:.1f} s, generate {theirs:.1f} s, "
-          f"ratio {theirs / ours:.1f}; {cached / total:.0%} of the prompt tokens not computed again")  # fmt: skip
+          f"ratio {theirs / ours:.1f}; without a known prefix {anew:.1f} s, ratio {anew / ours:.1f}; "
+          f"{cached / total:.0%} of the prompt tokens not computed again")  # fmt: skip

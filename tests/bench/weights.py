@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 import statistics
 import tempfile
 import time
@@ -116,6 +117,33 @@ async def loading(folders: dict[str, list[Path]]) -> None:
         row(f"{name}: later loads (best)", min(later), limit)
         row(f"{name}: later loads (median, / median)", statistics.median(later), statistics.median(copies))
         await backend.close()
+    await adapting(folders["float32"], limit)
+
+
+async def adapting(versions: list[Path], limit: float) -> None:
+    """A LoRA adapter of rank 16 on all linear layers: merged into the spare copy while it is read."""
+    adapter = await asyncio.to_thread(make_adapter, versions[0])
+    backend = TransformersBackend("m", TransformersModel(folder=versions[0], threads=THREADS), Path("unused"))
+    await backend.load()
+    taken = []
+    for index in range(ROUNDS):
+        taken.append(await timed(backend.load_weights(adapter, 2 * index + 1)))
+        await backend.load_weights(versions[0], 2 * index + 2)
+    size = (adapter / "adapter_model.safetensors").stat().st_size
+    row(f"adapter of {size / 1e6:.0f} MB, merged (best of later)", min(taken[1:]), limit)
+    await backend.close()
+
+
+def make_adapter(base: Path) -> Path:
+    """An adapter as PEFT saves it."""
+    import peft
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    network = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32)
+    made = peft.get_peft_model(network, peft.LoraConfig(r=16, target_modules="all-linear", task_type="CAUSAL_LM"))
+    made.save_pretrained(str(base.parent / "adapter"))
+    return base.parent / "adapter"
 
 
 async def pausing(folders: dict[str, list[Path]]) -> None:
@@ -177,6 +205,21 @@ async def reload_for_ever(backend: TransformersBackend, versions: list[Path]) ->
         version += 1
 
 
+def step(folder: Path, target: Path, percent: float) -> Path:
+    """The folder after an optimiser step that changed so many of its weights, by their last bit."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(folder, target)
+    torch.manual_seed(1)
+    tensors = load_file(str(target / "model.safetensors"))
+    for tensor in tensors.values():
+        bits = tensor.view(torch.int16)
+        bits ^= (torch.rand(bits.shape) < percent / 100).to(torch.int16)
+    save_file(tensors, str(target / "model.safetensors"), metadata={"format": "pt"})
+    return target
+
+
 async def fetching(folders: dict[str, list[Path]], root: Path) -> None:
     """The way through a store in a folder: publish, fetch and check, against hashing alone."""
     store = open_store(f"file://{root / 'store'}")
@@ -187,5 +230,15 @@ async def fetching(folders: dict[str, list[Path]], root: Path) -> None:
     row("SHA-256 once", hashing, hashing)
     row("publish to a folder store", await timed(publish(store, folder, "m", 1)), hashing)
     ref = await publish(store, folder, "m", 1)
-    row("fetch, checked", await timed(fetch(store, ref, root / "fetched")), hashing)
+    row("fetch, checked", await timed(fetch(store, ref, root / "fetched" / "1")), hashing)
+    for percent in (0.1, 1, 3, 10):
+        changed = await asyncio.to_thread(step, folder, root / f"step-{percent}", percent)
+        whole = await store.list("weights/m/2/")
+        published = await timed(publish(store, changed, "m", 2, delta_to=ref))
+        [stored] = [item for item in await store.list("weights/m/2/") if item not in whole and "delta" in item.key]
+        second = await publish(store, changed, "m", 2, delta_to=ref)
+        name = f"{percent:g} % of the weights changed"
+        share = stored.size_bytes / len(data)
+        row(f"{name}: publish ({share:.1%} of the bytes)", published, hashing)
+        row(f"{name}: fetch", await timed(fetch(store, second, root / "fetched" / f"{percent}")), hashing)
     await store.close()

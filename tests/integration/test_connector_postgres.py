@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import date
@@ -40,14 +42,18 @@ def started(folder: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = started(Path(tmp_path_factory.mktemp("pg")))
+def url() -> Iterator[str]:
+    # Not in pytest's own folder: every other run of pytest closes that to all users but its own, and the server
+    # of root runs as another.
+    folder = Path(tempfile.mkdtemp(prefix="fathom-pg-"))
+    server = started(folder)
     found: str = server.get_uri()
     with psycopg.connect(found, autocommit=True) as connection:
         for statement in SETUP:
             connection.execute(statement)
     yield found
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def rows(url: str) -> int:

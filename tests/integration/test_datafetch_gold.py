@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.golden.datafetch.oracle import Oracle
-from tests.golden.datafetch.schema import Cell, Measure, Question, Range, load_pairs, load_questions
+from tests.golden.datafetch.schema import HELD, LATE, Cell, Measure, Question, Range, load_pairs, load_questions
 
-QUESTIONS = load_questions()
-CELLS = [pytest.param(q, cell, id=f"{q.id}-{i}") for q in QUESTIONS for i, cell in enumerate(q.cells)]
-RANGES = [pytest.param(q, wanted, id=f"{q.id}-{i}") for q in QUESTIONS for i, wanted in enumerate(q.ranges)]
+QUESTIONS, HELD_OUT = load_questions(), [*load_questions(HELD), *load_questions(LATE)]
+CELLS = [pytest.param(q, cell, id=f"{q.id}-{i}") for q in (*QUESTIONS, *HELD_OUT) for i, cell in enumerate(q.cells)]
+RANGES = [
+    pytest.param(q, wanted, id=f"{q.id}-{i}") for q in (*QUESTIONS, *HELD_OUT) for i, wanted in enumerate(q.ranges)
+]
 NATIVE = (Measure.VALUE, Measure.MAX, Measure.MIN, Measure.MEAN, Measure.SUM)
 
 
@@ -34,6 +36,9 @@ def test_there_are_enough_of_every_kind() -> None:
     assert min(languages.values()) >= 90
     assert min(Counter(question.kind for question in QUESTIONS).values()) >= 5
     assert {cell.measure for question in QUESTIONS for cell in question.cells} == set(Measure)
+    assert len(HELD_OUT) >= 108
+    assert not {question.ask for question in QUESTIONS} & {question.ask for question in HELD_OUT}
+    assert {question.kind for question in HELD_OUT} == {question.kind for question in QUESTIONS}
 
 
 @pytest.mark.parametrize(("question", "cell"), CELLS)

@@ -63,6 +63,9 @@ async def engine(tmp_path: Path, store: ObjectStore, base: Path) -> AsyncIterato
     models: dict[str, ModelConfig] = {"rules": RulesModel(), "own": TransformersModel(folder=base, threads=1)}
     made = Engine(Config(models=models, cache_dir=tmp_path / "cache"), store, structlog.get_logger())
     await made.start()
+    opening = made._lines["own"]._opening
+    assert opening is not None
+    await opening  # the tests load models themselves, and the library loads one at a time
     yield made
     await made.close()
 
@@ -121,7 +124,6 @@ async def test_adapters_follow_each_other_without_a_trace(
 async def test_an_adapter_of_the_model_as_configured(
     engine: Engine, store: ObjectStore, base: Path, tmp_path: Path
 ) -> None:
-    await engine._lines["own"]._opening  # type: ignore[misc]
     before = await ask(engine, "own")
     folder = await asyncio.to_thread(adapter, base, tmp_path / "a", 5)
     await engine.load_weights("own", await publish(store, folder, "own", 1), 1)

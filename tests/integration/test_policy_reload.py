@@ -75,9 +75,13 @@ def test_tied_weights_stay_tied(tmp_path: Path) -> None:
     paths = []
     for seed in (1, 2):
         folder = tiny_model(tmp_path / str(seed), seed)
+        (folder / "model.safetensors").unlink()
         torch.manual_seed(seed)
-        config: Any = LlamaConfig.from_pretrained(str(folder), tie_word_embeddings=True)
-        LlamaForCausalLM(config).save_pretrained(str(folder))
+        config: Any = LlamaConfig.from_pretrained(str(folder))
+        config.tie_word_embeddings = True
+        network = LlamaForCausalLM(config)
+        assert network.lm_head.weight is network.model.embed_tokens.weight
+        network.save_pretrained(str(folder))
         paths.append(folder)
     made = reloader()
     first = made.load(paths[0])

@@ -122,7 +122,7 @@ async def test_files_are_sent_to_a_running_service(tmp_path: Path, capsys: pytes
         printed = capsys.readouterr()
         assert "20 added, 0 there already, 1 left out" in printed.out
         assert "0 added, 20 there already, 1 left out" in printed.out
-        assert f"{path}:2 is left out: is no JSON" in printed.err
+        assert f"{path}:2 is left out: is not JSON" in printed.err
         clients = Clients({"retrieval": hosted.url}, telemetry)
         found = await clients.retrieval.search(pb.SearchRequest(queries=["copper"], corpus="mine"))
         assert len(found.results[0].hits) == 5

@@ -140,8 +140,9 @@ async def test_a_child_that_left_the_session_goes_with_it(engine: Engine, end: s
         "subprocess.Popen(['/usr/bin/setsid', *sleep], env={}, start_new_session=True)"
     )
     await run(session, code)
-    held = processes(session)
-    assert len(held) >= 2
+    async with asyncio.timeout(20):
+        while len(held := processes(session)) < 2:
+            await asyncio.sleep(0.01)
     await run(session, end)
     await engine.close_session(session.id)
     assert not any(alive(pid) for pid in held)

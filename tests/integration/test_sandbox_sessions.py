@@ -364,7 +364,7 @@ async def test_requests_that_are_wrong_name_their_field(rpc: SandboxServicer, se
         await rpc.CreateSession(pb.CreateSessionRequest(limits=pb.Limits(cpu_ms=-1)), call)
     isolation = await rpc.GetIsolation(pb.GetIsolationRequest(), call)
     assert isolation.level == pb.ISOLATION_LEVEL_NAMESPACE
-    assert all("the sandbox issue" in missing for missing in isolation.missing)
+    assert {"seccomp allow-list", "no capabilities", "no network", "net namespace"} <= set(isolation.layers)
 
 
 async def test_a_display_store_that_fails_leaves_the_cell_to_be_asked_for_again(

@@ -60,9 +60,8 @@ class NatsKeyValue:
         return await self._store(key, b"", {OPERATION_HEADER: DELETE}, revision)
 
     async def _store(self, key: str, value: bytes, headers: dict[str, str], revision: int | None) -> int:
-        # The message id makes the repetition of an attempt whose confirmation was lost give the first outcome,
-        # instead of a conflict with oneself.
-        sent = {**headers, Header.MSG_ID.value: new_id("kv")}
+        ident = new_id("kv")
+        sent = {**headers, Header.MSG_ID.value: ident}
         if revision is not None:
             sent[Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value] = str(await self._expected(key, revision))
 
@@ -74,11 +73,22 @@ class NatsKeyValue:
                 raise
             except APIError as error:
                 if error.err_code in WRONG_LAST_SEQUENCE:
+                    # The confirmation of an earlier attempt may have been lost: then the conflict is with oneself.
+                    if (own := await self._stored(key, ident)) is not None:
+                        return own
                     raise changed_meanwhile(self._bucket.name, key, revision or 0) from error
                 raise
 
         stored: int = await self._link.confirmed(f"the value of {key}", call)
         return stored
+
+    async def _stored(self, key: str, ident: str) -> int | None:
+        """The revision of the present entry when it came with this message id."""
+        try:
+            found = await self._link.jetstream.get_last_msg(self._bucket.stream.name, self._bucket.subject(key))
+        except NotFoundError:
+            return None
+        return found.seq if (found.headers or {}).get(Header.MSG_ID.value) == ident else None
 
     async def _expected(self, key: str, revision: int) -> int:
         """The sequence that the server shall compare with: a deleted key counts as one without a value."""

@@ -13,6 +13,8 @@ from fathom.clients import connect
 from fathom.errors import InvalidField, NotFound
 
 PIECE_BYTES = 1 << 20
+LONGEST_S = 6 * 3_600.0
+"""An ingest ends with the building of the index, which may encode many documents."""
 MEDIA_TYPES = {
     ".jsonl": "application/jsonl",
     ".ndjson": "application/jsonl",
@@ -37,7 +39,7 @@ async def send(files: Sequence[Path], corpus: str, *, activate: bool, url: str, 
             raise InvalidField("files", f"{path} ends in none of {', '.join(MEDIA_TYPES)}")
     clients = connect({"retrieval": url} if url else dict(read_endpoints(home).services))
     try:
-        done = await clients.retrieval.ingest(pieces(files, corpus))
+        done = await clients.retrieval.ingest(pieces(files, corpus), timeout_s=LONGEST_S)
         for issue in done.issues:
             typer.echo(f"{issue.source}:{issue.line} is left out: {issue.message}", err=True)
         typer.echo(f"{done.added:,} added, {done.duplicates:,} there already, {done.rejected:,} left out")

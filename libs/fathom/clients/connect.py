@@ -20,6 +20,7 @@ from fathom.clients.services import (
     RewardClient,
     SandboxClient,
 )
+from fathom.clients.sticky import StickyTransport
 from fathom.clients.transport import BusTransport, GrpcTransport, InprocTransport, Transport
 from fathom.errors import InvalidField
 from fathom.obs import Telemetry
@@ -86,6 +87,8 @@ class Clients:
 
     def _transport(self, field: str, url: str) -> Transport:
         parts = urlsplit(url)
+        if parts.scheme == "grpc" and "," in parts.netloc:
+            return StickyTransport([(target, GrpcTransport(target)) for target in parts.netloc.split(",") if target])
         if parts.scheme == "grpc" and parts.netloc:
             return GrpcTransport(parts.netloc)
         if parts.scheme == "nats":

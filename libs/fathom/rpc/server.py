@@ -56,7 +56,8 @@ class GrpcServer:
     async def set_serving(self, serving: bool) -> None:
         """Sets readiness of the service; "live" is serving as long as the process answers."""
         state = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        for name in (*HEALTH_NAMES, self._dispatcher.contract.full_name):
+        facts = self._dispatcher.service.facts() if serving else ()
+        for name in (*HEALTH_NAMES, self._dispatcher.contract.full_name, *facts):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING if name == "live" else state)
 
     async def stop(self, grace_s: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,11 @@ async def nothing() -> None:
     """The warm-up and close of a service that needs neither."""
 
 
+def no_facts() -> tuple[str, ...]:
+    """The facts of a service that has none to tell."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Service:
     """A servicer with its life cycle.
@@ -25,13 +30,15 @@ class Service:
     ``servicer`` has one async method ``(request, call)`` per RPC, named as the RPC; streaming
     responses are async generators, streaming requests arrive as async iterators. RPCs that it
     lacks answer UNIMPLEMENTED, with the plan from its optional mapping ``unimplemented``.
-    Health turns SERVING when ``warm_up`` has returned.
+    Health turns SERVING when ``warm_up`` has returned. ``facts`` are further names under which it
+    then serves: what a probe can ask for and find or not, such as a level of isolation.
     """
 
     name: str
     servicer: object
     warm_up: Callable[[], Awaitable[None]] = nothing
     close: Callable[[], Awaitable[None]] = nothing
+    facts: Callable[[], Sequence[str]] = no_facts
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ class SharedCache(Generic[T]):
             mine = flight is None
             if flight is None:
                 flight = self._flights[key] = _Flight(asyncio.ensure_future(self._call(key, load, keep_s)))
+                flight.task.add_done_callback(looked_at)
                 self.counts.calls += 1
             else:
                 self.counts.shared += 1
@@ -134,3 +135,9 @@ class SharedCache(Generic[T]):
     def _drop(self, key: Hashable) -> None:
         if entry := self._kept.pop(key, None):
             self._bytes -= entry[1]
+
+
+def looked_at(task: asyncio.Task[T]) -> None:
+    """Nobody may be waiting any more when a call fails."""
+    if not task.cancelled():
+        task.exception()

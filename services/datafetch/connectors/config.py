@@ -43,3 +43,5 @@ class ConnectorsConfig(Settings):
     """How long an answer as of an earlier day is kept: it does not change."""
     tolerance: float = Field(default=0.005, gt=0)
     """Relative difference of two vendors' closes from which they disagree."""
+    check_prices: bool = False
+    """Whether prices of a code are asked of two vendors and compared; where they disagree both are shown."""

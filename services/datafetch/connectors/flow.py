@@ -12,6 +12,7 @@ from fathom.errors import DependencyFailed, FathomError, Overloaded
 from fathom.http.retry import remaining
 
 T = TypeVar("T")
+SLACK_S = 0.02
 TROUBLE = frozenset({"DEPENDENCY_FAILED", "DEADLINE", "OVERLOADED", "NOT_READY", "CORRUPT_DATA"})
 
 
@@ -76,7 +77,7 @@ class Lane:
         try:
             self._admit()
             await self._turn(deadline)
-            return await self._watched(work)
+            return await self._watched(work, deadline)
         finally:
             self._seats.release()
 
@@ -100,7 +101,7 @@ class Lane:
         if slot > now:
             await asyncio.sleep(slot - now)
 
-    async def _watched(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def _watched(self, work: Callable[[], Awaitable[T]], deadline: float | None) -> T:
         self.counts.started += 1
         if self._open_until is not None:
             # Half open: this call is the trial, the others wait for its outcome as long as a pause.
@@ -109,6 +110,11 @@ class Lane:
             result = await work()
         except FathomError as error:
             self._note(error.reason in TROUBLE)
+            raise
+        except asyncio.CancelledError:
+            # Who waited has left: because the time was spent, which is the vendor's doing, or for reasons of his own.
+            if deadline is not None and time.monotonic() >= deadline - SLACK_S:
+                self._note(True)
             raise
         except Exception:
             self._note(True)

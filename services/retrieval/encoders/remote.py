@@ -9,19 +9,18 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from fathom.config import ConfigError, Settings
 from fathom.errors import CorruptData, InvalidField
 from fathom.http import BlockingClient, HttpPolicy, MalformedAnswer
+from services.retrieval.encoders.base import Kind
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-Kind = Literal["query", "passage"]
 
 
 class RemoteEncoderConfig(Settings):

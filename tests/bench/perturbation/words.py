@@ -91,7 +91,8 @@ def slips_of(name: str) -> list[str]:
 def colloquial(text: str, half: Mapping[str, tuple[str, ...]], rng: random.Random) -> str:
     """The longest known indicator as people say it; not where its name goes on, as in 营业成本率 and 净利润增长率."""
     now = said(text, tuple(half))
-    if not now or re.search(re.escape(now) + r"(?:率|比|增长|总额|与|占)", text):
+    longer = rf"(?:breakeven |CPI |债){re.escape(now)}|{re.escape(now)}(?:率|比|增长|总额|与|占| expectation)"
+    if not now or re.search(longer, text):
         return text
     return swapped(text, now, rng.choice(half[now]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
@@ -108,3 +109,27 @@ async def test_a_watch_and_its_values_outlive_the_server(make_nats: Make) -> Non
     assert (await watching)[-1].value == b"after"
     await lab.bus.declare()
     assert await keys.get("k") is not None
+
+
+async def test_a_lost_confirmation_is_no_conflict_with_oneself(
+    make_nats: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has stored the value, its answer is lost, and the call is repeated."""
+    lab = await make_nats()
+    keys = lab.bus.bucket(SERVING)
+    first = await keys.put("k", b"1")
+    link = getattr(lab.bus, "_link")  # noqa: B009 - the connection of the NATS bus
+    original, answers = link.store, []
+
+    async def deaf(*args: Any) -> int:
+        answers.append(await original(*args))
+        if len(answers) == 1:
+            raise TimeoutError
+        return int(answers[-1])
+
+    monkeypatch.setattr(link, "store", deaf)
+    second = await keys.put("k", b"2", revision=first)
+    assert answers == [second]  # it was stored once, and asked for twice
+    assert await keys.get("k") == Entry("k", b"2", second)
+    with pytest.raises(Conflict):
+        await keys.put("k", b"3", revision=first)

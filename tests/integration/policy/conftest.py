@@ -59,6 +59,7 @@ class Contender:
     scores: bool = True
     endless: bool = True
     schema: bool = False
+    hottest: float = 10.0
     granule: int = 0
     """What is computed for a turn is kept for the next one in blocks of so many tokens; 0: nothing is."""
     endpoints: list[Endpoint] = field(default_factory=list)
@@ -167,7 +168,7 @@ async def vllm(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contende
                 os.kill(process.pid, signal.SIGKILL)
         yield
 
-    return Contender("vllm", engine, RECITED, crash, schema=True, granule=128)
+    return Contender("vllm", engine, RECITED, crash, schema=True, granule=128, hottest=2.0)
 
 
 CONTENDERS = {"rules": rules, "transformers": transformers, "openai": openai, "vllm": vllm}

@@ -293,6 +293,14 @@ async def test_bad_input_names_its_field(contender: Contender, ask: Ask, fields:
     assert raised.value.field == name
 
 
+async def test_a_heat_that_an_engine_does_not_know_is_named(contender: Contender, ask: Ask) -> None:
+    sampling = Sampling(temperature=contender.hottest, max_tokens=4)
+    assert (await ask("short", sampling=sampling)).usage.completion_tokens > 0
+    with pytest.raises(InvalidField) as raised:
+        await ask("short", sampling=replace(sampling, temperature=contender.hottest + 1))
+    assert raised.value.field == "sampling.temperature"
+
+
 async def test_a_conversation_over_the_window_is_refused(contender: Contender, ask: Ask) -> None:
     long = Message(Role.USER, "drawdown " * 20_000)
     with pytest.raises(InvalidField) as raised:
@@ -313,6 +321,16 @@ async def test_company_changes_nothing(contender: Contender, ask: Ask) -> None:
         assert one.text == other.text
         assert one.sampled_token_ids == other.sampled_token_ids
         assert one.log_probs == pytest.approx(other.log_probs, abs=2e-3)
+
+
+async def test_long_prompts_come_together(contender: Contender, ask: Ask) -> None:
+    """More than an engine computes in one step, each with a seed of its own."""
+    prompts = [(Message(Role.USER, f"{index} " + "the fox in the den " * 16),) for index in range(20)]
+    sampling = Sampling(temperature=1.0, max_tokens=6, seed=5)
+    alone = [await ask("short", messages=messages, sampling=sampling) for messages in prompts[:3]]
+    together = await asyncio.gather(*(ask("short", messages=messages, sampling=sampling) for messages in prompts))
+    assert [item.sampled_token_ids for item in together[:3]] == [item.sampled_token_ids for item in alone]
+    assert all(item.usage.completion_tokens <= 6 for item in together)
 
 
 async def test_tokens_of_text_and_back(contender: Contender) -> None:

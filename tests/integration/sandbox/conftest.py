@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from fathom.obs import Telemetry
+from services.sandbox.cgroups import PREFIX
 from services.sandbox.config import Config
 from services.sandbox.engine import Engine
 from services.sandbox.events import Event, Outcome, Output
@@ -46,12 +46,13 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def cgroups_left() -> list[Path]:
-    """Groups of sessions that are still there."""
-    from services.sandbox.cgroups import Cgroups
-
-    groups = Cgroups()
-    return [] if groups.why_not else groups.leftovers()
+def groups_of_ours(engine: Engine) -> set[str]:
+    """Names of the control groups that this process's sessions have now; other services may run beside it."""
+    jailer = engine._jailer
+    if jailer is None or jailer.cgroups is None:
+        return set()
+    jailer.cgroups.sweep()
+    return {folder.name for folder in jailer.cgroups.leftovers() if folder.name.startswith(f"{PREFIX}{os.getpid()}-")}
 
 
 @pytest.fixture(scope="module", params=["namespace", "landlock"])

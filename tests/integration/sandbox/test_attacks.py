@@ -22,7 +22,7 @@ from services.sandbox.events import Status
 from services.sandbox.files import list_files, read_file
 from services.sandbox.procfs import process
 from services.sandbox.session import Session
-from tests.integration.sandbox.conftest import cgroups_left, descendants, open_files, run_cell
+from tests.integration.sandbox.conftest import descendants, groups_of_ours, open_files, run_cell
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -343,4 +343,4 @@ async def test_afterwards_nothing_is_left(walled: Engine, walls: str, witness: S
     inits = [pid for pid in living if process(pid)]
     workers = [pid for init in inits for pid in descendants(init)]
     assert set(descendants(walled._fork_server.pid)) == {*inits, *workers}
-    assert len({folder.name for folder in cgroups_left()}) <= len(living)
+    assert len(groups_of_ours(walled)) <= len(living)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fathom.errors import DependencyFailed
+from services.sandbox import canary as canary_of
 from services.sandbox import isolation
 from services.sandbox.cgroups import Cgroups
 from services.sandbox.engine import Engine
@@ -129,8 +130,8 @@ async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch:
 
 @pytest.mark.parametrize("verdict", ["CapEff", "Seccomp", "a listener", "namespace is shared", "tcp was not refused"])
 async def test_the_probe_tells_what_does_not_hold(verdict: str, tmp_path: Path) -> None:
-    canary = isolation.Canary(str(tmp_path), "secret", 1, "abstract")
-    isolation.plant(canary)
+    canary = canary_of.Canary(str(tmp_path), "secret", 1, "abstract")
+    canary_of.plant(canary)
     seen = {
         "CapPrm": "0",
         "CapEff": "0",

@@ -119,7 +119,22 @@ async def test_a_slow_vendor_leaves_time_to_the_next_and_is_then_left_alone() ->
     assert closes(answer.fetched) == [1.0]
     assert time.monotonic() - started < 1.2
     assert [attempt.error.reason for attempt in answer.failed] == ["DEADLINE"]
+    again = await vendors.fetch(MOUTAI, deadline=time.monotonic() + 1.2)
+    assert isinstance(again.failed[0].error, CircuitOpen), "a timeout is the vendor's trouble, whoever noticed it first"
+    assert slow.calls == 1
+
+
+async def test_a_caller_who_leaves_is_no_trouble_of_the_vendor() -> None:
+    slow = Fake("akshare", hangs=True)
+    vendors = Vendors([slow], ConnectorsConfig(per_second=1e6, circuit_failures=1))
+    asking = asyncio.ensure_future(vendors.fetch(MOUTAI, deadline=time.monotonic() + 60))
+    while not slow.calls:
+        await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
     await asyncio.sleep(0)
+    assert vendors.counts("akshare").failed == 0
 
 
 async def test_an_open_circuit_costs_no_call() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import json
@@ -10,6 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -110,17 +110,15 @@ class World:
         return {**head, "more": ""}, text
 
     def python(self, arguments: Mapping[str, Any]) -> Reply:
-        """Runs the cell as the sandbox would: prints are caught, a figure as last expression is shown."""
-        tree = ast.parse(arguments["code"])
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(tree, "cell", "exec"), self.namespace)
-            shown = eval(compile(ast.Expression(last.value), "cell", "eval"), self.namespace) if last else None
-        figures = []
-        if type(shown).__name__ == "Figure":
-            self.figures += 1
-            figures = [f"fig_{self.figures}"]
+        """Runs the cell as the sandbox would: prints are caught, figures that it shows are numbered."""
+        printed, shown = io.StringIO(), []
+        with (
+            contextlib.redirect_stdout(printed),
+            mock.patch("plotly.basedatatypes.BaseFigure.show", lambda figure: shown.append(figure)),
+        ):
+            exec(compile(arguments["code"], "cell", "exec"), self.namespace)
+        figures = [f"fig_{self.figures + index}" for index in range(1, len(shown) + 1)]
+        self.figures += len(shown)
         head = {"tool": "python", "status": "ok", "material": self.number(), "figures": figures, "changed": []}
         return {**head, "error": ""}, f"## stdout\n{printed.getvalue()}"
 

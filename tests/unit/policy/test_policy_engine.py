@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 import structlog
 
+from fathom.call import Call, Lane, calling
 from fathom.errors import (
     CorruptData,
     DeadlineExceeded,
@@ -91,6 +92,50 @@ async def test_too_much_waiting_is_shed(engine: Engine) -> None:
     assert raised.value.retry_after_s
     engine.resume("")
     await asyncio.gather(*first)
+
+
+async def test_people_go_before_training_when_it_is_full(engine: Engine) -> None:
+    """The lane of the call reaches admission, though generations run in tasks of their own."""
+    await engine.pause("")
+    order: list[str] = []
+
+    async def come(name: str, lane: Lane) -> None:
+        with calling(Call.new(lane=lane)):
+            await ask(engine, replace(ASK, request_id=name))
+        order.append(name)
+
+    tasks = []
+    for name, lane in (("rollout", Lane.TRAINING), ("benchmark", Lane.EVALUATION)):
+        tasks.append(asyncio.create_task(come(name, lane)))
+        await asyncio.sleep(0.01)
+    person = asyncio.create_task(come("person", Lane.INTERACTIVE))
+    await asyncio.sleep(0.01)
+    with pytest.raises(Overloaded) as shed:  # two may wait: the rollout makes room
+        await tasks[0]
+    assert shed.value.retry_after_s
+    engine.resume("")
+    await asyncio.gather(tasks[1], person)
+    assert order == ["person", "benchmark"]
+
+
+async def test_tokens_bound_what_runs(tmp_path: Path) -> None:
+    """Sixteen may run, but their tokens do not fit together."""
+    config = Config(
+        models={"rules": RulesModel(running=16, max_tokens=400, tokens_in_flight=1_000)}, cache_dir=tmp_path
+    )
+    made = Engine(config, open_store("memory://"), structlog.get_logger())
+    await made.start()
+    admission = made._lines["rules"].admission
+    most = 0
+    requests = [replace(ASK, request_id=f"r{index}") for index in range(12)]
+    tasks = [asyncio.create_task(ask(made, request)) for request in requests]
+    while not all(task.done() for task in tasks):
+        most = max(most, admission.running)
+        assert admission.tokens <= 1_000
+        await asyncio.sleep(0)
+    assert 1 <= most <= 2
+    assert all(task.result().text for task in tasks)
+    await made.close()
 
 
 async def test_rules_take_no_weights_and_give_no_scores(engine: Engine) -> None:

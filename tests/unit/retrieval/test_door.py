@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from services.retrieval.config import Config
 from services.retrieval.door import Door
@@ -18,8 +20,10 @@ Connect = Callable[..., httpx.AsyncClient]
 class Lengths:
     """Scores texts by their length."""
 
-    def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        return [float(len(text)) for text in texts]
+    name = "lengths"
+
+    def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([len(text) for text in texts], dtype=np.float32)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from aiohttp import web
@@ -17,6 +18,9 @@ from fathom.call import Call, calling
 from fathom.config import ConfigError
 from fathom.errors import CorruptData, DeadlineExceeded, InvalidField, NotFound
 from fathom.http import MalformedAnswer, UpstreamRefused
+from fathom.store.memory import MemoryStore
+from services.retrieval.config import Config
+from services.retrieval.door import Door
 from services.retrieval.encoders.remote import (
     RemoteEncoder,
     RemoteEncoderConfig,
@@ -24,6 +28,7 @@ from services.retrieval.encoders.remote import (
     openai_encoder,
     tei_encoder,
 )
+from services.retrieval.engine import Engine
 from services.retrieval.rerank import CrossEncoder, Reranker, TeiReranker, best
 
 Serve = Callable[..., Awaitable[str]]
@@ -236,3 +241,18 @@ def test_long_texts_are_cut_and_folders_without_a_model_are_typed(tiny: Path, tm
         CrossEncoder(tmp_path / "none")
     with pytest.raises(CorruptData):
         CrossEncoder(tmp_path)
+
+
+async def test_a_cross_encoder_behind_the_door(tiny: Path) -> None:
+    """``POST /rerank`` scores with the reranker it is given."""
+    scorer = CrossEncoder(tiny)
+    config = Config(corpus_dir=None)
+    app = Door(config, Engine(config, MemoryStore()), scorer=scorer).app()
+    texts = ["profit rose", "oil", "the bank fell"]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://door") as client:
+        response = await client.post(
+            "/rerank", json={"queries": ["bank profit"], "documents": [texts], "rerank_topk": 3}
+        )
+    assert response.status_code == 200, response.text
+    (ranked,) = response.json()["result"]
+    assert ranked == [texts[index] for index, _ in best(scorer, "bank profit", texts, 3)]

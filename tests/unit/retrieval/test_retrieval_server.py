@@ -114,7 +114,7 @@ async def test_ingest_takes_documents_and_files(servicer: RetrievalServicer) -> 
     )
     assert (done.added, done.duplicates, done.rejected) == (3, 0, 2)
     assert [(issue.line, issue.source) for issue in done.issues] == [(0, ""), (2, "w.jsonl")]
-    assert "is no JSON" in done.issues[1].message
+    assert "is not JSON" in done.issues[1].message
     corpora = {corpus.name: corpus for corpus in (await servicer.ListCorpora(pb.ListCorporaRequest(), CALL)).corpora}
     assert (corpora["metals"].documents, corpora["metals"].snapshot) == (3, done.snapshot)
     found = await servicer.Search(pb.SearchRequest(queries=["tin", "copper HG"], corpus="metals"), CALL)

@@ -18,8 +18,9 @@ from fathom.store.memory import MemoryStore
 from services.retrieval.config import Config, Recipe
 from services.retrieval.corpus import EVERYTHING, Document, Filter, document_of
 from services.retrieval.engine import Engine, Ingested, Page
-from services.retrieval.intake import Chunk, Issue
+from services.retrieval.intake import Chunk
 from services.retrieval.ranking import names_past_year
+from services.retrieval.rows import Issue
 from services.retrieval.snapshot import open_snapshot
 from services.retrieval.table import Table, offsets_of, write_columns, write_segment
 
@@ -69,11 +70,12 @@ async def test_an_ingest_adds_what_is_new_and_says_what_it_left_out(tmp_path: Pa
     ]
     whole = b"\n".join(lines)
     done = await ingest(engine, *(Chunk(whole[at : at + 7], source="x.jsonl") for at in range(0, len(whole), 7)))
-    assert (done.added, done.duplicates, done.rejected) == (2, 1, 7)
+    assert (done.added, done.duplicates, done.rejected) == (3, 1, 6)
     assert [issue.line for issue in done.issues] == [3, 5, 6, 7, 8, 10, 11]
     assert {issue.source for issue in done.issues} == {"x.jsonl"}
     again = await ingest(engine, Chunk(whole))
-    assert (again.added, again.duplicates, again.snapshot) == (0, 3, done.snapshot)
+    assert [issue.line for issue in done.issues if not issue.lost] == [8], "its time cannot be read, its text can"
+    assert (again.added, again.duplicates, again.snapshot) == (0, 4, done.snapshot)
     assert await ids(engine, "gold") == ["a"]
     await engine.close()
 
@@ -177,6 +179,19 @@ async def test_a_lost_local_file_comes_from_the_store_and_a_lost_stored_one_brea
     await engine.close()
 
 
+async def test_local_copies_do_not_pile_up_and_old_snapshots_can_still_be_read(tmp_path: Path) -> None:
+    engine = await started(tmp_path, MemoryStore())
+    made = []
+    for number in range(6):
+        made.append((await ingest(engine, document(f"d{number}", f"gold {number}"))).snapshot)
+        await engine.library.activate("main", made[-1])
+    assert made[0] not in {path.name for path in (tmp_path / "main").iterdir()}
+    assert len(list((tmp_path / "main").iterdir())) <= 4
+    assert await ids(engine, "gold", made[0]) == ["d0"]
+    assert len(await ids(engine, "gold", made[3])) == 4
+    await engine.close()
+
+
 async def test_an_unknown_snapshot_changes_nothing(tmp_path: Path) -> None:
     engine = await started(tmp_path, MemoryStore())
     active = (await ingest(engine, document("a", "gold"))).snapshot
@@ -198,7 +213,7 @@ async def test_requests_go_on_while_snapshots_change(tmp_path: Path) -> None:
             found = await engine.rank(["gold"], 3)
             (result,) = found.results
             assert not isinstance(result, errors.FathomError)
-            answers.append((found.snapshot.id, len(result)))
+            answers.append((found.snapshot, len(result)))
 
     readers = [asyncio.create_task(reader()) for _ in range(8)]
     for number in range(12):

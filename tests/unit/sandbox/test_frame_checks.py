@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fathom import errors, frames
-from services.sandbox.engine import checked_code, checked_name, read_frame
+from services.sandbox.checks import checked_code, checked_name, read_frame
 
 
 @pytest.mark.parametrize("name", ["sheet_1", "df", "数据", "A", "x" * 64, "match"])

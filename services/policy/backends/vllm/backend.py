@@ -219,8 +219,9 @@ class VllmBackend:
     async def close(self) -> None:
         if self._starting is not None:
             self._starting.cancel()
-        if self._core is not None:
-            await asyncio.to_thread(self._core.stop)
+        core, self._core = self._core, None
+        if core is not None:
+            await asyncio.to_thread(core.stop)
 
     def _ready(self) -> Opened:
         if self._opened is None:

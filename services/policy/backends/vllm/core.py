@@ -19,11 +19,14 @@ from services.policy.model import Occupancy
 
 WORKER = "services.policy.backends.vllm.worker.TemperedLogProbs"
 GIB = 1 << 30
+SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "seed")
 GRAMMAR = re.compile("grammar|schema|structured", re.IGNORECASE)
 # Its CPU build would pin a thread to every core and starve its neighbours; nothing is ever downloaded.
 ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    # A forked child would hold locks of threads that it does not have, gRPC's among them.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
 }
@@ -115,8 +118,8 @@ class Core:
         self, request_id: str, prompt: Sequence[int], sampling: Sampling, seed: int, end_ids: Sequence[int], schema: str
     ) -> AsyncGenerator[Tokens, None]:
         """Ids as they are sampled; ``sampling.max_tokens`` must be set. Closing the generator aborts in the engine."""
-        params = self._sampling(sampling, seed, end_ids, schema)
         try:
+            params = self._sampling(sampling, seed, end_ids, schema)
             async with aclosing(self._llm.generate({"prompt_token_ids": list(prompt)}, params, request_id)) as outputs:
                 async for output in outputs:
                     yield tokens_of(output)
@@ -144,10 +147,11 @@ class Core:
 
     async def score(self, request_id: str, ids: Sequence[int], temperature: float) -> list[float]:
         """Log-probabilities of ids by one pass over them; 0.0 for the first."""
-        params = self._params.SamplingParams(
-            temperature=temperature, max_tokens=1, prompt_logprobs=0, detokenize=False, skip_reading_prefix_cache=True
-        )
         try:
+            params = self._params.SamplingParams(
+                temperature=temperature, max_tokens=1, prompt_logprobs=0, detokenize=False,
+                skip_reading_prefix_cache=True,
+            )  # fmt: skip
             async with aclosing(self._llm.generate({"prompt_token_ids": list(ids)}, params, request_id)) as outputs:
                 async for output in outputs:
                     found = output.prompt_logprobs
@@ -173,7 +177,10 @@ class Core:
         if isinstance(error, self._errors.EngineDeadError):
             return DependencyFailed("vllm", "the engine's process died")
         if isinstance(error, ValueError | self._refused):
-            field = "response_schema_json" if GRAMMAR.search(str(error)) else "sampling"
+            named = getattr(error, "parameter", None)
+            field = f"sampling.{named}" if named in SAMPLING else "sampling"
+            if GRAMMAR.search(str(error)):
+                field = "response_schema_json"
             return InvalidField(field, f"vllm refuses it: {error}")
         return Internal(f"sampling failed: {type(error).__name__}: {error}")
 
@@ -200,6 +207,10 @@ def arguments_of(config: VllmModel, folder: Path, window: int) -> dict[str, Any]
         "structured_outputs_config": structured(backend="guidance", disable_any_whitespace=True),
         "generation_config": "vllm",  # the folder's own defaults would change what a request asks for
     }
+    if not on_gpu:
+        # The CPU build cannot rewind a seeded request's generator, which it does after a prompt's first chunk:
+        # prompts are computed whole.
+        arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(window, 2048)}
     if config.kv_cache_gb is not None or not on_gpu:
         arguments["kv_cache_memory_bytes"] = int((config.kv_cache_gb or 1.0) * GIB)
     return arguments

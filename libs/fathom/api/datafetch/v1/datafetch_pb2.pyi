@@ -240,20 +240,34 @@ class ExportTableResponse(_message.Message):
     def __init__(self, file: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
 
 class ImportTableRequest(_message.Message):
-    __slots__ = ("request_id", "title", "data")
+    __slots__ = ("request_id", "title", "data", "worksheet")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    WORKSHEET_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     title: str
     data: _common_pb2.ObjectRef
-    def __init__(self, request_id: _Optional[str] = ..., title: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
+    worksheet: str
+    def __init__(self, request_id: _Optional[str] = ..., title: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., worksheet: _Optional[str] = ...) -> None: ...
+
+class ImportIssue(_message.Message):
+    __slots__ = ("row", "column", "message")
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    row: int
+    column: str
+    message: str
+    def __init__(self, row: _Optional[int] = ..., column: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class ImportTableResponse(_message.Message):
-    __slots__ = ("sheet",)
+    __slots__ = ("sheet", "issues")
     SHEET_FIELD_NUMBER: _ClassVar[int]
+    ISSUES_FIELD_NUMBER: _ClassVar[int]
     sheet: Sheet
-    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ...) -> None: ...
+    issues: _containers.RepeatedCompositeFieldContainer[ImportIssue]
+    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ..., issues: _Optional[_Iterable[_Union[ImportIssue, _Mapping]]] = ...) -> None: ...
 
 class ResolveEntitiesRequest(_message.Message):
     __slots__ = ("mentions",)

@@ -1,0 +1,104 @@
+"""Several replicas of one service behind one URL: a conversation stays where its prefix is.
+
+Replicas are ranked per conversation by rendezvous hashing, so that all clients agree without talking, and only the
+conversations of a replica that goes or comes move. The first one in the ranking that is well and not crowded is taken
+(bounded loads): crowded is who has more than ``CROWDED`` times the mean of this client's calls in flight.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.call import Call
+from fathom.clients.transport import Transport
+from fathom.errors import DependencyFailed, NotReady, Overloaded
+from fathom.ids import sha256
+from fathom.rpc.contract import Method
+
+CROWDED, DOWN_S = 1.25, 2.0
+
+
+@dataclass(eq=False)
+class Replica:
+    """One replica as this client sees it."""
+
+    name: str
+    transport: Transport
+    in_flight: int = 0
+    down_until: float = 0.0
+
+
+class StickyTransport:
+    """Carries a call to one of several replicas. A replica that fails is left alone for ``DOWN_S`` seconds."""
+
+    def __init__(
+        self, transports: Sequence[tuple[str, Transport]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._replicas = [Replica(name, transport) for name, transport in transports]
+        self._clock = clock
+
+    async def unary(self, method: Method, request: Message, call: Call) -> Message:
+        with self._taken(affinity(request)) as replica:
+            return await replica.transport.unary(method, request, call)
+
+    async def stream(
+        self, method: Method, requests: AsyncIterator[Message], call: Call
+    ) -> AsyncGenerator[Message, None]:
+        if method.client_streaming:
+            key, source = "", requests
+        else:
+            request = await anext(requests)
+            key, source = affinity(request), one(request)
+        with self._taken(key) as replica:
+            async with aclosing(replica.transport.stream(method, source, call)) as responses:
+                async for response in responses:
+                    yield response
+
+    @contextmanager
+    def _taken(self, key: str) -> Iterator[Replica]:
+        replica = self.pick(key)
+        replica.in_flight += 1
+        try:
+            yield replica
+        except (NotReady, DependencyFailed, Overloaded) as error:
+            # The client tries again; it must not meet the same one while that is ill.
+            replica.down_until = self._clock() + max(DOWN_S, error.retry_after_s or 0.0)
+            raise
+        finally:
+            replica.in_flight -= 1
+
+    def pick(self, key: str) -> Replica:
+        """The replica for this key; without a key, the one with the fewest calls in flight."""
+        now = self._clock()
+        well = [replica for replica in self._replicas if replica.down_until <= now] or self._replicas
+        if not key:
+            return min(well, key=lambda replica: replica.in_flight)
+        room = math.ceil(CROWDED * (sum(replica.in_flight for replica in well) + 1) / len(well))
+        ranked = sorted(well, key=lambda replica: sha256(f"{key}\x00{replica.name}".encode()))
+        return next((replica for replica in ranked if replica.in_flight < room), ranked[0])
+
+    async def close(self) -> None:
+        for replica in self._replicas:
+            await replica.transport.close()
+
+
+def affinity(request: Message) -> str:
+    """The same for all turns of a conversation: its tools and messages up to the first answer; else empty."""
+    if not isinstance(request, policy.GenerateRequest):
+        return ""
+    opening = itertools.takewhile(lambda message: message.role != policy.ROLE_ASSISTANT, request.messages)
+    parts = [request.model, *(f"{message.role}\x01{message.content}" for message in opening)]
+    parts += [f"{tool.name}\x01{tool.parameters_json}" for tool in request.tools]
+    return sha256("\x00".join(parts).encode())
+
+
+async def one(request: Message) -> AsyncIterator[Message]:
+    yield request

@@ -1,0 +1,77 @@
+"""What connectors give, as the rest of datafetch speaks: sheets with provenance, missing items, imported files."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from fathom import frames
+from fathom.errors import FathomError, InvalidField, NotFound
+from services.datafetch.connectors.base import DataRequest, Fetched, NoVintage, RowIssue
+from services.datafetch.connectors.upload import read_upload
+from services.datafetch.model import Column, Missing, Sheet
+from services.datafetch.sheets import described, make_sheet
+
+# Columns that say what a row is about; all others are values.
+KEYS = frozenset({"date", "concept", "unit", "start", "end", "filed", "form", "accession", "latest", "published"})
+FILES = {
+    "text/csv": "table.csv",
+    "text/tab-separated-values": "table.tsv",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "table.xlsx",
+    "application/vnd.apache.parquet": "table.parquet",
+}
+ARROW = frozenset({"", frames.ARROW_STREAM, "application/octet-stream"})
+
+
+def sheet_of(fetched: Fetched, title: str = "") -> Sheet:
+    """A sheet whose columns say unit, source, vendor, entity and until when it was known."""
+    where, entity = fetched.provenance, fetched.facts.get("symbol", "")
+    columns = []
+    for name in fetched.table.column_names:
+        bare = described(fetched.table, name)
+        if name in KEYS:
+            columns.append(bare)
+            continue
+        columns.append(
+            Column(
+                name,
+                bare.type,
+                fetched.units.get(name, ""),
+                entity=entity,
+                source=where.place,
+                as_of=where.known_until.isoformat() if where.known_until else "",
+                nulls=bare.nulls,
+                vendor=where.vendor,
+            )
+        )
+    facts = (fetched.facts.get("name"), fetched.facts.get("title"), entity)
+    return make_sheet(fetched.table, title or ", ".join(fact for fact in facts if fact) or where.place, columns)
+
+
+def missing_of(request: DataRequest, error: FathomError, as_of: date | None = None) -> Missing:
+    """Why a connector gave nothing, as an item of ``missing``: never silence, never a guess."""
+    if isinstance(error, NoVintage):
+        reason = "NOT_YET_PUBLISHED"
+    elif isinstance(error, NotFound):
+        reason = "NOT_YET_PUBLISHED" if as_of is not None and (request.start or as_of) > as_of else "NO_DATA_IN_PERIOD"
+    elif isinstance(error, InvalidField) and error.field == "symbol":
+        reason = "UNKNOWN_ENTITY"
+    else:
+        reason = "SOURCE_FAILED"
+    period = f"{request.start or ''}..{request.end or ''}" if request.start or request.end else ""
+    nearest = error.nearest if isinstance(error, NotFound) else ()
+    return Missing(request.symbol, reason, error.message, ", ".join(request.fields), period, nearest)
+
+
+def imported(data: bytes, content_type: str, title: str, worksheet: str = "") -> tuple[Sheet, tuple[RowIssue, ...]]:
+    """A caller's own table, and what of it could not be read; ``content_type`` tells the format, Arrow by default.
+
+    Raises ``InvalidField("data")`` for an unknown type, and the errors of ``read_upload`` and ``frames.read_table``.
+    """
+    kind, name = content_type.partition(";")[0].strip().lower(), title or "imported table"
+    if kind in ARROW:
+        table = frames.read_table(data, "data")
+        return make_sheet(table, name, [described(table, column) for column in table.column_names]), ()
+    if kind not in FILES:
+        raise InvalidField("data", f"content type {kind[:80]!r} is none of {', '.join([frames.ARROW_STREAM, *FILES])}")
+    fetched = read_upload(data, FILES[kind], worksheet)
+    return sheet_of(fetched, name), fetched.issues

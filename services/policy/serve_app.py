@@ -1,0 +1,229 @@
+"""Policy on Ray Serve: the same servicer as replicas that come and go with the load, behind Serve's gRPC door.
+
+``services.policy.serve_app:application`` is what a RayService names; ``python -m services.policy.serve_app`` runs it
+on this machine. Every replica follows the served versions on the bus, so one that starts late serves what the others
+serve. Serve's door gives no status details with an exception; so an error is an empty last response whose context
+says code, message and details, of which gRPC keeps the status only (a stream shows the empty response as well).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+from pydantic import Field
+from ray import serve
+from ray.serve.config import RequestRouterConfig
+from ray.serve.request_router import FIFOMixin, PendingRequest, RequestRouter, RunningReplica
+
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.call import Call
+from fathom.config import Settings, load
+from fathom.errors import FathomError, NotReady
+from fathom.rpc.contract import Method, contract
+from fathom.rpc.dispatch import Dispatcher
+from fathom.rpc.host import Runtime, dependencies
+from fathom.rpc.interceptors import once
+from fathom.rpc.server import headers, within_limit
+from fathom.rpc.status import to_status
+from services.policy.config import Config
+from services.policy.server import build
+
+NAME = "policy"
+SERVICER = "fathom.api.policy.v1.policy_pb2_grpc.add_PolicyServiceServicer_to_server"
+
+
+class ServeSettings(Settings):
+    """How Serve runs policy; section ``serve``, ``FATHOM_SERVE_*``."""
+
+    min_replicas: int = Field(default=1, ge=0)
+    """Replicas without load."""
+    max_replicas: int = Field(default=4, ge=1)
+    """Replicas under the largest load."""
+    target_ongoing_requests: float = Field(default=8.0, gt=0)
+    """Calls per replica that autoscaling aims at."""
+    max_ongoing_requests: int = Field(default=64, ge=1)
+    """Calls per replica at once; policy's own admission sheds before that."""
+    upscale_delay_s: float = Field(default=10.0, ge=0)
+    """How long the load must last until replicas are added."""
+    downscale_delay_s: float = Field(default=300.0, ge=0)
+    """How long it must be gone until they are taken away."""
+    num_cpus: float = Field(default=1.0, ge=0)
+    """CPU cores that one replica reserves."""
+    num_gpus: float = Field(default=0.0, ge=0)
+    """GPUs that one replica reserves."""
+    grpc_port: int = Field(default=9000, ge=1)
+    """Port of Serve's gRPC door."""
+    http_port: int = Field(default=8000, ge=1)
+    """Port of Serve's HTTP door, which answers its health checks only; Serve opens none without the other."""
+    slack: int = Field(default=16, ge=0)
+    """Calls that a conversation's own replica may have more than the emptiest one before the call goes elsewhere."""
+
+
+class PrefixRouter(FIFOMixin, RequestRouter):
+    """Sends the turns of a conversation to one replica, which has their prefix in its cache.
+
+    Rendezvous hashing: when replicas come or go, only the conversations of those move. A replica that has ``slack``
+    more calls than the emptiest comes last.
+    """
+
+    def initialize_state(self, **kwargs: Any) -> None:
+        self._slack: int = kwargs["slack"]
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
+        """Replicas in the order in which they are asked, one after another."""
+        key = affinity_of(pending_request)
+        if key is None:
+            return [list(candidate_replicas)]
+        ranked = sorted(candidate_replicas, key=lambda one: digest(key, str(one.replica_id)), reverse=True)
+        calls = {one.replica_id: self.replica_queue_len_cache.get(one.replica_id) or 0 for one in ranked}
+        least = min(calls.values(), default=0)
+        ranked.sort(key=lambda one: calls[one.replica_id] > least + self._slack)
+        return [[one] for one in ranked]
+
+
+def affinity_of(pending: PendingRequest | None) -> str | None:
+    """What all turns of a generation's conversation have in common; None for any other call."""
+    argument = pending.args[0] if pending is not None and pending.args else None
+    request = getattr(argument, "user_request_proto", argument)
+    if not isinstance(request, pb.GenerateRequest):
+        return None
+    opening = []
+    for message in request.messages:
+        if message.role == pb.ROLE_ASSISTANT:
+            break
+        opening.append(message.content)
+    return "\x00".join((request.model, *opening))
+
+
+def digest(key: str, replica: str) -> bytes:
+    """The weight of a replica for a conversation."""
+    return hashlib.sha256(f"{replica}\x00{key}".encode()).digest()
+
+
+class Replica:
+    """One replica: the service with its dependencies, ready when its default model is. It has a method per RPC."""
+
+    async def __init__(self, file: str | None) -> None:  # type: ignore[misc]  # Serve awaits it
+        path = Path(file) if file else None
+        runtime = load(Runtime, "runtime", file=path)
+        self._stack = AsyncExitStack()
+        deps = await self._stack.enter_async_context(dependencies(NAME, runtime))
+        service = build(load(Config, NAME, file=path), deps)
+        self._stack.push_async_callback(service.close)
+        self._dispatcher = Dispatcher(service, deps.telemetry)
+        try:
+            if runtime.metrics_port >= 0:
+                deps.telemetry.serve_metrics(runtime.host, runtime.metrics_port)
+            await service.warm_up()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._dispatcher.ready = True
+
+    async def check_health(self) -> None:
+        """Raises ``NotReady`` when Serve shall replace this replica."""
+        if not self._dispatcher.ready:
+            raise NotReady("policy is draining")
+
+    async def __del__(self) -> None:
+        # Serve calls this when it takes the replica away, after its last call.
+        self._dispatcher.ready = False
+        await self._stack.aclose()
+
+    async def answer(self, method: Method, request: Message, grpc_context: Any) -> AsyncGenerator[Message, None]:
+        """The responses of a call; the last one of a failed call is empty and its context says what failed."""
+        try:
+            call = Call.from_headers(headers(grpc_context))
+            async with aclosing(self._dispatcher.handle(method, once(request), call, "serve")) as responses:
+                async for response in responses:
+                    yield within_limit(response)
+        except FathomError as error:
+            grpc_context.set_code(grpc.StatusCode[error.code])
+            grpc_context.set_details(error.message)
+            details = to_status(error).SerializeToString()
+            grpc_context.set_trailing_metadata([("grpc-status-details-bin", details)])
+            yield method.response_type()
+
+
+def rpc(method: Method) -> Callable[..., Any]:
+    """The method of ``Replica`` that Serve calls for an RPC."""
+
+    async def stream(self: Replica, request: Message, grpc_context: Any) -> AsyncGenerator[Message, None]:
+        async with aclosing(self.answer(method, request, grpc_context)) as responses:
+            async for response in responses:
+                yield response
+
+    async def single(self: Replica, request: Message, grpc_context: Any) -> Message:
+        async with aclosing(self.answer(method, request, grpc_context)) as responses:
+            return await anext(responses)
+
+    made: Callable[..., Any] = stream if method.server_streaming else single
+    made.__name__ = made.__qualname__ = method.name
+    return made
+
+
+def replica_class() -> type[Replica]:
+    """``Replica`` with a method for every RPC of the contract."""
+    methods = {name: rpc(method) for name, method in contract(NAME).methods.items()}
+    return type("PolicyReplica", (Replica,), {**methods, "__module__": __name__})
+
+
+PolicyReplica = replica_class()
+
+
+def application(arguments: dict[str, str] | None = None) -> serve.Application:
+    """The Serve application; ``arguments["config"]`` is a settings file that every node can read."""
+    file = (arguments or {}).get("config")
+    settings = load(ServeSettings, "serve", file=Path(file) if file else None)
+    deployment: Any = serve.deployment(
+        PolicyReplica,
+        name=NAME,
+        max_ongoing_requests=settings.max_ongoing_requests,
+        autoscaling_config={
+            "min_replicas": settings.min_replicas,
+            "max_replicas": settings.max_replicas,
+            "target_ongoing_requests": settings.target_ongoing_requests,
+            "upscale_delay_s": settings.upscale_delay_s,
+            "downscale_delay_s": settings.downscale_delay_s,
+        },
+        ray_actor_options={"num_cpus": settings.num_cpus, "num_gpus": settings.num_gpus},
+        request_router_config=RequestRouterConfig(
+            request_router_class=f"{__name__}.PrefixRouter",  # type: ignore[arg-type]  # a path is what it wants
+            request_router_kwargs={"slack": settings.slack},
+        ),
+    )
+    bound: serve.Application = deployment.bind(file)
+    return bound
+
+
+def start(file: Path | None = None) -> str:
+    """Runs the application on this machine's Ray; returns the URL of its door."""
+    settings = load(ServeSettings, "serve", file=file)
+    serve.start(
+        proxy_location="HeadOnly",
+        http_options={"host": "127.0.0.1", "port": settings.http_port},
+        grpc_options={"port": settings.grpc_port, "grpc_servicer_functions": [SERVICER]},
+    )
+    serve.run(application({"config": str(file)} if file else None), name=NAME)
+    return f"grpc://127.0.0.1:{settings.grpc_port}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Runs policy on a local Ray Serve until Ctrl-C.")
+    parser.add_argument("--config", type=Path, help="YAML file with sections 'runtime', 'policy' and 'serve'")
+    from services.policy import serve_app  # the replicas know this module by its name, not as __main__
+
+    print(serve_app.start(parser.parse_args().config), flush=True)
+    import signal
+
+    signal.sigwait((signal.SIGINT, signal.SIGTERM))
+    serve.shutdown()  # type: ignore[no-untyped-call]

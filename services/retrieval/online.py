@@ -1,0 +1,71 @@
+"""The corpus "web": searched by an engine on the web and read page by page; off until an engine is configured."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from fathom.call import current_call
+from fathom.errors import FathomError, InvalidField
+from services.retrieval.corpus import Document, Filter
+from services.retrieval.web.config import WebConfig
+
+if TYPE_CHECKING:
+    from services.retrieval.web.corpus import WebCorpus
+
+MOST_AT_ONCE = 8
+
+
+class Online:
+    """Makes its engines when it is first asked: without a key or an address it only says so."""
+
+    def __init__(self, config: WebConfig) -> None:
+        self._config = config
+        self._corpus: WebCorpus | None = None
+
+    def corpus(self) -> WebCorpus:
+        """The web as a corpus; raises ``MissingExtra`` without httpx."""
+        if self._corpus is None:
+            from services.retrieval.web import PageFetcher, configured
+            from services.retrieval.web.corpus import WebCorpus
+
+            self._corpus = WebCorpus(configured(self._config), PageFetcher(self._config))
+        return self._corpus
+
+    async def rank(
+        self, queries: Sequence[str], top_k: int, allowed: Filter, most_chars: int
+    ) -> list[list[tuple[Document, float]] | FathomError]:
+        """Per query pages with the inverse of their rank as score, or why this query failed."""
+        corpus, gate = self.corpus(), asyncio.Semaphore(MOST_AT_ONCE)
+
+        async def one(number: int, query: str) -> list[tuple[Document, float]] | FathomError:
+            if not query.strip() or len(query) > most_chars:
+                return InvalidField(f"queries[{number}]", f"must have 1 to {most_chars:,} characters")
+            async with gate:
+                try:
+                    found = await corpus.search(query.strip(), top_k, allowed, deadline())
+                except FathomError as error:
+                    return error
+            return [(document, 1 / (rank + 1)) for rank, document in enumerate(found)]
+
+        return list(await asyncio.gather(*(one(number, query) for number, query in enumerate(queries))))
+
+    async def document(self, ident: str, as_of: datetime | None) -> Document | FathomError:
+        """The page behind an id that a search has shown, or why it cannot be read."""
+        try:
+            return await self.corpus().fetch(ident, as_of, deadline())
+        except FathomError as error:
+            return error
+
+    async def close(self) -> None:
+        """Closes the engines."""
+        if self._corpus is not None:
+            await self._corpus.aclose()
+
+
+def deadline() -> float | None:
+    """That of the call being handled."""
+    call = current_call()
+    return None if call is None else call.deadline

@@ -1,0 +1,69 @@
+"""What the parsers find in files, as documents of a corpus and issues with their lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from services.retrieval.corpus import Document, document_of
+from services.retrieval.parse import JSONL as JSONL_TYPES
+from services.retrieval.parse import MEDIA_TYPES, ParsedDocument, ParseIssue, parse
+from services.retrieval.parse.jsonl import decode
+from services.retrieval.parse.model import Limits, Unreadable
+from services.retrieval.parse.records import read_record
+
+PLACE = re.compile(r"(?:line|row) (\d+)")
+BOUNDS = Limits()
+
+
+@dataclass(frozen=True)
+class Issue:
+    """Why a document was not taken. ``line`` counts from 1 in its file; 0 when there are no lines."""
+
+    line: int
+    message: str
+    source: str = ""
+    lost: bool = True
+    """False when the document came all the same, poorer."""
+
+
+Parse = Callable[[bytes, str, str], Iterable[Document | Issue]]
+"""Documents and issues of a whole file, from its bytes, media type and source."""
+
+
+def parsers() -> Mapping[str, Parse]:
+    """A parser for each media type but JSON lines, which are read as they come."""
+    return {kind: read_file for kind in MEDIA_TYPES if kind not in JSONL_TYPES}
+
+
+def read_file(data: bytes, media_type: str, source: str) -> Iterator[Document | Issue]:
+    """A whole file; raises ``MissingExtra`` without the format's library, ``PayloadTooLarge``."""
+    return (converted(item, source) for item in parse(data, media_type, source))
+
+
+def read_line(line: bytes, number: int, source: str) -> Iterator[Document | Issue]:
+    """One line of JSON lines."""
+    try:
+        row = decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, BOUNDS)
+    except Unreadable as error:
+        yield Issue(number, str(error), source)
+        return
+    for item in read_record(row, source, f"line {number}", BOUNDS):
+        yield converted(item, source)
+
+
+def converted(item: ParsedDocument | ParseIssue, source: str) -> Document | Issue:
+    """A document of the corpus, or why it is none; issues without lines say their place."""
+    place = PLACE.fullmatch(item.place)
+    line = int(place.group(1)) if place else 0
+    if isinstance(item, ParseIssue):
+        return Issue(line, item.reason if place else f"{item.place}: {item.reason}", source, item.lost)
+    row: dict[str, object] = {
+        "title": item.title, "text": item.text, "source": item.source, "type": item.type, "language": item.language,
+        "entities": list(item.entities), "published": item.published.isoformat() if item.published else "",
+    }  # fmt: skip
+    try:
+        return document_of(row | ({"id": item.id} if item.id else {}))
+    except ValueError as error:
+        return Issue(line, str(error), source)

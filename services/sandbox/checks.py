@@ -1,0 +1,43 @@
+"""What callers may hand in: code, names and tables; checked here, before a worker sees any of it."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import unicodedata
+
+from fathom import frames
+from fathom.errors import CorruptData, InvalidField
+
+RESERVED = frozenset({"pd", "np", "to_date", "In", "Out", "exit", "quit", "get_ipython", "display", *dir(builtins)})
+MAX_CODE_BYTES = 262_144
+MAX_DESCRIPTION = 1_000
+
+
+def read_frame(name: str, arrow: bytes, max_cells: int) -> tuple[str, int]:
+    """Digest and rows of an Arrow stream; raises ``InvalidField("data")``. Computed here, not by the worker."""
+    try:
+        table = frames.read_table(arrow, name)
+    except CorruptData as error:
+        raise InvalidField("data", error.message) from error
+    # A column of nulls takes no bytes, however long it is: bytes alone are no bound.
+    if table.num_rows * max(1, table.num_columns) > max_cells:
+        raise InvalidField("data", f"has more than {max_cells:,} cells")
+    return frames.digest(frames.to_frame(table), name), int(table.num_rows)
+
+
+def checked_code(code: str) -> str:
+    """Raises ``InvalidField("code")`` when there is none or too much."""
+    if not 1 <= len(code.encode()) <= MAX_CODE_BYTES:
+        raise InvalidField("code", f"must be 1 to {MAX_CODE_BYTES:,} bytes")
+    return code
+
+
+def checked_name(name: str) -> str:
+    """A name that a frame may have; raises ``InvalidField("name")``."""
+    plain = name.isidentifier() and unicodedata.normalize("NFKC", name) == name
+    if not plain or keyword.iskeyword(name) or name.startswith("_") or len(name) > 64:
+        raise InvalidField("name", f"{name[:80]!r} is no plain identifier of at most 64 characters")
+    if name in RESERVED:
+        raise InvalidField("name", f"{name!r} is taken by Python or by the session itself")
+    return name

@@ -1,0 +1,108 @@
+"""Who gets a session, what the service says of itself, and what travels by reference."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from fathom import errors
+from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.bus import open_bus
+from fathom.clients import Clients
+from fathom.obs import Telemetry
+from fathom.rpc.host import Runtime, hosting
+from fathom.rpc.service import Deps
+from fathom.store import open_store
+from fathom.store.refs import read_ref
+from services.sandbox import server
+from services.sandbox.config import Config
+from services.sandbox.isolation import Level
+from tests.integration.sandbox.conftest import make_engine, run_cell
+
+PNG = (
+    "import base64\n"
+    "pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='\n"
+    "display({'image/png': pixel, 'text/plain': 'a pixel'}, raw=True)"
+)
+
+
+async def test_a_tenant_has_its_own_bound() -> None:
+    engine = make_engine(max_sessions=3, max_sessions_per_tenant=1, spares=0)
+    await engine.start()
+    first = await engine.create(tenant="a")
+    with pytest.raises(errors.Overloaded, match="tenant 'a'") as refused:
+        await engine.create(tenant="a")
+    assert refused.value.retry_after_s
+    await engine.create(tenant="b")
+    await engine.close_session(first.id)
+    await engine.create(tenant="a")
+    await engine.close()
+
+
+async def test_a_request_opens_one_session() -> None:
+    engine = make_engine(max_sessions=3, spares=0)
+    await engine.start()
+    first, again = await asyncio.gather(*(engine.open("r", {"cells": 5}, "a") for _ in range(2)))
+    assert first is again
+    assert await engine.open("r", {}, "b") is not first
+    await engine.close_session(first.id)
+    assert (await engine.open("r", {}, "a")).id != first.id
+    with pytest.raises(errors.InvalidField):
+        await engine.open("bad", {"cells": -1}, "a")
+    assert (await engine.open("bad", {"cells": 1}, "a")).config.cells == 1
+    await engine.close()
+
+
+async def test_health_names_the_level_and_images_go_by_reference() -> None:
+    telemetry, store = Telemetry("sandbox", stream=io.StringIO()), open_store("memory://")
+    bus = await open_bus("memory://", store)
+    service = server.build(Config(spares=1), Deps(Clients({}, telemetry), store, bus, telemetry))
+    async with hosting(service, Deps(Clients({}, telemetry), store, bus, telemetry), Runtime()) as hosted:
+        await hosted.warm
+        async with grpc.aio.insecure_channel(hosted.url.removeprefix("grpc://")) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            for name in ("isolation.namespace", "isolation.landlock"):
+                reply = await health.Check(health_pb2.HealthCheckRequest(service=name))
+                assert reply.status == health_pb2.HealthCheckResponse.SERVING
+            with pytest.raises(grpc.aio.AioRpcError) as unknown:
+                await health.Check(health_pb2.HealthCheckRequest(service="isolation.vm"))
+            assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
+        client = Clients({"sandbox": hosted.url}, telemetry).sandbox
+        opened = await client.create_session(pb.CreateSessionRequest(), timeout_s=30)
+        request = pb.ExecuteRequest(request_id="pixel", session_id=opened.session_id, code=PNG)
+        events = [event async for event in client.execute(request, timeout_s=30)]
+        display = next(event.display for event in events if event.HasField("display"))
+        assert (display.media_type, display.data) == ("image/png", b"")
+        assert (await read_ref(store, display.ref)).startswith(b"\x89PNG")
+        assert events[-1].outcome.record_id == "pixel"
+        metrics = telemetry.registry
+        assert metrics.get_sample_value("fathom_sandbox_isolation", {"level": "namespace"}) == 1
+        assert metrics.get_sample_value("fathom_sandbox_cells_total", {"status": "ok"}) == 1
+        assert metrics.get_sample_value("fathom_sandbox_sessions") == 1
+
+
+def test_weaker_levels_are_implied_by_stronger_ones() -> None:
+    engine = make_engine()
+    with pytest.raises(errors.NotReady):
+        engine.isolation_facts()
+    assert [level.word for level in Level] == ["none", "landlock", "namespace", "guest-kernel", "vm"]
+
+
+async def test_the_fork_server_is_renewed_and_old_sessions_go_on() -> None:
+    engine = make_engine(max_sessions=8, spares=0, max_forks=3)
+    await engine.start()
+    first, old = await engine.create(), engine._fork_server.pid
+    await run_cell(first, "kept = 7")
+    for _ in range(4):
+        await engine.close_session((await engine.create()).id)
+    async with asyncio.timeout(30):
+        while engine._fork_server.pid == old:
+            await asyncio.sleep(0.02)
+    assert (await run_cell(first, "kept"))[1].result == "7"
+    second = await engine.create()
+    assert (await run_cell(second, "1 + 1"))[1].result == "2"
+    await engine.close()

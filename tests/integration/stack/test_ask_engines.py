@@ -1,0 +1,76 @@
+"""The same question through other engines: the model's name is all that changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.clients import Clients, connect
+from fathom.clients.runs import run
+from services.local import LocalSettings, LocalStack
+from services.policy.backends.rules.backend import RulesBackend
+from services.policy.config import RulesModel
+from tests.integration.policy.endpoint import endpoint
+from tests.integration.stack.conftest import prepare
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow, pytest.mark.timeout(600)]
+READY = policy.MODEL_STATE_READY
+QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def clients(
+    tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_dir: Path
+) -> AsyncIterator[Clients]:
+    """A stack with the reference policy far away, behind an endpoint, and with the small model in its process."""
+    home = prepare(tmp_path_factory.mktemp("engines") / "home", tables_dir, corpus_dir)
+    async with AsyncExitStack() as stack:
+        far = await stack.enter_async_context(endpoint(RulesBackend("far", RulesModel())))
+        models = {
+            "rules": {"engine": "rules"},
+            "far": {"engine": "openai", "model": "far", "base_url": far.url, "api_key_env": ""},
+            "small": {"engine": "transformers", "max_tokens": 24},
+        }
+        endpoints = await stack.enter_async_context(
+            LocalStack(LocalSettings(home=home, gateway_port=0, models=models)).running()
+        )
+        made = connect(endpoints.services)
+        stack.push_async_callback(made.close)
+        yield made
+
+
+async def ask(clients: Clients, model: str) -> tuple[pb.RunEvent, trajectory.Trajectory]:
+    ident = f"run-{model}"
+    events = [event async for event in run(clients, pb.RunRequest(question=QUESTION, request_id=ident, model=model))]
+    found = (await clients.planner.get_run(pb.GetRunRequest(run_id=ident))).trajectory
+    return events[-1], found
+
+
+async def test_an_endpoint_answers_and_its_trajectory_is_marked(clients: Clients) -> None:
+    event, found = await ask(clients, "far")
+    assert event.finished.stop_reason == trajectory.STOP_REASON_FINISHED, event.finished.error
+    assert event.finished.answer.model == "far"
+    assert "-38.5%" in event.finished.answer.markdown
+    assert not found.exact
+    assert list(found.token_ids) == []
+
+
+async def test_a_small_model_ends_its_run(clients: Clients) -> None:
+    """It knows no tools, but its run has an end, exact ids, and its name on the answer."""
+    async with asyncio.timeout(300):  # it is unpacked first
+        while (await clients.policy.get_model(policy.GetModelRequest(model="small"))).model.state != READY:
+            await asyncio.sleep(0.5)
+    event, found = await ask(clients, "small")
+    assert event.HasField("finished")
+    assert found.exact
+    assert len(found.token_ids) == len(found.mask) == len(found.log_probs) > 0
+    assert 0 < sum(found.mask) < len(found.mask)
+    assert all(step.completion.model == "small" for step in found.steps)

@@ -1,0 +1,112 @@
+"""What connectors give, as sheets, missing items and imported files; the import's RPC itself."""
+
+from __future__ import annotations
+
+import io
+from datetime import date
+from typing import Any
+
+import openpyxl
+import pyarrow as pa
+import pytest
+
+from fathom import frames
+from fathom.api.datafetch.v1 import datafetch_pb2 as pb
+from fathom.call import Call
+from fathom.errors import DependencyFailed, FathomError, InvalidField, NotFound
+from fathom.store.memory import MemoryStore
+from fathom.store.refs import to_ref
+from services.datafetch.config import Config
+from services.datafetch.connectors import DataRequest, Fetched, Kind, NoData, NoVintage, normalise
+from services.datafetch.connectors.base import provenance
+from services.datafetch.connectors.cells import price_table, price_units
+from services.datafetch.connectors.sheet import imported, missing_of, sheet_of
+from services.datafetch.server import DatafetchServicer
+
+CALL = Call("req_1")
+REQUEST = DataRequest(Kind.PRICES, "600519", start=date(2024, 1, 1), end=date(2024, 1, 31))
+
+
+def test_a_sheet_says_where_each_column_is_from() -> None:
+    table = price_table([(date(2024, 1, 2), 1.0, 2.0, 0.5, 1.5, 100.0, None)])
+    where = provenance("akshare", "https://example/kline", date(2024, 1, 31))
+    sheet = sheet_of(Fetched(table, price_units("CNY"), where, facts={"symbol": "600519.SH", "name": "贵州茅台"}))
+    columns = {column.name: column for column in sheet.columns}
+    close = columns["close"]
+    assert (close.unit, close.entity, close.vendor, close.source, close.as_of) == (
+        "CNY",
+        "600519.SH",
+        "akshare",
+        "https://example/kline",
+        "2024-01-31",
+    )
+    assert (columns["date"].source, columns["adj_close"].nulls, columns["volume"].unit) == ("", 1, "shares")
+    assert sheet.title == "贵州茅台, 600519.SH"
+    assert frames.read_table(sheet.arrow).equals(table)
+
+
+@pytest.mark.parametrize(
+    ("error", "as_of", "reason"),
+    [
+        (NoData("akshare", REQUEST), None, "NO_DATA_IN_PERIOD"), (NoData("akshare", REQUEST), date(2023, 12, 31), "NOT_YET_PUBLISHED"),
+        (NoVintage("worldbank", date(2020, 1, 1), "no"), None, "NOT_YET_PUBLISHED"), (DependencyFailed("akshare", "down"), None, "SOURCE_FAILED"),
+    ],
+)  # fmt: skip
+def test_every_failure_is_a_missing_item(error: FathomError, as_of: date | None, reason: str) -> None:
+    item = missing_of(REQUEST, error, as_of)
+    assert (item.subject, item.reason, item.detail, item.period) == (
+        "600519",
+        reason,
+        error.message,
+        "2024-01-01..2024-01-31",
+    )
+
+
+def test_an_unknown_code_and_near_names_are_told() -> None:
+    with pytest.raises(InvalidField) as invalid:
+        normalise("no code")
+    assert missing_of(REQUEST, invalid.value).reason == "UNKNOWN_ENTITY"
+    assert missing_of(REQUEST, NotFound("table", "price", ["prices"])).nearest == ("prices",)
+
+
+async def ask(data: bytes, content_type: str, **fields: Any) -> tuple[pb.ImportTableResponse, MemoryStore]:
+    store = MemoryStore()
+    stored = await store.put("uploads/mine", data, content_type)
+    servicer = DatafetchServicer(None, None, store, Config.model_validate({}))  # type: ignore[arg-type]
+    return await servicer.ImportTable(pb.ImportTableRequest(data=to_ref(stored), **fields), CALL), store
+
+
+async def test_a_csv_with_a_broken_row_is_imported_and_the_row_is_told() -> None:
+    response, store = await ask(
+        "代码,利润,增速\n000001,1.5,3%\n600519\n600036,2.5,4%\n".encode(), "text/csv; charset=utf-8", title="Mine"
+    )
+    assert [(issue.row, issue.column, issue.message) for issue in response.issues] == [(3, "", "has 1 fields, not 3")]
+    assert (response.sheet.title, response.sheet.rows) == ("Mine", 2)
+    assert [(column.name, column.unit, column.vendor) for column in response.sheet.columns] == [
+        ("代码", "", "upload"),
+        ("利润", "", "upload"),
+        ("增速", "%", "upload"),
+    ]
+    table = frames.read_table(await store.get(f"tables/{response.sheet.id}.arrow"))
+    assert table.to_pydict() == {"代码": ["000001", "600036"], "利润": [1.5, 2.5], "增速": [3.0, 4.0]}
+
+
+async def test_arrow_is_imported_as_before_and_other_types_are_refused() -> None:
+    arrow = frames.write_table(pa.table({"a": [1, 2]}))
+    for content_type in ("", frames.ARROW_STREAM, "application/octet-stream"):
+        response, _ = await ask(arrow, content_type)
+        assert (response.sheet.title, response.sheet.rows, len(response.issues)) == ("imported table", 2, 0)
+    with pytest.raises(InvalidField, match="data"):
+        await ask(b"x", "image/png")
+    with pytest.raises(FathomError, match="corrupt"):
+        await ask(b"x", "")
+
+
+def test_a_sheet_of_a_workbook_is_chosen() -> None:
+    book = openpyxl.Workbook()
+    book.create_sheet("Other").append(["x"])
+    sink = io.BytesIO()
+    book.save(sink)
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    sheet, issues = imported(sink.getvalue(), kind, "", "Other")
+    assert ([column.name for column in sheet.columns], issues) == (["x"], ())
