@@ -51,7 +51,7 @@ STOP_WORDS = frozenset(
     two three four five six seven eight nine ten ago past next previous prior before after against than more less up down
     rise fall rose fell gain gains loss losses drawdown volatility trend price's if so such then there their they can could
     would should will about explain describe summarize calculate compute using use based on moving ratio minus plus
-    saturday sunday monday tuesday wednesday thursday friday hello hi thanks thank good morning evening euro euros buy bought ounce ounces barrel averages averaged lost just give ecb reference""".split()  # noqa: SIM905
+    saturday sunday monday tuesday wednesday thursday friday hello hi thanks thank good morning evening cost costs euro euros buy bought ounce ounces barrel averages averaged lost just give ecb reference""".split()  # noqa: SIM905
 )
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 COMPANY_TAIL = re.compile(r"股份|集团|有限|公司|控股")
