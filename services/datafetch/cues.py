@@ -22,12 +22,12 @@ STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
         (r"合计|总额|总和|总计|累计额|\bsum\b|\btotal (?:of|over|for)\b|(?:^|\W)Total US\b|^total\b", Statistic.SUM),
         (r"(?:上升|下降|增加|减少|升高|降低|上涨|下跌)了?(?:多少|几)(?:个?百分点|个?基点|点|亿|万|人)|新增|percentage points? did|"
          r"\bchanges? of\b.*\b(?:basis points|points)|net change|change from the month before|basis points during", Statistic.CHANGE),
-        (r"涨了|跌了|涨幅|跌幅|涨跌幅|收益率(?!曲线)|回报率|累计收益|累计涨|百分之多少|\b(?:total |cumulative |price )?returns?\b|how much did .*\b(?:lose|gain|rise|fall|drop|grow)\b|"
+        (r"涨了|跌了|回报|涨幅|跌幅|涨跌幅|收益率(?!曲线)|回报率|累计收益|累计涨|百分之多少|\b(?:total |cumulative |price )?returns?\b|how much did .*\b(?:lose|gain|rise|fall|drop|grow)\b|"
          r"(?:price )?change in percent|percent(?:age)? change|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
     ]
 ]  # fmt: skip
 LATEST = re.compile(
-    r"最新|目前|当前|现在|最近一期|最近一次|最近的(?!\d)|\b(?:latest|current(?:ly)?|most recent|now|right now|today'?s?|last (?:close|price|value|reading|closing price))\b",
+    r"最新|上一个?交易日|目前|当前|现在|最近一期|最近一次|最近的(?!\d)|\b(?:latest|newest|current(?:ly)?|most recent|now|right now|today'?s?|last (?:close|price|value|reading|closing price))\b",
     re.I | re.A,
 )
 DENSITIES: list[tuple[re.Pattern[str], Frequency]] = [

@@ -66,8 +66,9 @@ class Engine:
         library = load_frameworks(*self._frameworks)
         names = framework_names(library, self.layer) if self._config.frameworks else []
         embed = MiniLM(self._config.models_dir) if self._config.embedding == "minilm" else None
-        self.matcher = Matcher(self.layer.indicators.values(), extra=names)
-        finder = Matcher(self.layer.indicators.values(), embed, names) if embed else self.matcher
+        # A question takes only what an indicator is called; what a framework calls it widens, and proves nothing.
+        self.matcher = Matcher(self.layer.indicators.values())
+        finder = Matcher(self.layer.indicators.values(), embed, names)
         self._parts = Parts(finder, library if self._config.frameworks else None, self._associate)
         self.reader = Reader(self.layer, self.matcher, self.latest)
 

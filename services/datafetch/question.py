@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import pairwise
 
@@ -28,6 +28,27 @@ RANKED = re.compile(
     re.I | re.A,
 )
 
+TOGETHER = re.compile(r"和|与|、|及|对比|比较|相比|,|，|\b(?:and|versus|vs|against|compare[ds]?|with)\b", re.I | re.A)
+
+
+@dataclass
+class Draft:
+    """A question half read: ``rest`` is what nothing has explained yet, its known words as NUL characters."""
+
+    shown: str
+    rest: str
+    unit: str
+    found: list[Found]
+    mentions: list[Mention]
+    names: list[str] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
+    ranking: re.Match[str] | None = None
+
+    @property
+    def entities(self) -> list[str]:
+        """Ids, once each."""
+        return list(dict.fromkeys(item.ids[0] for item in self.found))
+
 
 class Reader:
     """Reads questions against one layer."""
@@ -44,81 +65,109 @@ class Reader:
     def read(self, question: str, as_of: date | None) -> Understanding:
         """The typed query of a question of 1 to 2,000 characters."""
         seen = Understanding()
-        shown = re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question))
+        draft = self._named(re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question)), as_of, seen)
+        reading = self._timed(draft, as_of, seen)
+        self._left.read(draft.rest, draft.found, draft.mentions, draft.names, draft.kinds, draft.shown, seen)
+        self._completed(draft, seen)
+        seen.query = self._query(draft, reading, seen)
+        return seen
+
+    def _named(self, shown: str, as_of: date | None, seen: Understanding) -> Draft:
+        """The unit, the entities and the indicators that a question names, each taken out of what is left."""
         unit, rest = self._unit(shown)
         found, rest = self._entities(rest, seen)
-        mentions = self._layer.loose_names.find_loosely(rest, PARTICLES)
-        mentions = [m for m in mentions if not self._is_period(rest, m)]
+        mentions = [m for m in self._layer.loose_names.find_loosely(rest, PARTICLES) if not m.surface.isdecimal()]
         rest = blank(rest, [(m.start, m.end) for m in mentions])
         if not found:
-            unperiod = blank(rest, grammar.read(rest, as_of or date.today()).spans)
-            found = self._taken(self._resolver.approximate(unperiod), seen)
+            timeless = blank(rest, grammar.read(rest, as_of or date.today()).spans)
+            found = self._taken(self._resolver.approximate(timeless), seen)
             rest = blank(rest, [(item.start, item.end) for item in found])
-        entities = list(dict.fromkeys(item.ids[0] for item in found))
-        ranking = self._ranking(shown, entities)
-        if ranking:
-            rest = blank(rest, [ranking.span()])
-        kinds = {self._layer.entities[ident].kind for ident in entities} or ({"stock"} if ranking else set())
-        chosen = [(mention, self._choose(mention, kinds, seen)) for mention in mentions]
+        draft = Draft(shown, rest, unit, found, mentions)
+        draft.ranking = None if found else RANKED.search(shown)
+        if draft.ranking:
+            draft.rest = blank(rest, [draft.ranking.span()])
+        draft.kinds = {self._layer.entities[ident].kind for ident in draft.entities}
+        if draft.ranking:
+            draft.kinds.add("stock")
+        self._chosen(draft, seen)
+        return draft
+
+    def _chosen(self, draft: Draft, seen: Understanding) -> None:
+        """An indicator for each mention; words like "rise" name a price only where nothing else is named."""
+        chosen = [(mention, self._choose(mention, draft.kinds, seen)) for mention in draft.mentions]
         specific = [name for _, name in chosen if name and not self._layer.indicators[name].default]
-        if specific and not entities:
+        if specific and not draft.found:
             chosen = [(mention, name) for mention, name in chosen if name in specific]
-        mentions, names = [m for m, name in chosen if name], [name for _, name in chosen if name]
-        anchor = as_of or self._latest(entities, names)
+        draft.mentions = [mention for mention, name in chosen if name]
+        draft.names = [self._asked.twin(name, draft.shown) for _, name in chosen if name]
+
+    def _timed(self, draft: Draft, as_of: date | None, seen: Understanding) -> grammar.Reading:
+        """The periods, told from the last day with data; what they and other phrases cover is taken out."""
+        anchor = as_of or self._latest(draft.entities, draft.names)
+        rest = draft.rest
         reading = grammar.read(blank(rest, [m.span() for m in cues.AGAINST.finditer(rest)]), anchor)
         rest = blank(rest, reading.spans)
+        draft.rest = blank(rest, [*cues.spoken(rest), *(m.span() for m in cues.GROWTH.finditer(rest))])
         for text in reading.impossible:
-            seen.missing.append(
-                Missing(text, "NO_DATA_IN_PERIOD", f"there is no such day, month or quarter as {text!r}", period=text)
-            )
-        names = [self._asked.twin(name, shown) for name in names]
-        rest = blank(rest, [*cues.spoken(rest), *(m.span() for m in cues.GROWTH.finditer(rest))])
-        self._left.read(rest, found, mentions, names, kinds, shown, seen)
-        entities = list(dict.fromkeys(item.ids[0] for item in found))
-        if entities and not names and not seen.unmatched:
-            names = self._defaults(kinds)
-        elif names and mentions and not seen.unmatched:
-            # Of "the unemployment rate and the S&P 500" the second asks for what its kind is known by.
-            covered = {kind for name in names for kind in self._layer.indicators[name].kinds} | {"economy"}
-            names = [*names, *self._defaults(kinds - covered)]
-        names, mentions = self._asked.shares(shown, mentions, names)
+            said = f"there is no such day, month or quarter as {text!r}"
+            seen.missing.append(Missing(text, "NO_DATA_IN_PERIOD", said, period=text))
+        return reading
+
+    def _completed(self, draft: Draft, seen: Understanding) -> None:
+        """A name alone, or beside an indicator of others, asks for what its kind is known by."""
+        if seen.unmatched:
+            return
+        if draft.entities and not draft.names:
+            draft.names = self._defaults(draft.kinds)
+        elif self._foreign(draft):
+            owner, names = draft.found[0], [self._layer.indicators[name].name for name in draft.names]
+            said = f"{', '.join(names)} is kept for economies, not for {self._layer.entities[owner.ids[0]].name}"
+            seen.missing.append(Missing(owner.surface, "NO_MATCH", said, aspect=draft.names[0]))
+            draft.names, draft.mentions = [], []
+        elif draft.names and draft.mentions:
+            covered = {kind for name in draft.names for kind in self._layer.indicators[name].kinds} | {"economy"}
+            draft.names = [*draft.names, *self._defaults(draft.kinds - covered)]
+
+    def _foreign(self, draft: Draft) -> bool:
+        """Whether all that is asked of a company belongs to economies: its capacity use is not that of the country."""
+        economy = {"economy"}
+        owned = draft.names and all(set(self._layer.indicators[name].kinds) == economy for name in draft.names)
+        return bool(owned and draft.kinds and economy.isdisjoint(draft.kinds) and not TOGETHER.search(draft.shown))
+
+    def _query(self, draft: Draft, reading: grammar.Reading, seen: Understanding) -> Query:
+        """What is asked of the names over the periods."""
+        shown, entities = draft.shown, draft.entities
+        names, mentions = self._asked.shares(shown, draft.mentions, draft.names)
         indicators, transform = self._asked.growth(shown, mentions, names, reading.transform)
         transform, indicators = self._asked.offset(transform, indicators, reading)
         indicators = self._asked.parts(shown, list(dict.fromkeys(indicators)))
-        if self._asked.is_cross(shown, entities, indicators):
-            unit = ""
-            one = [
-                ident
-                for item in seen.matches
-                for ident in (item.id,)
-                if re.search(rf"(?:一|1|\bone)\s*{re.escape(item.surface)}", shown)
-            ]
-            if one[:1] == entities[:1] if one else not re.search(r"\bper\b|每", shown):
-                entities.reverse()  # "USD/JPY" and "美元兑日元" are yen for one dollar.
-        period = self._period(reading.whole, entities)
+        crossed = self._asked.is_cross(shown, entities, indicators)
+        if crossed and self._turned(shown, entities, seen):
+            entities = entities[::-1]
         if transform == Transform.TTM and reading.whole.relative:
             transform = Transform.NONE
+        ranking = draft.ranking
         statistics = () if transform or ranking else self._asked.statistics(shown, mentions, indicators, reading)
-        if (unit == "fraction" or statistics) and parse_rate(unit):
-            unit = ""
-        seen.query = Query(
+        period = self._period(reading.whole, entities)
+        query = Query(
             tuple(entities),
-            tuple(dict.fromkeys(indicators)),
+            () if reading.impossible else tuple(dict.fromkeys(indicators)),
             period.start,
             period.end,
             self._asked.frequency(period, indicators, transform) or self._asked.density(shown, statistics),
             transform=transform,
-            unit=unit,
+            unit="" if crossed or (statistics and parse_rate(draft.unit)) else draft.unit,
             statistics=statistics,
             combination=self._asked.combination(shown, entities, indicators),
             periods=apart(reading.periods, period),
             basis=Basis.FISCAL if period.fiscal else Basis.CALENDAR,
         )
-        if ranking and not entities and names:
-            seen.query = ranked(seen.query, ranking, names[0])
-        if reading.impossible:
-            seen.query = Query(seen.query.entities, ())
-        return seen
+        return ranked(query, ranking, names[0]) if ranking and names and query.indicators else query
+
+    def _turned(self, shown: str, entities: Sequence[str], seen: Understanding) -> bool:
+        """Whether the first of two currencies is the one that is priced: "USD/JPY", "一美元兑多少日元" are yen per dollar."""
+        one = [item.id for item in seen.matches if re.search(rf"(?:一|1|\bone)\s*{re.escape(item.surface)}", shown)]
+        return one[0] == entities[0] if one else not re.search(r"\bper\b|每", shown)
 
     def _unit(self, text: str) -> tuple[str, str]:
         found = find_unit(text)
@@ -158,9 +207,6 @@ class Reader:
         )
         return Missing(item.surface, "UNKNOWN_ENTITY", detail, aspect="ambiguous name", nearest=names)
 
-    def _is_period(self, text: str, mention: Mention) -> bool:
-        return mention.surface.isdecimal()
-
     def _choose(self, mention: Mention, kinds: set[str], seen: Understanding) -> str:
         """Of several indicators of one name the one that the entities have."""
         specs = [self._layer.indicators[ident] for ident in mention.ids]
@@ -171,9 +217,6 @@ class Reader:
         others = tuple(spec.id for spec in specs if spec is not fitting[0])
         seen.matches.append(Match(mention.surface, fitting[0].id, 1.0, "exact", others[:5]))
         return fitting[0].id
-
-    def _ranking(self, text: str, entities: Sequence[str]) -> re.Match[str] | None:
-        return None if entities else RANKED.search(text)
 
     def _defaults(self, kinds: set[str]) -> list[str]:
         """A name alone asks for what its kind is known by."""

@@ -110,7 +110,7 @@ async def ask(servicer: Any, store: ObjectStore, question: Question) -> Answer:
     """Asks over the RPC; a refused request is an answer whose missing item has the error's reason."""
     request = pb.QueryRequest(request_id=f"gold-{question.id}", question=question.ask)
     if question.as_of is not None:
-        end_of_day = datetime.combine(question.as_of, datetime.min.time(), UTC) + timedelta(hours=23, minutes=59)
+        end_of_day = datetime.combine(question.as_of, datetime.min.time(), UTC) + timedelta(days=1)
         request.as_of.FromDatetime(end_of_day.replace(tzinfo=None))
     try:
         response = await servicer.Query(request, Call.new())

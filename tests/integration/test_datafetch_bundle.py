@@ -67,6 +67,12 @@ async def test_a_name_beside_an_indicator_of_others_asks_for_its_own(engine: Eng
     assert (sorted(names), result.missing) == (["SP500.close_adj", "US.unrate"], ())
 
 
+async def test_what_belongs_to_the_country_is_not_told_of_a_company(engine: Engine) -> None:
+    result = await engine.ask("Apple's unemployment rate in 2020", None)
+    assert result.sheets == ()
+    assert [(item.reason, item.subject) for item in result.missing] == [("NO_MATCH", "Apple")]
+
+
 async def test_an_unknown_name_is_said_once(engine: Engine) -> None:
     result = await engine.ask("Tesla close in 2020", None)
     assert [(item.reason, item.subject, item.nearest) for item in result.missing] == [("UNKNOWN_ENTITY", "Tesla", ())]
