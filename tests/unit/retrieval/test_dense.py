@@ -262,6 +262,25 @@ async def test_a_batch_gives_what_single_queries_give(tmp_path: Path) -> None:
     await engine.close()
 
 
+async def test_the_cache_is_bounded_by_entries_and_by_hits(tmp_path: Path) -> None:
+    encoder = Letters()
+    engine = await opened(tmp_path, encoder, cache=3)
+    await ingest(engine, *(document_of(row) for row in corpus()))
+    for query in ("a", "b", "c", "d"):
+        await engine.rank([query], 2)
+    encoder.encoded.clear()
+    await engine.rank(["d"], 2)
+    assert encoder.encoded == [], "the newest is kept"
+    await engine.rank(["a"], 2)
+    assert encoder.encoded == [("query", 1)], "the oldest is not"
+    for query in ("e", "f"):
+        await engine.rank([query], 30)
+    encoder.encoded.clear()
+    await engine.rank(["e"], 30)
+    assert encoder.encoded == [("query", 1)], "two rankings of 30 are more than 3 of 10"
+    await engine.close()
+
+
 async def test_a_caller_that_goes_away_takes_nothing_from_the_others(tmp_path: Path) -> None:
     encoder = Letters()
     engine = await opened(tmp_path, encoder)
