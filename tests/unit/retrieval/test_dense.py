@@ -320,6 +320,26 @@ async def test_a_full_queue_is_said_and_a_failing_batch_fails_its_own() -> None:
     await batcher.close()
 
 
+async def test_nobody_is_forgotten_between_two_batches() -> None:
+    """A job that comes in the very step in which the batcher ends must start it again."""
+    batcher: Batcher[int, int] = Batcher("test", lambda jobs: list(jobs), size=64, queue=64)
+    loop = asyncio.get_running_loop()
+    for turns in range(12):
+        assert await batcher(turns) == turns
+        late: asyncio.Future[asyncio.Task[int]] = loop.create_future()
+
+        def submit(left: int, late: asyncio.Future[asyncio.Task[int]] = late) -> None:
+            if left:
+                loop.call_soon(submit, left - 1)
+            else:
+                late.set_result(loop.create_task(batcher(7)))
+
+        submit(turns)
+        async with asyncio.timeout(10):
+            assert await (await late) == 7
+    await batcher.close()
+
+
 @given(st.lists(st.integers(1, 600), max_size=60))
 def test_batches_hold_every_text_once_and_are_bounded(lengths: list[int]) -> None:
     rows = [[0] * length for length in lengths]
