@@ -36,6 +36,7 @@ class Batcher(Generic[J, R]):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._waiting: deque[tuple[J, asyncio.Future[R]]] = deque()
         self._running: set[asyncio.Task[None]] = set()
+        self._draining = 0
         self._expected, self._gathered = 0, asyncio.Event()
         self.batches = self.jobs = 0
 
@@ -47,13 +48,22 @@ class Batcher(Generic[J, R]):
         self._waiting.append((job, future))
         if len(self._waiting) >= self._expected:
             self._gathered.set()
-        if len(self._running) < self._threads:
+        if self._draining < self._threads:
+            self._draining += 1
             task = asyncio.create_task(self._drain())
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         return await future
 
     async def _drain(self) -> None:
+        # Counted down in the same step that finds nothing: a task that is done, but not yet known to be, would leave
+        # who comes in between waiting for ever.
+        try:
+            await self._drain_all()
+        finally:
+            self._draining -= 1
+
+    async def _drain_all(self) -> None:
         pause = 0.0  # one turn of the loop: what arrives together runs together
         while True:
             await self._gather(pause)

@@ -76,8 +76,10 @@ class Library:
         for stored in await self._store.list(STATES):
             name = stored.key.removeprefix(STATES).removesuffix(".json")
             shelf = self._shelves.setdefault(name, Shelf())
-            async with shelf.writing:
-                await self._restore(name, shelf)
+            # Who writes here knows more than the store, and may take long: the others must not wait for it.
+            if not shelf.writing.locked():
+                async with shelf.writing:
+                    await self._restore(name, shelf)
 
     async def _restore(self, name: str, shelf: Shelf) -> None:
         key = f"{STATES}{name}.json"

@@ -16,6 +16,8 @@ from services.retrieval.snapshot import Snapshot
 if TYPE_CHECKING:
     from services.retrieval.ranking import Ask, Ranked
 
+HITS_PER_ENTRY = 10
+"""Hits that the cache may hold per entry on average: long rankings leave room for fewer."""
 Key = tuple[str, "Ask", str]
 
 
@@ -38,6 +40,7 @@ class Searching:
         self._words = Batcher("words", self._rank_words, config.batch, config.queue, threads=2)
         # One thread: encoder and index use all processors by themselves.
         self._vectors = Batcher("vectors", self._rank_vectors, config.batch, config.queue)
+        self._held = 0
         self.hits = self.joined = 0
 
     @property
@@ -67,8 +70,9 @@ class Searching:
         ranked = await batcher(job)
         if self._capacity:
             self._cache[key] = ranked
-            while len(self._cache) > self._capacity:
-                self._cache.popitem(last=False)
+            self._held += len(ranked)
+            while len(self._cache) > self._capacity or self._held > HITS_PER_ENTRY * self._capacity:
+                self._held -= len(self._cache.popitem(last=False)[1])
         return ranked
 
     def _done(self, key: Key, done: asyncio.Future[Ranked]) -> None:

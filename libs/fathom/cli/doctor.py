@@ -25,6 +25,7 @@ MODULES = (
     ("duckdb", "data", "tables", True),
     ("pyarrow", "data", "tables", True),
     ("bm25s", "retrieval", "search", True),
+    ("faiss", "dense", "search by vectors", False),
     ("IPython", "sandbox", "Python for the model", True),
     ("plotly", "sandbox", "figures", True),
     ("jsonschema", "planner", "tool schemas", True),

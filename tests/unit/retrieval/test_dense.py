@@ -262,6 +262,25 @@ async def test_a_batch_gives_what_single_queries_give(tmp_path: Path) -> None:
     await engine.close()
 
 
+async def test_the_cache_is_bounded_by_entries_and_by_hits(tmp_path: Path) -> None:
+    encoder = Letters()
+    engine = await opened(tmp_path, encoder, cache=3)
+    await ingest(engine, *(document_of(row) for row in corpus()))
+    for query in ("a", "b", "c", "d"):
+        await engine.rank([query], 2)
+    encoder.encoded.clear()
+    await engine.rank(["d"], 2)
+    assert encoder.encoded == [], "the newest is kept"
+    await engine.rank(["a"], 2)
+    assert encoder.encoded == [("query", 1)], "the oldest is not"
+    for query in ("e", "f"):
+        await engine.rank([query], 30)
+    encoder.encoded.clear()
+    await engine.rank(["e"], 30)
+    assert encoder.encoded == [("query", 1)], "two rankings of 30 are more than 3 of 10"
+    await engine.close()
+
+
 async def test_a_caller_that_goes_away_takes_nothing_from_the_others(tmp_path: Path) -> None:
     encoder = Letters()
     engine = await opened(tmp_path, encoder)
@@ -298,6 +317,26 @@ async def test_a_full_queue_is_said_and_a_failing_batch_fails_its_own() -> None:
     assert await asyncio.gather(*running) == [2, 4]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [errors.DependencyFailed, errors.DependencyFailed, int]
+    await batcher.close()
+
+
+async def test_nobody_is_forgotten_between_two_batches() -> None:
+    """A job that comes in the very step in which the batcher ends must start it again."""
+    batcher: Batcher[int, int] = Batcher("test", lambda jobs: list(jobs), size=64, queue=64)
+    loop = asyncio.get_running_loop()
+    for turns in range(12):
+        assert await batcher(turns) == turns
+        late: asyncio.Future[asyncio.Task[int]] = loop.create_future()
+
+        def submit(left: int, late: asyncio.Future[asyncio.Task[int]] = late) -> None:
+            if left:
+                loop.call_soon(submit, left - 1)
+            else:
+                late.set_result(loop.create_task(batcher(7)))
+
+        submit(turns)
+        async with asyncio.timeout(10):
+            assert await (await late) == 7
     await batcher.close()
 
 
