@@ -79,10 +79,18 @@ async def test_errors_keep_type_and_details(house: House, method: Method, transp
 @pytest.mark.parametrize(("method", "transport"), cases(METHODS))
 async def test_deadline_stops_the_handler(house: House, method: Method, transport: str) -> None:
     mirrors, connect = house
-    with pytest.raises(errors.DeadlineExceeded) as late:
-        await invoke(connect(transport, tenant="slow"), method, timeout_s=0.05)
-    assert late.value.code == "DEADLINE_EXCEEDED"
-    assert await asyncio.wait_for(mirrors[method.service].cancelled.get(), 5) == method.name
+    mirror = mirrors[method.service]
+    for queue in (mirror.waiting, mirror.cancelled):
+        while not queue.empty():
+            queue.get_nowait()
+    # On a busy machine a short deadline can pass before the call has reached its handler: then a longer one.
+    for timeout_s in (0.05, 0.5, 5.0):
+        with pytest.raises(errors.DeadlineExceeded) as late:
+            await invoke(connect(transport, tenant="slow"), method, timeout_s=timeout_s)
+        assert late.value.code == "DEADLINE_EXCEEDED"
+        if not mirror.waiting.empty():
+            break
+    assert await asyncio.wait_for(mirror.cancelled.get(), 5) == method.name
 
 
 SEARCH = contract("retrieval").methods["Search"]
