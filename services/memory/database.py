@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,7 @@ from fathom.errors import CorruptData, DependencyFailed
 T = TypeVar("T")
 VERSION = 1
 BUSY_S = 5.0
+BUSY_PAUSE_S = 0.02
 SCHEMA = (
     "create table conversations ("
     " id text primary key, title text not null, pinned integer not null default 0, updated real not null)",
@@ -50,7 +52,7 @@ class Database:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(self._path, timeout=BUSY_S, check_same_thread=False, isolation_level=None)
-            connection.execute("pragma journal_mode = wal")
+            use_log(connection)
             connection.execute("pragma foreign_keys = on")
             self._prepare(connection)
         except (OSError, sqlite3.Error, CorruptData) as error:
@@ -113,3 +115,17 @@ class Database:
         if isinstance(error, sqlite3.DatabaseError):
             return CorruptData(str(self._path), f"{error}; {ADVICE}")
         return error
+
+
+def use_log(connection: sqlite3.Connection) -> None:
+    """Switches the file to a write-ahead log. SQLite does not wait for another that switches too: we do."""
+    deadline = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(BUSY_PAUSE_S)
+        else:
+            return

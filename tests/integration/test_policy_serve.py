@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -17,7 +18,7 @@ from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.bus.server import find_binary
 from fathom.call import Lane
 from fathom.clients import Clients
-from fathom.errors import Conflict, FailedPrecondition, InvalidField, NotFound
+from fathom.errors import Conflict, FailedPrecondition, InvalidField, NotFound, NotReady
 from fathom.obs import Telemetry
 from fathom.protocol.weights import publish
 from fathom.rpc.sockets import reserved_port
@@ -143,7 +144,8 @@ async def test_all_replicas_serve_what_one_was_told_to(served: tuple[str, Path],
                 asked = question(f"question {len(served_by)}", "tiny", sampling=sampling)
                 events = [event async for event in clients.policy.generate(asked, timeout_s=30)]
                 served_by.append(events[-1].completion.version_min)
-            except NotFound:  # the replica that does not know the model yet
+            except (NotFound, NotReady):  # the replica that does not know the model yet, or is just loading it
                 served_by.append(0)
+                await asyncio.sleep(0.1)
     await clients.close()
     await store.close()

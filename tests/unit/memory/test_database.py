@@ -49,12 +49,13 @@ async def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
         await found.do(count)
 
 
-async def test_two_services_may_start_on_one_file_at_once(tmp_path: Path) -> None:
-    both = [Database(tmp_path / "memory.sqlite3") for _ in range(2)]
-    await asyncio.gather(*(found.open() for found in both))
-    await both[0].do(insert)
-    assert await both[1].do(count) == 1
-    await asyncio.gather(*(found.close() for found in both))
+async def test_services_may_start_on_one_file_at_once(tmp_path: Path) -> None:
+    for turn in range(20):
+        many = [Database(tmp_path / f"memory-{turn}.sqlite3") for _ in range(4)]
+        await asyncio.gather(*(found.open() for found in many))
+        await many[0].do(insert)
+        assert await many[1].do(count) == 1
+        await asyncio.gather(*(found.close() for found in many))
 
 
 @pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\x00" + b"\x01" * 4096])
