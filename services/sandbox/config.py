@@ -14,7 +14,7 @@ class Config(Settings):
 
     min_isolation: str = Field("namespace", pattern="^(none|landlock|namespace|guest-kernel|vm)$")
     """Weakest isolation to start with; the service refuses to start below it and says what failed."""
-    walls: str = Field("namespace", pattern="^(none|landlock|namespace)$")
+    walls: str = Field("namespace", pattern="^(none|seccomp|landlock|namespace)$")
     """Strongest walls to build; for measuring and testing what weaker ones stop."""
     boundary: str = Field("", pattern="^(|guest-kernel|vm)$")
     """What the operator has put around the pod: gVisor (guest-kernel) or a virtual machine; checked at start."""

@@ -15,12 +15,12 @@ from services.sandbox.cell import Cell
 from services.sandbox.config import Config
 from services.sandbox.events import Output, Status
 from services.sandbox.jail import kernel, landlock
+from services.sandbox.jail.plan import WALLS
 from services.sandbox.leash import WallFailed
 from services.sandbox.process import Jailer, WorkerProcess
 from services.sandbox.procfs import Census
 
 PROBE_S = 10.0
-WALLS = ("namespace", "landlock", "none")
 REMEDIES = {
     "namespaces": "allow unprivileged user namespaces: sysctl user.max_user_namespaces > 0, an AppArmor profile"
     " with 'userns,', and in a pod a seccomp profile that allows unshare with hostUsers: false",
@@ -47,7 +47,8 @@ class Level(IntEnum):
 
     @classmethod
     def of(cls, word: str) -> Level:
-        return cls[word.upper().replace("-", "_")]
+        """The level of a setting's word, or of walls without anything around them."""
+        return cls.NONE if word == "seccomp" else cls[word.upper().replace("-", "_")]
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ async def achieve(config: Config, jailer: Jailer) -> Report:
     failed: list[str] = []
     notes: list[str] = []
     for walls in WALLS[WALLS.index(config.walls) :]:
-        level = bounded(Level.of(walls), config.boundary, failed)
+        level = bounded(walls, config.boundary, failed)
         if level < wanted:
             break
         notes.clear()
@@ -91,16 +92,16 @@ async def achieve(config: Config, jailer: Jailer) -> Report:
     raise IsolationTooWeak(f"sandbox.min_isolation is {config.min_isolation}, and this is missing: {'; '.join(failed)}")
 
 
-def bounded(inside: Level, boundary: str, failed: list[str]) -> Level:
-    """The level with what stands around the pod, where there is evidence of that and walls inside it."""
-    if not boundary:
+def bounded(walls: str, boundary: str, failed: list[str]) -> Level:
+    """The level of walls with what stands around the pod, where there is evidence of that."""
+    inside = Level.of(walls)
+    if not boundary or walls == "none":
         return inside
-    evidence = is_gvisor() if boundary == "guest-kernel" else is_virtual_machine()
-    if not evidence:
+    if not (is_gvisor() if boundary == "guest-kernel" else is_virtual_machine()):
         text = f"boundary: {boundary} was promised, but nothing here shows it"
         failed += [text] if text not in failed else []
         return inside
-    # gVisor offers no Landlock: inside it the plain process with its limits is what there is.
+    # gVisor has no Landlock: a filtered process is what it wants inside. A virtual machine is no excuse for less.
     return Level.of(boundary) if boundary == "guest-kernel" or inside > Level.NONE else inside
 
 
@@ -183,9 +184,9 @@ def verdicts(walls: str, seen: dict[str, str], printed: str, status: Status, can
     if walls == "none":
         return []
     wrong = []
-    if canary.secret in printed or Path(canary.file).read_text() != canary.secret:
+    if walls != "seccomp" and (canary.secret in printed or Path(canary.file).read_text() != canary.secret):
         wrong.append("a file outside was reached; remedy: landlock")
-    if canary.visits or f"fathom-{canary.abstract}" in printed:
+    if canary.visits:
         wrong.append("a listener outside was reached")
     # Without namespaces only root can empty its bounding set; for others no_new_privs makes it mean nothing.
     bounding = ("CapBnd",) if walls == "namespace" or os.geteuid() == 0 else ()
@@ -196,13 +197,20 @@ def verdicts(walls: str, seen: dict[str, str], printed: str, status: Status, can
     if walls == "namespace":
         wrong += [f"the {name} namespace is shared" for name in kernel.NAMESPACES if seen[f"ns {name}"] != "own"]
     refused = {line.split()[0] for line in printed.splitlines() if " refused " in line}
-    expected = {"read", "write", "tcp", "unix", "abstract", "signal", "root", "ptrace", "outside"}
-    if landlock.abi() >= 6:
-        expected.add("parent")
-    elif walls == "landlock":
-        expected -= {"signal"}
-    wrong += [f"{name} was not refused" for name in sorted(expected - refused)]
+    wrong += [f"{name} was not refused" for name in sorted(must_refuse(walls) - refused)]
     return wrong
+
+
+def must_refuse(walls: str) -> set[str]:
+    """Names of the probe's attempts that these walls must have stopped."""
+    expected = {"tcp", "unix", "abstract", "ptrace"}
+    if walls in ("namespace", "landlock"):
+        expected |= {"read", "write", "root", "outside"}
+    if walls == "namespace" or (walls == "landlock" and landlock.abi() >= 6):
+        expected.add("signal")
+    if walls in ("namespace", "landlock") and landlock.abi() >= 6:
+        expected.add("parent")
+    return expected
 
 
 def layers(walls: str, jailer: Jailer, boundary: str) -> tuple[str, ...]:
@@ -213,7 +221,9 @@ def layers(walls: str, jailer: Jailer, boundary: str) -> tuple[str, ...]:
     if os.geteuid() == 0:
         found.append("user of its own")
     if walls != "none":
-        found += ["no new privileges", "no capabilities", f"landlock ABI {landlock.abi()}", "seccomp allow-list"]
+        found += ["no new privileges", "no capabilities"]
+        found += [f"landlock ABI {landlock.abi()}"] if walls != "seccomp" else []
+        found.append("seccomp allow-list")
     if walls == "namespace":
         found += [f"{name} namespace" for name in kernel.NAMESPACES]
         found += ["file system of its own", "no network", "scratch quota"]

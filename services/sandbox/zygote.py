@@ -32,6 +32,7 @@ class Zygote:
         self._programs = {
             "namespace": seccomp.program(sockets=True),
             "landlock": seccomp.program(sockets=False),
+            "seccomp": seccomp.program(sockets=False),
         }
         self._worker = Worker()
         self._wake_end, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -117,7 +117,7 @@ def start_worker(session: Session) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         set_limits(plan.limits)
         stage = "landlock"
-        if plan.walls != "none":
+        if plan.walls in ("namespace", "landlock"):
             confine(plan, session.paths)
         stage = "descriptors"
         # The status channel stays until the last wall stands, to tell of a failure, and goes then.

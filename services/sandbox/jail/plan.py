@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 MAX_BYTES = 16_384
-WALLS = ("none", "landlock", "namespace")
+WALLS = ("namespace", "landlock", "seccomp", "none")
+"""From strongest to weakest. ``seccomp`` is what is left inside a kernel of its own that has no Landlock."""
 HOME = "/home/session"
 INSIDE_UID = 1000
 
@@ -16,7 +17,7 @@ INSIDE_UID = 1000
 class Plan:
     """How to wall in one session.
 
-    ``walls``: none, landlock or namespace. ``uid``: host user and group of the worker, -1 for the service's
+    ``walls``: one of ``WALLS``. ``uid``: host user and group of the worker, -1 for the service's
     own. ``limits``: resource limits by name, bytes or counts. ``scratch``: host folder at levels without a
     file system of their own, else "". Sizes are in bytes. ``cgroups``: ``cgroup.procs`` files to join.
     """

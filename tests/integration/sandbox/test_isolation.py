@@ -173,7 +173,24 @@ async def test_a_promised_boundary_needs_evidence() -> None:
         await make_engine(min_isolation="guest-kernel", boundary="guest-kernel").start()
     failed: list[str] = []
     wanted = Level.VM if isolation.is_virtual_machine() else Level.NAMESPACE
-    assert isolation.bounded(Level.NAMESPACE, "vm", failed) is wanted
+    assert isolation.bounded("namespace", "vm", failed) is wanted
+    assert isolation.bounded("seccomp", "vm", failed) is Level.NONE
+
+
+async def test_inside_a_kernel_of_its_own_a_filtered_process_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gVisor offers, without gVisor: only its evidence is made up here."""
+    monkeypatch.setattr(isolation, "is_gvisor", lambda: True)
+    engine = make_engine(min_isolation="guest-kernel", boundary="guest-kernel", walls="seccomp", spares=0)
+    await engine.start()
+    assert engine.report.level is Level.GUEST_KERNEL
+    assert "seccomp allow-list" in engine.report.layers
+    session = await engine.create()
+    printed, _ = await run_cell(session, "import socket\ntry: socket.socket()\nexcept OSError as e: print(e.errno)")
+    assert printed == "1\n"
+    await engine.close()
+    bare = make_engine(walls="none", min_isolation="guest-kernel", boundary="guest-kernel")
+    with pytest.raises(IsolationTooWeak):
+        await bare.start()
 
 
 async def test_a_dead_fork_server_is_replaced_and_its_sessions_live(walled: Engine) -> None:
