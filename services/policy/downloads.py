@@ -109,6 +109,14 @@ def prune(folder: Path, served: Collection[str]) -> None:
     if not folder.is_dir():
         return
     fetched = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
-    for path in sorted(fetched, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT_VERSIONS:]:
+    for path in sorted(fetched, key=modified, reverse=True)[KEPT_VERSIONS:]:
         if path.name not in served:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def modified(path: Path) -> float:
+    """When a folder last changed, in seconds; 0 for one that another pruning has just removed."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -22,6 +22,7 @@ from fathom.rpc.host import Runtime, dependencies, hosting
 from fathom.store import ObjectStore, open_store
 from fathom.store.refs import to_ref
 from services.policy.config import Config, RulesModel
+from services.policy.downloads import prune
 from services.policy.engine import Engine
 from services.policy.model import Request
 from services.policy.server import build
@@ -214,6 +215,15 @@ async def test_old_downloads_are_removed(
         await engine.load_weights("tiny", await publish(store, folders[version % 2], "tiny", version), version)
     kept = sorted(path.name.split("-")[0] for path in (tmp_path / "cache" / "weights" / "tiny").iterdir())
     assert kept == ["3", "4"]
+
+
+async def test_prunings_at_once_do_not_trip_over_each_other(tmp_path: Path) -> None:
+    for version in range(200):
+        (tmp_path / "tiny" / f"{version}-x").mkdir(parents=True)
+    await asyncio.gather(*(asyncio.to_thread(prune, tmp_path / "tiny", {"3-x"}) for _ in range(8)))
+    left = {path.name for path in (tmp_path / "tiny").iterdir()}
+    assert "3-x" in left
+    assert len(left) <= 3
 
 
 async def test_the_whole_door_over_grpc(folders: list[Path], tmp_path: Path) -> None:
