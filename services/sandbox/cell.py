@@ -20,6 +20,7 @@ from services.sandbox.process import WorkerProcess
 from services.sandbox.wire import BadFrame
 
 WATCH_S = 0.1
+FIRST_WATCH_S = 0.02
 LAST_WORDS_S = 0.5
 DISPLAYS, DISPLAY_BYTES = 20, 8 * 1024 * 1024
 FRAMES = 1_000
@@ -138,6 +139,8 @@ class Cell:
     async def _watch(self, started: float) -> None:
         """Ends the worker when its session has too much memory, CPU time or too many processes."""
         config = self._config
+        # A short cell is over before /proc has been read once; what it may do until then, the kernel bounds.
+        await asyncio.sleep(FIRST_WATCH_S)
         while True:
             usage = await self._census.usage(self._worker.init_pid, started)
             memory, cpu_s = usage.resident_bytes, usage.cpu_s
