@@ -113,8 +113,10 @@ async def pooled_session(walled: Engine) -> float:
 
 
 async def pool_full(walled: Engine) -> None:
+    """Waits for the spares, and until what was just closed is closed."""
     while len(walled._spares) < 4:
         await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
 
 
 async def over_grpc() -> float:
