@@ -16,7 +16,7 @@ from services.datafetch.compiler import Compiler
 from services.datafetch.config import Config
 from services.datafetch.embedding import MiniLM
 from services.datafetch.flight import Flight
-from services.datafetch.frameworks import BUNDLED, load_frameworks
+from services.datafetch.frameworks import BUNDLED, Frameworks, load_frameworks
 from services.datafetch.indicators import Matcher, Scored
 from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
 from services.datafetch.plan import NAMELESS, Part, Planner, bounded
@@ -37,10 +37,10 @@ class Engine:
 
     def __init__(self, config: Config, associate: Associate | None = None) -> None:
         self._config, self._associate = config, associate
-        self._frameworks = (BUNDLED,) if config.frameworks_dir is None else (BUNDLED, config.frameworks_dir)
         self._parts: Parts
         self.manifest: Manifest
         self.layer: Layer
+        self.frameworks: Frameworks
         self.warehouse: Warehouse
         self.snapshot = ""
         self.flight: Flight[Result] = Flight(config.cache_entries, CACHE_BYTES, weight_of)
@@ -54,22 +54,23 @@ class Engine:
         await asyncio.to_thread(self._open)
 
     def _open(self) -> None:
-        own = [(LIBRARY, self._config.data_dir)]
+        bundled = [(LIBRARY, self._config.data_dir)]
         users = [(item.folder, item.data or item.folder) for item in self._config.semantic]
-        self.layer = load([*own, *users])
+        self.layer = load([*bundled, *users])
         self.warehouse = Warehouse(self.layer, self._config.threads)
         self.layer.named()
         self.snapshot = self.manifest.snapshot
         if users:
             self.snapshot = content_hash([self.snapshot, *(fingerprint(folder, data) for folder, data in users)])
         self._planner = Planner(self.layer, self.warehouse)
-        library = load_frameworks(*self._frameworks)
-        names = framework_names(library, self.layer) if self._config.frameworks else []
+        own = self._config.frameworks_dir
+        self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
+        names = framework_names(self.frameworks, self.layer) if self._config.frameworks else []
         embed = MiniLM(self._config.models_dir) if self._config.embedding == "minilm" else None
         # A question takes only what an indicator is called; what a framework calls it widens, and proves nothing.
         self.matcher = Matcher(self.layer.indicators.values())
         finder = Matcher(self.layer.indicators.values(), embed, names)
-        self._parts = Parts(finder, library if self._config.frameworks else None, self._associate)
+        self._parts = Parts(finder, self.frameworks if self._config.frameworks else None, self._associate)
         self.reader = Reader(self.layer, self.matcher, self.latest)
 
     async def match(self, mention: str, limit: int = 20) -> list[Scored]:

@@ -29,7 +29,7 @@ from services.datafetch.convert import (
 )
 from services.datafetch.engine import Engine
 from services.datafetch.export import XLSX, as_csv, as_xlsx
-from services.datafetch.frameworks.rpc import FrameworkLibrary
+from services.datafetch.frameworks.rpc import list_frameworks
 from services.datafetch.model import Sheet
 from services.datafetch.outside import Outside
 
@@ -41,19 +41,14 @@ def build(config: Config, deps: Deps) -> Service:
     """Datafetch; the only constructor."""
     asks = config.association
     engine = Engine(config, Association(deps.clients, asks, config.association_seconds) if asks else None)
-    frameworks = FrameworkLibrary(config.frameworks_dir)
     vendors = connect(config.connectors) if config.connectors.enabled else None
     outside = Outside(vendors, config.connectors)
-
-    async def start() -> None:
-        await engine.start()
-        await frameworks.start()
 
     async def close() -> None:
         await outside.close()
         await engine.close()
 
-    return Service("datafetch", DatafetchServicer(engine, frameworks, deps.store, config, outside), start, close)
+    return Service("datafetch", DatafetchServicer(engine, deps.store, config, outside), engine.start, close)
 
 
 def last_whole_day(moment: datetime) -> date:
@@ -67,12 +62,11 @@ class DatafetchServicer:
     def __init__(
         self,
         engine: Engine,
-        frameworks: FrameworkLibrary,
         store: ObjectStore,
         config: Config,
         outside: Outside | None = None,
     ) -> None:
-        self._engine, self._frameworks, self._store, self._config = engine, frameworks, store, config
+        self._engine, self._store, self._config = engine, store, config
         self._outside = outside or Outside(None, config.connectors)
 
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
@@ -184,7 +178,7 @@ class DatafetchServicer:
         return pb.ListSourcesResponse(sources=sources)
 
     async def ListFrameworks(self, request: pb.ListFrameworksRequest, call: Call) -> pb.ListFrameworksResponse:
-        return self._frameworks.list(request)
+        return list_frameworks(self._engine.frameworks, request)
 
 
 def mentions(values: Sequence[str]) -> Sequence[str]:

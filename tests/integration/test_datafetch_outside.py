@@ -16,7 +16,6 @@ from fathom.store.memory import MemoryStore
 from services.datafetch.config import Config
 from services.datafetch.connectors import connect
 from services.datafetch.engine import Engine
-from services.datafetch.frameworks.rpc import FrameworkLibrary
 from services.datafetch.outside import Outside
 from services.datafetch.server import DatafetchServicer
 
@@ -41,7 +40,7 @@ async def test_a_code_that_the_tables_do_not_know_comes_from_a_vendor(tables_dir
     engine, store = Engine(config), MemoryStore()
     await engine.start()
     outside = Outside(connect(config.connectors), config.connectors)
-    servicer = DatafetchServicer(engine, FrameworkLibrary(config.frameworks_dir), store, config, outside)
+    servicer = DatafetchServicer(engine, store, config, outside)
     typed = pb.TypedQuery(
         entities=["AAPL", "600519.SH", "TSLA"], indicators=["close"], start_date="2015-01-01", end_date="2015-01-31"
     )

@@ -72,7 +72,7 @@ def test_an_unknown_code_and_near_names_are_told() -> None:
 async def ask(data: bytes, content_type: str, **fields: Any) -> tuple[pb.ImportTableResponse, MemoryStore]:
     store = MemoryStore()
     stored = await store.put("uploads/mine", data, content_type)
-    servicer = DatafetchServicer(None, None, store, Config.model_validate({}))  # type: ignore[arg-type]
+    servicer = DatafetchServicer(None, store, Config.model_validate({}))  # type: ignore[arg-type]
     return await servicer.ImportTable(pb.ImportTableRequest(data=to_ref(stored), **fields), CALL), store
 
 
