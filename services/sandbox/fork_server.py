@@ -13,9 +13,9 @@ from typing import Any
 
 from fathom.errors import DependencyFailed
 from services.sandbox.jail.plan import HOME, Plan
+from services.sandbox.zygote import BOOT
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(__file__).with_name("zygote.py")
 SEND_TRIES, SEND_PAUSE_S = 200, 0.01
 
 
@@ -64,7 +64,7 @@ class Zygote:
         self._control = ours
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", str(PROGRAM), str(theirs.fileno()), str(ROOT), str(os.getpid()),
+                sys.executable, "-I", "-c", BOOT, str(theirs.fileno()), str(ROOT), str(os.getpid()),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
                 env=environ(), cwd="/", pass_fds=[theirs.fileno()], start_new_session=True,
             )  # fmt: skip

@@ -1,6 +1,6 @@
 """The fork server: has imported all that cells use, and forks one walled-in session per request.
 
-Started as ``python -I zygote.py FD ROOT PARENT``. It has one thread, no secrets, no files but its control
+Its program, ``BOOT``, takes the arguments FD ROOT PARENT. It has one thread, no secrets, no files but its control
 socket, and reads nothing that untrusted code has written. A request is one datagram on the control socket:
 a plan, with the session's status channel, its worker's socket and the two output pipes as descriptors.
 """
@@ -16,18 +16,19 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from typing import Any
+
+from services.sandbox.jail import init, kernel, rootfs, seccomp, status
+from services.sandbox.jail.plan import INSIDE_UID, MAX_BYTES, Plan
+from services.sandbox.worker import Worker
+
+BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from services.sandbox.zygote import main; main()"
 
 
 class Zygote:
     """Holds a warm worker that has never run anything; every session is a copy of it."""
 
     def __init__(self, control: socket.socket) -> None:
-        from services.sandbox.jail import kernel, rootfs, seccomp
-        from services.sandbox.worker import Worker
-
         self._control = control
-        self._kernel = kernel
         self._paths = rootfs.runtime_paths()
         self._programs = {
             "namespace": seccomp.program(sockets=True),
@@ -64,19 +65,10 @@ class Zygote:
         """Collects sessions that have ended; whether any is left."""
         with suppress(BlockingIOError):
             os.read(self._wake_end, 4096)
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return False
-            if pid == 0:
-                return True
+        return kernel.reap()[1]
 
     def _request(self) -> bool:
         """One session; False when the supervisor is gone."""
-        from services.sandbox.jail import status
-        from services.sandbox.jail.plan import MAX_BYTES, Plan
-
         data, descriptors, _, _ = socket.recv_fds(self._control, MAX_BYTES, 4)
         if not data:
             return False
@@ -93,10 +85,7 @@ class Zygote:
                 os.close(descriptor)
         return True
 
-    def _start(self, plan: Any, channel: socket.socket, session: int, stdout: int, stderr: int) -> None:
-        from services.sandbox.jail import status
-
-        kernel = self._kernel
+    def _start(self, plan: Plan, channel: socket.socket, session: int, stdout: int, stderr: int) -> None:
         if len(os.listdir("/proc/self/task")) != 1:
             raise OSError(0, "the fork server has more than one thread")
         go_end, go = os.pipe2(os.O_CLOEXEC)
@@ -107,7 +96,7 @@ class Zygote:
         os.close(go_end)
         try:
             if flags:
-                map_users(kernel, pid, plan.uid)
+                map_users(pid, plan.uid)
             for path in plan.cgroups:
                 kernel.write(path, str(pid))
             handle = os.pidfd_open(pid)
@@ -121,11 +110,9 @@ class Zygote:
             os.close(go)
 
     def _become_session(
-        self, plan: Any, channel: socket.socket, session: int, stdout: int, stderr: int, go_end: int, go: int
+        self, plan: Plan, channel: socket.socket, session: int, stdout: int, stderr: int, go_end: int, go: int
     ) -> None:
         """In the child: waits until the parent has mapped its users, then leads the session's life."""
-        from services.sandbox.jail import init
-
         os.close(go)
         if os.read(go_end, 1) != b"1":
             os._exit(1)
@@ -143,29 +130,23 @@ class Zygote:
         init.live(init.Session(plan, self._paths, self._programs, channel, session, serve))
 
 
-def map_users(kernel: Any, pid: int, uid: int) -> None:
+def map_users(pid: int, uid: int) -> None:
     """Users of a new namespace. A service that is root gives it a user of the session's own, and root only
     for as long as the first process needs to reach what it binds."""
-    own = f"0 0 1\n1000 {uid} 1" if uid >= 0 else f"1000 {os.geteuid()} 1"
-    groups = f"0 0 1\n1000 {uid} 1" if uid >= 0 else f"1000 {os.getegid()} 1"
-    if uid < 0:
+    if uid >= 0:
+        users = groups = f"0 0 1\n{INSIDE_UID} {uid} 1"
+    else:
+        users, groups = f"{INSIDE_UID} {os.geteuid()} 1", f"{INSIDE_UID} {os.getegid()} 1"
         kernel.write(f"/proc/{pid}/setgroups", "deny")
-    kernel.write(f"/proc/{pid}/uid_map", own)
+    kernel.write(f"/proc/{pid}/uid_map", users)
     kernel.write(f"/proc/{pid}/gid_map", groups)
 
 
 def main() -> None:
-    """The process's whole life."""
-    descriptor, root, parent = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    sys.path.insert(0, root)
-    from services.sandbox.jail import kernel
-
+    """The process's whole life; called by ``BOOT``, which has made our modules importable."""
+    descriptor, parent = int(sys.argv[1]), int(sys.argv[3])
     kernel.end_with_parent()
     if os.getppid() != parent:
         os._exit(0)
     Zygote(socket.socket(fileno=descriptor)).serve()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

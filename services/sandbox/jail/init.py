@@ -185,7 +185,7 @@ def watch(worker: int, channel: socket.socket, wake_end: int, *, dedicated: bool
         if wake_end in ready:
             with suppress(BlockingIOError):
                 os.read(wake_end, 4096)
-            for pid, code in reaped():
+            for pid, code in kernel.reap()[0]:
                 if pid == worker:
                     end_all(dedicated=dedicated)
                     status.tell(channel, {"exit": os.waitstatus_to_exitcode(code)})
@@ -201,19 +201,6 @@ def watch(worker: int, channel: socket.socket, wake_end: int, *, dedicated: bool
                 return
 
 
-def reaped() -> list[tuple[int, int]]:
-    """Process id and status of every child that has ended."""
-    found: list[tuple[int, int]] = []
-    while True:
-        try:
-            pid, code = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return found
-        if pid == 0:
-            return found
-        found.append((pid, code))
-
-
 def end_all(*, dedicated: bool) -> None:
     """Kills every descendant: all of the user's processes at once where the user is the session's own, or is
     alone in a process namespace; else in rounds, since what is killed may just have forked."""
@@ -225,10 +212,7 @@ def end_all(*, dedicated: bool) -> None:
             for pid in descendants(os.getpid()):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        reaped()
-        try:
-            os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
+        if not kernel.reap()[1]:
             return
         select.select([], [], [], 0.001)
 

@@ -164,6 +164,19 @@ def adopt_orphans() -> None:
     prctl(36, 1)
 
 
+def reap() -> tuple[list[tuple[int, int]], bool]:
+    """Process id and status of every child that has ended, and whether any child is left. Does not wait."""
+    found: list[tuple[int, int]] = []
+    while True:
+        try:
+            pid, code = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found, False
+        if pid == 0:
+            return found, True
+        found.append((pid, code))
+
+
 def read(path: str) -> str:
     with open(path) as file:
         return file.read()
