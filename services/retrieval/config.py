@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from fathom.config import Settings
-from services.retrieval.encoders.remote import RemoteEncoderConfig
+from fathom.encoders.remote import NamedRemoteConfig
 from services.retrieval.web.config import WebConfig
 
 
@@ -28,13 +28,6 @@ class Recipe(Settings):
     """Whether entities and the year of publication are indexed with the text."""
 
 
-class RemoteEncoder(RemoteEncoderConfig):
-    """An encoder behind an address."""
-
-    kind: Literal["openai", "tei"]
-    """Which contract it speaks: ``/v1/embeddings`` or TEI's ``/embed``."""
-
-
 class Config(Settings):
     """Where the corpora are, and how results look."""
 
@@ -50,7 +43,7 @@ class Config(Settings):
     """How corpora are indexed that are not named in ``recipes``."""
     recipes: Mapping[str, Recipe] = Field(default_factory=dict)
     """Recipes by name of the corpus."""
-    remote_encoders: Mapping[str, RemoteEncoder] = Field(default_factory=dict)
+    remote_encoders: Mapping[str, NamedRemoteConfig] = Field(default_factory=dict)
     """Encoders behind addresses, by the name that recipes use."""
     reranker: str = ""
     """Model of ``POST /rerank``: a cross-encoder's folder, or the address of a TEI server; empty reranks nothing."""

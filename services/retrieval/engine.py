@@ -14,11 +14,11 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+from fathom.encoders.choose import Encoders
 from fathom.errors import FathomError, InvalidField, MissingExtra, NotFound
 from fathom.store import ObjectStore
 from services.retrieval.config import Config
 from services.retrieval.corpus import EVERYTHING, MAX_ID_CHARS, Document, Filter, content_key
-from services.retrieval.encoders.choose import Encoders
 from services.retrieval.intake import Chunk, Intake
 from services.retrieval.library import WEB, Library, refused_while_broken
 from services.retrieval.online import Online
@@ -79,7 +79,7 @@ class Engine:
     def __init__(self, config: Config, store: ObjectStore, parsers: Mapping[str, Parse] | None = None) -> None:
         settle()
         self._config, self._parsers = config, dict(parsers or {})
-        self.encoders = Encoders(config)
+        self.encoders = Encoders(config.model_dir, config.threads, config.remote_encoders)
         self.library = Library(config, store, self.encoders)
         self.searching = Searching(config, self.encoders)
         self._web = Online(config.web)

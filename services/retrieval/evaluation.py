@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fathom.encoders.choose import Encoders
 from fathom.errors import InvalidField, MissingExtra
 from services.retrieval.config import Config, Recipe
 from services.retrieval.corpus import Document
-from services.retrieval.encoders.choose import Encoders
 from services.retrieval.ranking import Arms, Ask, Floats, Ranking
 from services.retrieval.snapshot import Snapshot, build, open_snapshot
 
@@ -65,7 +65,7 @@ def evaluate(
 
     Raises ``InvalidField("queries")`` without one that has a relevant document in the corpus, ``MissingExtra``.
     """
-    encoders = Encoders(config)
+    encoders = Encoders(config.model_dir, config.threads, config.remote_encoders)
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "snapshot.json").exists():
         build("evaluation", documents, recipe, folder, encoders)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fathom.encoders.choose import Encoders
 from services.retrieval.batching import Batcher
 from services.retrieval.config import Config
-from services.retrieval.encoders.choose import Encoders
 from services.retrieval.snapshot import Snapshot
 
 if TYPE_CHECKING:

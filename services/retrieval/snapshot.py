@@ -21,7 +21,7 @@ from services.retrieval.corpus import Document
 from services.retrieval.text import tokens
 
 if TYPE_CHECKING:
-    from services.retrieval.encoders.base import Encoder
+    from fathom.encoders.base import Encoder
     from services.retrieval.ranking import Arms
     from services.retrieval.table import Table
 
@@ -197,8 +197,8 @@ def write_vectors(
         return "", 0
     import numpy as np
 
+    from fathom.encoders.base import checked
     from services.retrieval import dense
-    from services.retrieval.encoders.base import checked
 
     encoder = open_encoder(recipe.encoder)
     count, dim, filled = len(documents), encoder.dim, 0

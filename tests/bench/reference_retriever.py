@@ -19,8 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from services.retrieval.config import Config
-from services.retrieval.encoders.choose import Encoders
+from fathom.encoders.choose import Encoders
 
 
 class QueryRequest(BaseModel):
@@ -33,7 +32,7 @@ def create(corpus_path: Path, index_path: Path, model: str, model_dir: Path) -> 
     with corpus_path.open(encoding="utf-8") as file:
         corpus = [json.loads(line) for line in file]
     index: Any = faiss.read_index(str(index_path))
-    encoder = Encoders(Config(model_dir=model_dir))(model)
+    encoder = Encoders(model_dir)(model)
     app = FastAPI()
 
     @app.post("/retrieve")

@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from fathom.encoders.choose import Encoders
 from fathom.rpc.sockets import reserved_port
 from services.retrieval import dense
-from services.retrieval.config import Config
-from services.retrieval.encoders.choose import Encoders
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / ".fathom" / "models"
@@ -105,7 +104,7 @@ def questions() -> list[str]:
 def make(folder: Path, count: int) -> None:
     """A corpus and its flat index: each passage is a neighbour of one of 500 that are encoded."""
     texts = [f"Passage {at} tells of thing {at % 500} and of year {1500 + at % 500}." for at in range(500)]
-    centres = Encoders(Config(model_dir=MODELS))(MODEL).encode(texts, "passage")
+    centres = Encoders(MODELS)(MODEL).encode(texts, "passage")
     random = np.random.default_rng(0)
     vectors = np.repeat(centres, count // len(centres) + 1, axis=0)[:count]
     vectors += random.normal(scale=0.03, size=vectors.shape).astype(np.float32)

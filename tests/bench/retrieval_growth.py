@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.encoders.base import Kind
 from fathom.errors import FathomError
 from fathom.store.folder import FolderStore
 from services.retrieval.config import Config, Recipe
 from services.retrieval.corpus import Document
-from services.retrieval.encoders.base import Kind
 from services.retrieval.engine import Engine
 
 SIZES = tuple(int(size) for size in os.environ.get("FATHOM_BENCH_PASSAGES", "10000,100000").split(","))

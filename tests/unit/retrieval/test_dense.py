@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fathom import errors
+from fathom.encoders.base import Kind, checked
+from fathom.encoders.transformer import batches, style_of
 from fathom.store.memory import MemoryStore
 from services.retrieval import dense
 from services.retrieval.batching import Batcher
 from services.retrieval.config import Config, Recipe
 from services.retrieval.corpus import Filter, document_of
-from services.retrieval.encoders.base import Kind, checked
-from services.retrieval.encoders.transformer import batches, style_of
 from services.retrieval.engine import Engine
 from services.retrieval.snapshot import open_snapshot
 from tests.unit.retrieval.test_snapshots import ingest, items

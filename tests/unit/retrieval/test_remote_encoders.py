@@ -16,18 +16,18 @@ from aiohttp import web
 
 from fathom.call import Call, calling
 from fathom.config import ConfigError
-from fathom.errors import CorruptData, DeadlineExceeded, InvalidField, NotFound
-from fathom.http import MalformedAnswer, UpstreamRefused
-from fathom.store.memory import MemoryStore
-from services.retrieval.config import Config
-from services.retrieval.door import Door
-from services.retrieval.encoders.remote import (
+from fathom.encoders.remote import (
     RemoteEncoder,
     RemoteEncoderConfig,
     WrongDimension,
     openai_encoder,
     tei_encoder,
 )
+from fathom.errors import CorruptData, DeadlineExceeded, InvalidField, NotFound
+from fathom.http import MalformedAnswer, UpstreamRefused
+from fathom.store.memory import MemoryStore
+from services.retrieval.config import Config
+from services.retrieval.door import Door
 from services.retrieval.engine import Engine
 from services.retrieval.rerank import CrossEncoder, Reranker, TeiReranker, best
 

