@@ -6,22 +6,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
 from services.planner.loop import Loop, Observer, Policy
 from services.planner.model import Episode, Limits, Outcome, Step, Task
 from services.planner.protocols import EpisodeProtocol
-from services.planner.tools.registry import Registry
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What an episode plays on: its tools, and how to leave when it is over."""
-
-    tools: Registry
-    close: Callable[[], Any]
+from services.planner.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -47,7 +38,7 @@ class Engine:
         for step in steps or []:
             episode.append(step)
         stage = self._stage(task, episode.steps)
-        loop = Loop(episode, protocol, self._policy(protocol), stage.tools, observer)
+        loop = Loop(episode, protocol, self._policy(protocol), stage, observer)
         self._running[task.run_id] = loop
         try:
             return Play(episode, await loop.run())

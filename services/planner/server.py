@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import ClassVar
 
 from prometheus_client import Counter
@@ -22,19 +22,13 @@ from fathom.rpc.service import Deps, Service
 from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
 from services.planner.convert import step_from_proto, trajectory_to_proto
-from services.planner.engine import Engine, Stage, checked_question, tightened
+from services.planner.engine import Engine, checked_question, tightened
 from services.planner.events import follow
-from services.planner.model import Episode, Limits, Step, Task
+from services.planner.model import Episode, Limits, Task
 from services.planner.protocols import EpisodeProtocol, Research, SearchR1
 from services.planner.record import Header, Record
 from services.planner.rollouts import Rollouts
-from services.planner.tools.data import Data
-from services.planner.tools.documents import Fetch, Search
-from services.planner.tools.python import Python
-from services.planner.tools.registry import Registry
-from services.planner.tools.session import Session
-from services.planner.tools.think import Finish, Think
-from services.planner.tools.tool import Tool
+from services.planner.stage import stage
 from services.planner.worker import LANES, Worker
 
 # Names that policy takes in the place of a model.
@@ -58,23 +52,6 @@ def build(config: Config, deps: Deps) -> Service:
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     servicer = PlannerServicer(config, deps, styles, worker, rollouts, record)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
-
-
-def stage(config: Config, deps: Deps, styles: Counter, task: Task, steps: Sequence[Step]) -> Stage:
-    """The tools of one episode; a resumed one gets its sheets, figures and numbers back."""
-    material = [item for step in steps for result in step.results for item in result.material]
-    session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
-    figures = sum(len(item.item.figures) for item in material if item.kind == "code")
-    timeout_s = config.tool_timeout_s
-    tools: list[Tool] = [
-        Think(),
-        Finish(),
-        Search(deps.clients, config.corpus, task.as_of, timeout_s),
-        Fetch(deps.clients, config.corpus, task.as_of, timeout_s),
-        Data(deps.clients, session, task.as_of, timeout_s),
-        Python(session, deps.store, styles, task.run_id, figures),
-    ]
-    return Stage(Registry(tools, len(material)), session.close)
 
 
 class PlannerServicer:

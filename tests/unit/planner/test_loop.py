@@ -16,9 +16,11 @@ from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sa
 from services.planner.loop import Loop
 from services.planner.model import Episode, Kind, Limits, Outcome, Step, Stop, Task, ToolResult, ToolState
 from services.planner.protocols import Research, SearchR1
+from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Finding, Reply, schema
+from services.planner.window.view import View
 
 
 class Echo:
@@ -47,13 +49,12 @@ class Script:
         self,
         request_id: str,
         task: Task,
-        messages: Sequence[Message],
-        context: tuple[Sequence[int], int],
+        view: View,
         tools: Sequence[ToolSpec],
         sampling: Sampling,
     ) -> Completion:
-        ids, covered = list(context[0]), context[1]
-        self.requests.append((request_id, list(messages), (ids, covered), tuple(tools)))
+        context = (list(view.token_ids), view.covered)
+        self.requests.append((request_id, list(view.messages), context, tuple(tools)))
         line = self.lines[self.next]
         if line == "die":
             raise DependencyFailed("policy", "is gone")
@@ -104,7 +105,7 @@ def make(policy: Script, episode_task: Task | None = None, steps: Sequence[Step]
     for step in steps:
         episode.append(step)
     material = sum(len(result.material) for step in steps for result in step.results)
-    return Loop(episode, protocol, policy, Registry([Echo(), Think(), Finish()], material), Notes())
+    return Loop(episode, protocol, policy, Stage(Registry([Echo(), Think(), Finish()], material)), Notes())
 
 
 def notes(loop: Loop) -> Notes:
@@ -237,7 +238,7 @@ async def test_search_r1_searches_then_answers_within_its_rounds() -> None:
     protocol = SearchR1()
     policy = Script("<think>x</think><search>capital of France</search>", "no tag", "<answer> Paris </answer>")
     episode = Episode(task(), protocol.opening(task()))
-    loop = Loop(episode, protocol, policy, Registry([Documents()]), Notes())
+    loop = Loop(episode, protocol, policy, Stage(Registry([Documents()])), Notes())
     outcome = await loop.run()
     assert outcome.answer is not None
     assert outcome.answer.markdown == "Paris"
