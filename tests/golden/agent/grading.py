@@ -12,7 +12,7 @@ from tests.golden.agent.schema import Expected, Question
 CITATION = re.compile(r"\[(\d{1,3})\]")
 PLACEHOLDER = re.compile(r"\{\{[^}]*\}\}")
 DATE = re.compile(r"(?<![\d-])\d{4}-\d\d(?:-\d\d)?(?![\d-])")
-NUMBER = re.compile(r"(?<![\w.,])[-+−]?\d[\d,]*(?:\.\d+)?(?![\d])")
+NUMBER = re.compile(r"(?<![A-Za-z0-9_.,])[-+−]?\d[\d,]*(?:\.\d+)?(?![\d])")
 SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
 LACK = re.compile(r"missing|no data|not among|no such|缺失|没有|不在", re.IGNORECASE)
 NAMED = re.compile(r"S&P 500|标普500|(?:\d+|十)-?(?:year|年期?)|3-month|M[12]\b|U-6|《[^》]*》|“[^”]*”")
