@@ -86,13 +86,14 @@ async def ask(question: Question, clients: Clients, store: ObjectStore, model: s
     events = [event async for event in run_events(clients, request)]
     seconds, finished = time.perf_counter() - started, events[-1].finished
     material = {item.number: text_of(item) for item in finished.material}
+    lacks = " ".join(text_of(item) for item in finished.material if item.HasField("missing"))
     figures = [
         json.loads(await read_ref(store, figure.ref)) for item in finished.material for figure in item.code.figures
     ]
     points = max((points_of(trace) for figure in figures for trace in figure["data"]), default=0)
     run_id = next((event.run_id for event in events if event.run_id), "")
     steps = (await clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).trajectory.steps
-    return Given(finished.answer.markdown or finished.error, material, points, len(steps), seconds)
+    return Given(finished.answer.markdown or finished.error, material, points, len(steps), seconds, lacks)
 
 
 def text_of(item: Any) -> str:
@@ -100,8 +101,11 @@ def text_of(item: Any) -> str:
     if item.HasField("code"):
         return str(item.code.stdout)
     if item.HasField("sheet"):
-        return f"{item.sheet.title}\n{item.sheet.digest}\n{' '.join(column.as_of for column in item.sheet.columns)}"
-    return str(item.passage.text) if item.HasField("passage") else ""
+        columns = " ".join(f"{column.unit} {column.as_of}" for column in item.sheet.columns)
+        return f"{item.sheet.title}\n{item.sheet.digest}\n{columns}"
+    if item.HasField("missing"):
+        return f"{item.missing.subject} {item.missing.aspect} {item.missing.period} {item.missing.detail}"
+    return str(item.passage.text)
 
 
 def points_of(trace: dict[str, Any]) -> int:
@@ -129,7 +133,7 @@ def report(verdicts: Sequence[Verdict], base: Sequence[Verdict]) -> None:
     print(f"{'kind':<12}{'n':>4}{'rules':>9}{'datafetch alone':>17}{'rounds':>8}{'s':>7}")
     for kind, n in Counter(verdict.question.kind for verdict in verdicts).items():
         of_kind = [verdict.given for verdict in verdicts if verdict.question.kind == kind]
-        rounds, seconds = (statistics.mean(values) for values in zip(*((g.rounds, g.seconds) for g in of_kind)))
+        rounds, seconds = statistics.mean(g.rounds for g in of_kind), statistics.mean(g.seconds for g in of_kind)
         print(f"{kind:<12}{n:>4}{right[kind] / n:>9.0%}{floor[kind] / n:>17.0%}{rounds:>8.1f}{seconds:>7.1f}")
     share, low = (sum(v.right for v in found) / len(found) for found in (verdicts, base))
     numbers, loose = sum(v.numbers for v in verdicts), sum(len(v.loose) for v in verdicts)

@@ -27,6 +27,8 @@ class Given:
     points: int = 0
     rounds: int = 0
     seconds: float = 0.0
+    lacks: str = ""
+    """What was reported as missing: a period that has no data is named, not cited."""
 
 
 @dataclass
@@ -76,7 +78,7 @@ def fault_of(expected: Expected, given: Given, reference: Reference) -> str:
 
 
 def order_fault(keys: Sequence[str], text: str) -> str:
-    """"" when some line or paragraph names all in this order."""
+    """ "" when some line or paragraph names all in this order."""
     for part in [*text.split("\n\n"), *parts_of(text)]:
         places = [min((part.find(name) for name in NAMES[key] if name in part), default=-1) for key in keys]
         if min(places) >= 0 and places == sorted(places):
@@ -106,7 +108,7 @@ def traced(given: Given, question: str) -> tuple[int, list[str]]:
     total, loose = 0, []
     for paragraph in re.split(r"\n\n+", given.markdown):
         cited = [int(number) for number in CITATION.findall(paragraph)]
-        known = " ".join([question, *(given.material.get(number, "") for number in cited)])
+        known = " ".join([question, given.lacks, *(given.material.get(number, "") for number in cited)])
         values = all_numbers(known)
         bare = NAMED.sub(" ", CITATION.sub(" ", PLACEHOLDER.sub(" ", paragraph)))
         for day in DATE.findall(bare):

@@ -55,19 +55,19 @@ class Reference:
     # -- one number of a period ---------------------------------------------------------------------------------------
     def ret(self, key: str, start: str, end: str) -> float:
         s = self._in(key, start, end).to_numpy()
-        return (s[-1] / s[0] - 1) * 100
+        return float((s[-1] / s[0] - 1) * 100)
 
     def calendar(self, key: str, period: str) -> float:
         """Last value of a year or month over the last one before it."""
         s = self._of(key)
         inside = s[period:period]
         before = s[s.index < inside.index[0]]
-        return (inside.iloc[-1] / before.iloc[-1] - 1) * 100
+        return float((inside.iloc[-1] / before.iloc[-1] - 1) * 100)
 
     def cagr(self, key: str, start: str, end: str) -> float:
         s = self._in(key, start, end)
         years = (s.index[-1] - s.index[0]).days / 365.25
-        return ((s.iloc[-1] / s.iloc[0]) ** (1 / years) - 1) * 100
+        return float(((s.iloc[-1] / s.iloc[0]) ** (1 / years) - 1) * 100)
 
     def volatility(self, key: str, start: str, end: str) -> float:
         return float(np.std(self._daily(key, start, end).to_numpy(), ddof=1)) * math.sqrt(DAYS) * 100
@@ -84,10 +84,10 @@ class Reference:
         return float(self._falls(key, start, end).min()) * 100
 
     def trough_day(self, key: str, start: str, end: str) -> str:
-        return str(self._falls(key, start, end).idxmin().date())
+        return str(self._falls(key, start, end).idxmin())[:10]
 
     def peak_day(self, key: str, start: str, end: str) -> str:
-        return str(self._in(key, start, self.trough_day(key, start, end)).idxmax().date())
+        return str(self._in(key, start, self.trough_day(key, start, end)).idxmax())[:10]
 
     def at(self, key: str, period: str) -> float:
         return float(self._of(key)[period:period].iloc[-1])
@@ -124,10 +124,10 @@ class Reference:
         return self.at(key, str(earlier))
 
     def yoy(self, key: str, month: str) -> float:
-        return (self.at(key, month) / self._before(key, month, 12) - 1) * 100
+        return float((self.at(key, month) / self._before(key, month, 12) - 1) * 100)
 
     def qoq(self, key: str, month: str) -> float:
-        return (self.at(key, month) / self._before(key, month, 3) - 1) * 100
+        return float((self.at(key, month) / self._before(key, month, 3) - 1) * 100)
 
     def yoy_peak(self, key: str, start: str, end: str) -> tuple[str, float]:
         months = [f"{day:%Y-%m}" for day in self._in(key, start, end).index]
@@ -143,7 +143,7 @@ class Reference:
 
     def highest_day(self, key: str, start: str, end: str) -> tuple[str, float]:
         s = self._in(key, start, end)
-        return str(s.idxmax().date()), float(s.max())
+        return str(s.idxmax())[:10], float(s.max())
 
     def turning(self, key: str, start: str, end: str) -> list[tuple[str, float]]:
         """Months that are highest or lowest of the 12 before and the 12 after, the first of equals, high and low in turn."""
@@ -171,7 +171,7 @@ class Reference:
     def months_after(self, key: str, month: str, months: int) -> float:
         """From the last value of a month to the last one so many months later."""
         later = str(pd.Period(month, "M") + months)
-        return (self.at(key, later) / self.at(key, month) - 1) * 100
+        return float((self.at(key, later) / self.at(key, month) - 1) * 100)
 
     # -- extremes -----------------------------------------------------------------------------------------------------
     def _periods(self, key: str, every: str, start: str, end: str) -> dict[str, float]:
@@ -189,7 +189,9 @@ class Reference:
 
     def _weekdays(self, key: str, start: str, end: str) -> dict[str, float]:
         daily = self._daily(key, start, end) * 100
-        return {name: float(daily[daily.index.dayofweek == i].mean()) for i, name in enumerate(WEEKDAYS)}
+        return {
+            name: float(daily[pd.DatetimeIndex(daily.index).dayofweek == i].mean()) for i, name in enumerate(WEEKDAYS)
+        }
 
     def best_weekday(self, key: str, start: str, end: str) -> tuple[str, float]:
         return max(self._weekdays(key, start, end).items(), key=lambda item: item[1])
@@ -199,12 +201,12 @@ class Reference:
 
     def top_days(self, key: str, count: int, start: str, end: str) -> list[tuple[str, float]]:
         s = self._in(key, start, end).sort_values(ascending=False)[:count]
-        return [(str(day.date()), float(value)) for day, value in s.items()]
+        return [(str(day)[:10], float(value)) for day, value in s.items()]
 
     # -- currencies, events, rankings, strategy -----------------------------------------------------------------------
     def cross(self, wanted: str, given: str, day: str) -> float:
         """Units of one currency for one of another."""
-        return self._euro(wanted)[day] / self._euro(given)[day]
+        return float(self._euro(wanted)[day] / self._euro(given)[day])
 
     def _euro(self, currency: str) -> pd.Series:
         dollar = self._of("eur:USD")
@@ -220,14 +222,14 @@ class Reference:
 
     def ret_in(self, key: str, currency: str, start: str, end: str) -> float:
         s = self._in_currency(key, currency)[start:end]
-        return (s.iloc[-1] / s.iloc[0] - 1) * 100
+        return float((s.iloc[-1] / s.iloc[0] - 1) * 100)
 
     def event(self, key: str, day: str, days: int) -> float:
         """Return over so many trading days up to the close of a day (negative), or from it on."""
         s = self._of(key)
         at = int(s.index.searchsorted(pd.Timestamp(day)))
         first, last = (at + days, at) if days < 0 else (at, at + days)
-        return (s.iloc[last] / s.iloc[first] - 1) * 100
+        return float((s.iloc[last] / s.iloc[first] - 1) * 100)
 
     def ranked(self, measure: str, keys: list[str], start: str, end: str = "") -> list[str]:
         """Best first: the highest return, Sharpe ratio or CAGR, the smallest drawdown."""

@@ -20,7 +20,8 @@ from services.policy.backends.rules.operations import (
     turning,
 )
 from services.policy.backends.rules.operations.ask import Ask
-from services.policy.backends.rules.operations.script import Call, Desk, Script, advance
+from services.policy.backends.rules.operations.script import Call, Desk, Play, Script, advance
+from services.policy.backends.rules.passages import query_of
 from services.policy.backends.rules.question import read_question
 from services.policy.backends.rules.reading import Reading
 from services.policy.backends.rules.writing import endings
@@ -47,7 +48,16 @@ def single(ask: Ask) -> Script | None:
 
 def script_of(ask: Ask) -> Script | None:
     """A chain of operations where a part of the question refers back to another, else one operation."""
-    return hops.recogniser(single)(ask) or single(ask)
+    script = hops.recogniser(single)(ask) or single(ask)
+    return None if script is None else lambda desk: with_documents(desk, script)
+
+
+def with_documents(desk: Desk, script: Script) -> Play[None]:
+    """What has no data may have a document: it must name what the question is about."""
+    yield from script(desk)
+    if not desk.found and not desk.quotes:
+        names = [name for name in desk.ask.names() if name.kind != "statement"]
+        yield from desk.document(query_of(desk.ask.question), " ".join(desk.label(name) for name in names))
 
 
 def played(reading: Reading, tools: Sequence[str]) -> Call | None:

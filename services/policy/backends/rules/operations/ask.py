@@ -18,7 +18,8 @@ MEASURES = (
     ("return", r"return|perform|gain|\bfell\b|\blose\b|\blost\b|\brose\b|\bdid\b|\bmove|收益|回报|表现|涨|跌|变动"),
 )
 DEFINITION = re.compile(
-    r"what (?:is|are) (?:the |an? )?[^,?]*(?=\?|, and|$)|\bexplain|\bdefin|\bmeans?\b|什么是|是什么意思|解释|定义|含义", re.I
+    r"what (?:is|are) (?:the |an? )?[^,?]*(?=\?|, and|$)|\bexplain|\bdefin|\bmeans?\b|什么是|是什么意思|解释|定义|含义",
+    re.I,
 )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from services.policy.backends.rules.operations.periods import Period
 from services.policy.backends.rules.sheets import Series
 
-SERIES = '''\
+SERIES = """\
     def series(sheet, column):
         return sheet.set_index(pd.to_datetime(sheet["date"]))[column].dropna()
-'''
+"""
 DRIVE = '\nprint(*(json.dumps(row, ensure_ascii=False) for row in {call}), sep="\\n")\n'
 
 

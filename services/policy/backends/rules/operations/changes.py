@@ -26,6 +26,9 @@ def changes(sheet, column, label, start, end, lags):
     """Change in per cent against so many months before: at the last period inside, and the extremes of the periods."""
     # series()
 
+    def short(value):
+        return round(float(value), 1 if abs(value) >= 1000 else 4)
+
     s = series(sheet, column)
     s.index = s.index.to_period("M")
     for name, months in lags:
@@ -36,7 +39,7 @@ def changes(sheet, column, label, start, end, lags):
             continue
         last, high, low = inside.index[-1], inside.idxmax(), inside.idxmin()
         yield {"label": label, "lag": name, "n": len(inside), "period": str(last), "change_pct": round(float(inside[last]), 2),
-               "value": round(float(s[last]), 4), "before": round(float(s[last - months]), 4), "before_period": str(last - months),
+               "value": short(s[last]), "before": short(s[last - months]), "before_period": str(last - months),
                "high": str(high), "high_pct": round(float(inside[high]), 2), "low": str(low), "low_pct": round(float(inside[low]), 2)}
 '''
 
@@ -68,12 +71,18 @@ def play(desk: Desk) -> Play[None]:
     columns = yield from desk.data(subjects(ask), earlier(period, True, 430), period.end)
     sides = [side for side, cue in (("high", BEST), ("low", WORST)) if ask.has(cue)]
     for one in columns.values():
-        code = cell(CELL, f"changes({one.variable}, {one.column!r}, {one.label!r}, {period.start!r}, {period.end!r}, {lags!r})")
+        code = cell(
+            CELL, f"changes({one.variable}, {one.column!r}, {one.label!r}, {period.start!r}, {period.end!r}, {lags!r})"
+        )
         rows = yield from desk.python(code, "Compute the changes on the table.", "在表格上计算变化率。")
         for row in rows:
             kind = (CHINESE if ask.chinese else ENGLISH)[str(row.values["lag"])]
             if row.number("n") == 0:
-                desk.say(f"**{one.label}** has no change {kind} in {period.text}.", f"**{one.label}**在{period.text}没有{kind}数据。", row)
+                desk.say(
+                    f"**{one.label}** has no change {kind} in {period.text}.",
+                    f"**{one.label}**在{period.text}没有{kind}数据。",
+                    row,
+                )
             elif sides:
                 for side in sides:
                     say_extreme(desk, one, row, side, kind)
@@ -89,6 +98,7 @@ def say_change(desk: Desk, one: Series, row: Row, kind: str) -> None:
         f"**{one.label}** changed by {gain} {kind} in {row.values['period']}: {value}{unit} after {before} in {row.values['before_period']}.",
         f"**{one.label}**在{row.values['period']}{kind}变化{gain}：{value}{unit}，{row.values['before_period']}为{before}。",
         row,
+        Row({}, one.material),
     )
 
 
@@ -97,7 +107,9 @@ def say_extreme(desk: Desk, one: Series, row: Row, side: str, kind: str) -> None
     when, gain = row.values[side], signed(percent2(row.number(f"{side}_pct")))
     word = {"high": ("highest", "最高"), "low": ("lowest", "最低")}[side]
     desk.say(
-        f"The change of **{one.label}** {kind} was {word[0]} in {when}: {gain}.", f"**{one.label}**{kind}增速{word[1]}的月份是{when}：{gain}。", row
+        f"The change of **{one.label}** {kind} was {word[0]} in {when}: {gain}.",
+        f"**{one.label}**{kind}增速{word[1]}的月份是{when}：{gain}。",
+        row,
     )
 
 

@@ -18,6 +18,7 @@ from services.policy.backends.rules.writing import percent, signed, unit_text
 RANK = r"\brank|\border\b|\bsort|排名|排序|排列|从[大高小低]到"
 # Words that ask for the smallest value; a drawdown is a negative number, so that the smallest fall is the largest value.
 LEAST = r"lowest|smallest|least|weakest|worst|harder|fell|从小到大|从低到高|最小|最低|最差|跌得|跌幅"
+PRICES = r"price|shares?\b|stock|股价|价格|走势|行情"
 DEFAULT = ("return", "cagr", "volatility", "drawdown")
 
 
@@ -38,20 +39,21 @@ def series_names(ask: Ask) -> list[Name]:
 
 def play(desk: Desk) -> Play[None]:
     """Think, measure, draw, look the measure up, write."""
-    ask, names = desk.ask, owned(series_names(desk.ask))
+    ask, names = desk.ask, series_names(desk.ask)
+    if ask.names("statement") and not (ask.measures or ask.has(PRICES)):
+        yield from desk.data(ask.names("statement"), ask.period.start, ask.period.end, owners=ask.names("price"))
+        return
     labels = desk.words.comma.join(desk.label(name) for name in names)
     wanted = ask.measures or DEFAULT
-    yield from desk.think(f"Parts: the series of {labels}; for each: {', '.join(wanted)}; then what sets them apart.", f"拆解：{labels}的数据；逐一计算{'、'.join(wanted)}；再看差别。")
+    yield from desk.think(
+        f"Parts: the series of {labels}; for each: {', '.join(wanted)}; then what sets them apart.",
+        f"拆解：{labels}的数据；逐一计算{'、'.join(wanted)}；再看差别。",
+    )
     columns, rows = yield from measure(desk, names, [ask.period])
     write(desk, columns, rows, wanted)
     yield from draw(desk, columns, rows)
     if columns:
         yield from describe(desk)
-
-
-def owned(names: Sequence[Name]) -> list[Name]:
-    """Measures of statements belong to the companies that are named, and are asked for after their prices."""
-    return sorted(names, key=lambda name: name.kind == "statement")
 
 
 def write(desk: Desk, columns: Columns, rows: Sequence[Row], wanted: Sequence[str]) -> None:
@@ -86,7 +88,13 @@ def lead(desk: Desk, rows: Sequence[Row], name: str) -> None:
     """The order by one measure."""
     best = ordered(desk.ask, rows, name)
     listed = desk.words.comma.join(f"{row.label} ({short(row, name)})" for row in best)
-    title = {"return": ("price return", "价格收益率"), "cagr": ("annual growth", "年化收益率"), "volatility": ("annualised volatility", "年化波动率"), "sharpe": ("Sharpe ratio", "夏普比率"), "drawdown": ("maximum drawdown", "最大回撤")}[name]
+    title = {
+        "return": ("price return", "价格收益率"),
+        "cagr": ("annual growth", "年化收益率"),
+        "volatility": ("annualised volatility", "年化波动率"),
+        "sharpe": ("Sharpe ratio", "夏普比率"),
+        "drawdown": ("maximum drawdown", "最大回撤"),
+    }[name]
     desk.say(f"By {title[0]}, first to last: {listed}.", f"按{title[1]}排序：{listed}。", *best)
 
 
@@ -102,7 +110,10 @@ def draw(desk: Desk, columns: Columns, rows: Sequence[Row]) -> Play[None]:
     if not rows or all((row.number("n") or 0) <= 1 for row in rows):
         return
     labels = desk.words.comma.join(one.label for one in columns.values())
-    start, end = (pick(str(row.values.get(key, "")) for row in rows if row.values.get(key)) for key, pick in (("start", min), ("end", max)))
+    start, end = (
+        pick(str(row.values.get(key, "")) for row in rows if row.values.get(key))
+        for key, pick in (("start", min), ("end", max))
+    )
     title = desk.words.figure_title.format(names=labels, start=start, end=end)
     cell = code.figure_cell(list(columns.values()), title, desk.ask.chinese)
     yield from desk.python(cell, desk.words.intent_figure, desk.words.intent_figure)
@@ -113,4 +124,3 @@ def describe(desk: Desk) -> Play[None]:
     ask = desk.ask
     if ask.question.aspects and (ask.wants_definition or len(ask.measures) > 1 or ask.question.background):
         yield from desk.document(method_query(ask.question, []))
-

@@ -83,10 +83,18 @@ def say_cross(desk: Desk, row: Row, wanted: str, given: str) -> None:
         desk.say(f"There is no rate in {desk.ask.period.text}.", f"{desk.ask.period.text}没有汇率。", row)
         return
     value = plain(row.number("value"))
-    desk.say(f"One **{given}** bought {value} {wanted} on {row.values['date']} (cross of the two ECB euro rates).", f"{row.values['date']}一{given}可以兑换{value}{wanted}（由两种欧元参考汇率套算）。", row)
+    desk.say(
+        f"One **{given}** bought {value} {wanted} on {row.values['date']} (cross of the two ECB euro rates).",
+        f"{row.values['date']}一{given}可以兑换{value}{wanted}（由两种欧元参考汇率套算）。",
+        row,
+    )
     if (row.number("n") or 0) > 1:
         change, first = signed(percent(row.number("change_pct"))), plain(row.number("first"))
-        desk.say(f"It was {first} on {row.values['first_date']}, a change of {change}.", f"{row.values['first_date']}为{first}，变化{change}。", row)
+        desk.say(
+            f"It was {first} on {row.values['first_date']}, a change of {change}.",
+            f"{row.values['first_date']}为{first}，变化{change}。",
+            row,
+        )
 
 
 def direction(ask: Ask) -> tuple[Name, Name]:
@@ -102,11 +110,18 @@ def price(desk: Desk) -> Play[None]:
     currency = next(name for name in ask.names("currency") if name.id != "USD")
     names, rates = ask.names("price"), [named("USD"), *([currency] if currency.id != "EUR" else [])]
     labels = desk.words.comma.join(desk.label(name) for name in names)
-    yield from desk.think(f"Prices of {labels} in dollars, and the euro rates of dollar and {desk.label(currency)} of the same days.", f"取{labels}的美元价格，以及同日美元和{desk.label(currency)}的欧元汇率。")
+    yield from desk.think(
+        f"Prices of {labels} in dollars, and the euro rates of dollar and {desk.label(currency)} of the same days.",
+        f"取{labels}的美元价格，以及同日美元和{desk.label(currency)}的欧元汇率。",
+    )
     columns = yield from desk.data([*names, *rates], earlier(period, True), period.end)
     for name in names:
         if name in columns and all(rate in columns for rate in rates):
-            rows = yield from desk.python(price_cell(desk, columns, columns[name], currency), "Convert by the rates of each day.", "按每日汇率换算。")
+            rows = yield from desk.python(
+                price_cell(desk, columns, columns[name], currency),
+                "Convert by the rates of each day.",
+                "按每日汇率换算。",
+            )
             for row in rows:
                 say_price(desk, row, desk.label(currency))
 
@@ -121,11 +136,23 @@ def price_cell(desk: Desk, columns: Columns, one: Series, currency: Name) -> str
 def say_price(desk: Desk, row: Row, currency: str) -> None:
     """A price on a day, or both returns over a period."""
     if row.number("n") == 0:
-        desk.say(f"**{row.label}** has no price in {desk.ask.period.text}.", f"**{row.label}**在{desk.ask.period.text}没有价格。", row)
+        desk.say(
+            f"**{row.label}** has no price in {desk.ask.period.text}.",
+            f"**{row.label}**在{desk.ask.period.text}没有价格。",
+            row,
+        )
     elif row.number("n") == 1 or not desk.ask.measures:
         value = f"{row.number('value'):,.2f}"
-        desk.say(f"**{row.label}** closed at {value} {currency} on {row.values['date']} ({plain(row.number('price'))} US dollars at {row.number('rate')} per dollar).", f"**{row.label}**在{row.values['date']}的收盘价为{value}{currency}（{plain(row.number('price'))}美元，1美元合{row.number('rate')}）。", row)
+        desk.say(
+            f"**{row.label}** closed at {value} {currency} on {row.values['date']} ({plain(row.number('price'))} US dollars at {row.number('rate')} per dollar).",
+            f"**{row.label}**在{row.values['date']}的收盘价为{value}{currency}（{plain(row.number('price'))}美元，1美元合{row.number('rate')}）。",
+            row,
+        )
     else:
         abroad, home, gap = (signed(percent(row.number(key))) for key in ("return_pct", "home_pct", "gap"))
         gap = gap.removesuffix("%")
-        desk.say(f"**{row.label}** returned {abroad} in {currency} and {home} in US dollars, a difference of {gap} percentage points ({row.values['first_date']} to {row.values['date']}).", f"**{row.label}**以{currency}计的收益率为{abroad}，以美元计为{home}，相差{gap}个百分点（{row.values['first_date']}至{row.values['date']}）。", row)
+        desk.say(
+            f"**{row.label}** returned {abroad} in {currency} and {home} in US dollars, a difference of {gap} percentage points ({row.values['first_date']} to {row.values['date']}).",
+            f"**{row.label}**以{currency}计的收益率为{abroad}，以美元计为{home}，相差{gap}个百分点（{row.values['first_date']}至{row.values['date']}）。",
+            row,
+        )

@@ -54,7 +54,9 @@ def find(desk: Desk, name: Name) -> Play[list[Row]]:
         return []
     one = columns[name]
     call = f"first_crossing({one.variable}, {one.column!r}, {one.label!r}, {period.start!r}, {period.end!r}, {passed[0]}, {passed[1]})"
-    rows = yield from desk.python(cell(CELL, call), "Find when the level was first passed.", "找出首次越过该水平的时间。")
+    rows = yield from desk.python(
+        cell(CELL, call), "Find when the level was first passed.", "找出首次越过该水平的时间。"
+    )
     for row in rows:
         say(desk, row, passed[1], unit_text(one.unit))
     return rows
@@ -69,11 +71,21 @@ def say(desk: Desk, row: Row, above: bool, unit: str) -> None:
     """The day and both values."""
     side, level = ("above", "高于") if above else ("below", "低于"), f"{row.number('level'):g}{unit}"
     if row.number("n") == 0:
-        desk.say(f"**{row.label}** was never {side[0]} {level} in the period.", f"**{row.label}**在该区间从未{side[1]}{level}。", row)
+        desk.say(
+            f"**{row.label}** was never {side[0]} {level} in the period.",
+            f"**{row.label}**在该区间从未{side[1]}{level}。",
+            row,
+        )
         return
     day, value = row.values["date"], plain(row.number("value"))
     before = ""
     if row.number("before") is not None:
         earlier = plain(row.number("before"))
-        before = desk.either(f", after {earlier}{unit} on {row.values['before_date']}", f"，{row.values['before_date']}为{earlier}{unit}")
-    desk.say(f"**{row.label}** was first {side[0]} {level} on {day}: {value}{unit}{before}.", f"**{row.label}**首次{side[1]}{level}是在{day}：{value}{unit}{before}。", row)
+        before = desk.either(
+            f", after {earlier}{unit} on {row.values['before_date']}", f"，{row.values['before_date']}为{earlier}{unit}"
+        )
+    desk.say(
+        f"**{row.label}** was first {side[0]} {level} on {day}: {value}{unit}{before}.",
+        f"**{row.label}**首次{side[1]}{level}是在{day}：{value}{unit}{before}。",
+        row,
+    )

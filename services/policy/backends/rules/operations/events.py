@@ -66,7 +66,10 @@ def play(desk: Desk) -> Play[None]:
     moment = next(period.day for period in desk.ask.periods if period.day)
     names = desk.ask.names("price", "level")
     labels = desk.words.comma.join(desk.label(name) for name in names)
-    yield from desk.think(f"Closes of {labels} around {moment}; returns up to that day's close and from it on.", f"取{labels}在{moment}前后的收盘价；分别计算到当日收盘和从当日收盘起的涨跌幅。")
+    yield from desk.think(
+        f"Closes of {labels} around {moment}; returns up to that day's close and from it on.",
+        f"取{labels}在{moment}前后的收盘价；分别计算到当日收盘和从当日收盘起的涨跌幅。",
+    )
     day = datetime.date.fromisoformat(moment)
     start, end = day - datetime.timedelta(days=2 * before + 15), day + datetime.timedelta(days=2 * after + 15)
     columns = yield from desk.data(names, str(start), str(end))
@@ -81,7 +84,9 @@ def play(desk: Desk) -> Play[None]:
 def say(desk: Desk, row: Row, moment: str) -> None:
     """One side of one series."""
     if row.number("n") == 0:
-        desk.say(f"**{row.label}** has no close on or after {moment}.", f"**{row.label}**在{moment}及之后没有收盘价。", row)
+        desk.say(
+            f"**{row.label}** has no close on or after {moment}.", f"**{row.label}**在{moment}及之后没有收盘价。", row
+        )
         return
     gain, n = signed(percent(row.number("return_pct"))), row.number("bars")
     first, last, days = plain(row.number("first")), plain(row.number("last")), (row.values["start"], row.values["end"])

@@ -77,7 +77,10 @@ def count_of(ask: Ask) -> int:
 
 def extreme_cell(one: Series, period: Period, grain: str, count: int) -> str:
     """Rows per side and rank."""
-    return cell(CELL, f"extremes({one.variable}, {one.column!r}, {one.label!r}, {period.start!r}, {period.end!r}, {grain!r}, {count})")
+    return cell(
+        CELL,
+        f"extremes({one.variable}, {one.column!r}, {one.label!r}, {period.start!r}, {period.end!r}, {grain!r}, {count})",
+    )
 
 
 def find(desk: Desk, name: Name, period: Period, grain: str, count: int = 1) -> Play[tuple[Series | None, list[Row]]]:
@@ -124,7 +127,11 @@ def single(desk: Desk, row: Row, side: str, grain: str, unit: str) -> None:
     if grain == "D":
         value = plain(row.number("value"))
         high = {"best": ("highest", "最高"), "worst": ("lowest", "最低")}[side]
-        desk.say(f"**{label}** was {high[0]} on {when}: {value}{unit}.", f"**{label}**{high[1]}出现在{when}：{value}{unit}。", row)
+        desk.say(
+            f"**{label}** was {high[0]} on {when}: {value}{unit}.",
+            f"**{label}**{high[1]}出现在{when}：{value}{unit}。",
+            row,
+        )
         return
     noun = {"Y": ("year", "年份"), "Q": ("quarter", "季度"), "M": ("month", "月份")}[grain]
     gain = signed(percent(row.number("return_pct")))
@@ -154,7 +161,9 @@ def weekdays(desk: Desk, rows: Sequence[Row]) -> None:
     """The mean daily return by weekday, and which is first and last."""
     if not rows:
         return
-    name = {row.values["period"]: desk.either(row.values["period"], WEEKDAYS.get(row.values["period"], "")) for row in rows}
+    name = {
+        row.values["period"]: desk.either(row.values["period"], WEEKDAYS.get(row.values["period"], "")) for row in rows
+    }
     listed = desk.words.comma.join(f"{name[row.values['period']]} {row.number('mean_pct'):+.3f}%" for row in rows)
     best, worst = rows[0], rows[-1]
     desk.say(
@@ -163,4 +172,9 @@ def weekdays(desk: Desk, rows: Sequence[Row]) -> None:
         best,
     )
     desk.say(f"Mean daily return by weekday: {listed}.", f"各星期的平均日收益率：{listed}。", best)
-    desk.caveats.append(desk.either("Differences of this size between weekdays are within what chance gives; they are no rule.", "这样大小的差别可能只是偶然，不是规律。"))
+    desk.caveats.append(
+        desk.either(
+            "Differences of this size between weekdays are within what chance gives; they are no rule.",
+            "这样大小的差别可能只是偶然，不是规律。",
+        )
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from services.policy.backends.rules.operations import comparing, crossing, extremes
 from services.policy.backends.rules.operations.ask import Ask
@@ -34,7 +35,7 @@ def parts_of(ask: Ask) -> list[Ask]:
         if breaks and ask.part(0, breaks[-1]).names():
             cuts.append(breaks[-1])
     edges = [0, *sorted(set(cuts)), len(ask.text)]
-    return [ask.part(start, end) for start, end in zip(edges, edges[1:], strict=False)]
+    return [ask.part(start, end) for start, end in pairwise(edges)]
 
 
 def recogniser(script_of: Callable[[Ask], Script | None]) -> Callable[[Ask], Script | None]:
@@ -60,7 +61,10 @@ def finder(ask: Ask) -> str:
 
 def play(desk: Desk, parts: list[Ask], script_of: Callable[[Ask], Script | None]) -> Play[None]:
     """Each part with what the part before it found."""
-    yield from desk.think(f"{len(parts)} hops: each part needs what the one before it finds, so go step by step.", f"共{len(parts)}步：后一步要用前一步的结果，逐步进行。")
+    yield from desk.think(
+        f"{len(parts)} hops: each part needs what the one before it finds, so go step by step.",
+        f"共{len(parts)}步：后一步要用前一步的结果，逐步进行。",
+    )
     known: Name | None = None
     when = ""
     for index, part in enumerate(parts):
@@ -72,7 +76,9 @@ def play(desk: Desk, parts: list[Ask], script_of: Callable[[Ask], Script | None]
             if not when and known is None:
                 return
             found = when or desk.label(known) if known else when
-            yield from desk.think(f"Found: {found}. The next part is about it.", f"找到：{found}。下一步据此进行。", "data insight")
+            yield from desk.think(
+                f"Found: {found}. The next part is about it.", f"找到：{found}。下一步据此进行。", "data insight"
+            )
         else:
             yield from last(inner, ask, known, script_of)
             desk.found = desk.found or inner.found

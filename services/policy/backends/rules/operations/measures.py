@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 
 from services.policy.backends.rules.findings import Row
-from services.policy.backends.rules.operations.cells import cell, listed, windows
+from services.policy.backends.rules.operations.cells import cell, windows
 from services.policy.backends.rules.operations.names import Name
 from services.policy.backends.rules.operations.periods import Period
 from services.policy.backends.rules.operations.script import Columns, Desk, Play
@@ -93,16 +93,22 @@ def measure(desk: Desk, names: Sequence[Name], over: Sequence[Period]) -> Play[t
 def sentence(desk: Desk, row: Row, wanted: Sequence[str], unit: str) -> str:
     """One series in one window, in words: the measures that were asked for, and first how it went."""
     if row.number("n") == 0:
-        text = desk.either(f"**{row.label}** has no value in {row.values['window']}.", f"**{row.label}**在{row.values['window']}没有数据。")
+        text = desk.either(
+            f"**{row.label}** has no value in {row.values['window']}.",
+            f"**{row.label}**在{row.values['window']}没有数据。",
+        )
         return desk.cited(text, row)
     if row.number("return_pct") is None:
         return desk.cited(level(desk, row, unit), row)
     parts = [part(desk, row, name) for name in MEASURES if name in wanted and name != "return"]
     first, last = plain(row.number("first")), plain(row.number("last"))
-    days = desk.either(f"{row.values['first_date']} to {row.values['end']}", f"{row.values['first_date']}至{row.values['end']}")
+    days = desk.either(
+        f"{row.values['first_date']} to {row.values['end']}", f"{row.values['first_date']}至{row.values['end']}"
+    )
     gain = signed(percent(row.number("return_pct")))
     text = desk.either(
-        f"**{row.label}**: {gain} from {first} to {last}{unit} ({days})", f"**{row.label}**：{gain}，从{first}到{last}{unit}（{days}）"
+        f"**{row.label}**: {gain} from {first} to {last}{unit} ({days})",
+        f"**{row.label}**：{gain}，从{first}到{last}{unit}（{days}）",
     )
     return desk.cited(text + "".join(desk.words.comma + one for one in parts if one) + desk.either(".", "。"), row)
 
@@ -110,7 +116,10 @@ def sentence(desk: Desk, row: Row, wanted: Sequence[str], unit: str) -> str:
 def level(desk: Desk, row: Row, unit: str) -> str:
     """A rate or an index in words."""
     numbers = {name: plain(row.number(name)) for name in ("first", "last", "min", "max", "mean")}
-    change, days = signed(plain(row.number("change"))), {name: str(row.values[name]) for name in ("min_date", "max_date")}
+    change, days = (
+        signed(plain(row.number("change"))),
+        {name: str(row.values[name]) for name in ("min_date", "max_date")},
+    )
     return desk.either(
         "**{0}**: from {first} on {1} to {last}{2} on {3} (change {4}), lowest {min} on {min_date}, highest {max} on {max_date},"
         " mean {mean}.",
@@ -133,7 +142,9 @@ def part(desk: Desk, row: Row, name: str) -> str:
     if value == 0:
         return desk.either("no drawdown", "没有回撤")
     peak, trough = row.values["peak"], row.values["trough"]
-    return desk.either(f"maximum drawdown {shown} (peak {peak}, trough {trough})", f"最大回撤{shown}（高点{peak}，低点{trough}）")
+    return desk.either(
+        f"maximum drawdown {shown} (peak {peak}, trough {trough})", f"最大回撤{shown}（高点{peak}，低点{trough}）"
+    )
 
 
 def value_of(row: Row, name: str) -> float | int | None:

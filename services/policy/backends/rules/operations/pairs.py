@@ -42,7 +42,8 @@ def fetched(desk: Desk, names: list[Name]) -> Play[Columns]:
     period = desk.ask.period
     labels = desk.words.comma.join(desk.label(name) for name in names)
     yield from desk.think(
-        f"Returns of {labels} on common dates, from prices turned into returns first.", f"先把{labels}的价格换成同日收益率，再计算。"
+        f"Returns of {labels} on common dates, from prices turned into returns first.",
+        f"先把{labels}的价格换成同日收益率，再计算。",
     )
     return (yield from desk.data(names, earlier(period, True), period.end))
 
@@ -73,7 +74,9 @@ def correlation(desk: Desk) -> Play[None]:
     if len(columns) < 2:
         return
     call = f"pairs({listed(columns.values())}, {desk.ask.period.start!r}, {desk.ask.period.end!r}, '')"
-    rows = yield from desk.python(cell(CELL, call), "Compute the correlation from daily returns.", "用日收益率计算相关系数。")
+    rows = yield from desk.python(
+        cell(CELL, call), "Compute the correlation from daily returns.", "用日收益率计算相关系数。"
+    )
     for row in rows:
         value, days = row.number("correlation"), (row.values["start"], row.values["end"])
         desk.say(

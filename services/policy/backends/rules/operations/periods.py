@@ -95,7 +95,7 @@ def span(first: tuple[int, int], last: tuple[int, int], place: int) -> Period:
 
 
 def english_span(match: re.Match[str]) -> Period:
-    """"October to December 2022", "May 2019 to June 2020"."""
+    """ "October to December 2022", "May 2019 to June 2020"."""
     last = int(match[4])
     return span((int(match[2] or last), month_number(match[1])), (last, month_number(match[3])), match.start())
 

@@ -53,7 +53,9 @@ def recognise(ask: Ask) -> Script | None:
 def play(desk: Desk, one: Name, other: Name, inflation: bool) -> Play[None]:
     """Both series on the same months, then their difference."""
     period, labels = desk.ask.period, (desk.label(one), desk.label(other))
-    yield from desk.think(f"The difference of {labels[0]} and {labels[1]}, month by month.", f"逐月计算{labels[0]}与{labels[1]}之差。")
+    yield from desk.think(
+        f"The difference of {labels[0]} and {labels[1]}, month by month.", f"逐月计算{labels[0]}与{labels[1]}之差。"
+    )
     columns = yield from desk.data([one, other], earlier(period, inflation, 430), period.end)
     if len(columns) < 2:
         return
@@ -67,18 +69,42 @@ def play(desk: Desk, one: Name, other: Name, inflation: bool) -> Play[None]:
 def say(desk: Desk, row: Row, inflation: bool) -> None:
     """What was asked for first: an extreme, a count, or the value at the end of the period."""
     if row.number("n") == 0:
-        desk.say(f"**{row.label}** and {row.values['other']} have no common month.", f"**{row.label}**与{row.values['other']}没有共同月份。", row)
+        desk.say(
+            f"**{row.label}** and {row.values['other']} have no common month.",
+            f"**{row.label}**与{row.values['other']}没有共同月份。",
+            row,
+        )
         return
     other = desk.either("CPI inflation over twelve months", "12个月CPI通胀率") if inflation else row.values["other"]
     single = desk.ask.period.calendar and row.number("n") == 1
     value = {key: plain(row.number(f"{key}_value")) for key in ("last", "low", "high")}
     if desk.ask.has(WORST) or desk.ask.has(NARROWEST):
-        desk.say(f"**{row.label} less {other}** was lowest in {row.values['low']}: {value['low']} percentage points.", f"**{row.label}减{other}**最低在{row.values['low']}：{value['low']}个百分点。", row)
+        desk.say(
+            f"**{row.label} less {other}** was lowest in {row.values['low']}: {value['low']} percentage points.",
+            f"**{row.label}减{other}**最低在{row.values['low']}：{value['low']}个百分点。",
+            row,
+        )
     if desk.ask.has(BEST) or desk.ask.has(WIDEST):
-        desk.say(f"**{row.label} less {other}** was highest in {row.values['high']}: {value['high']} percentage points.", f"**{row.label}减{other}**最大在{row.values['high']}：{value['high']}个百分点。", row)
+        desk.say(
+            f"**{row.label} less {other}** was highest in {row.values['high']}: {value['high']} percentage points.",
+            f"**{row.label}减{other}**最大在{row.values['high']}：{value['high']}个百分点。",
+            row,
+        )
     if desk.ask.has(BELOW):
-        desk.say(f"{row.label} was below {other} in {row.number('negative_months')} of {row.number('n')} months ({row.values['start']} to {row.values['last']}).", f"{row.values['start']}至{row.values['last']}的{row.number('n')}个月中，{row.label}低于{other}的有{row.number('negative_months')}个月。", row)
+        desk.say(
+            f"{row.label} was below {other} in {row.number('negative_months')} of {row.number('n')} months ({row.values['start']} to {row.values['last']}).",
+            f"{row.values['start']}至{row.values['last']}的{row.number('n')}个月中，{row.label}低于{other}的有{row.number('negative_months')}个月。",
+            row,
+        )
     ends = f"{plain(row.number('last_one'))}% − {plain(row.number('last_other'))}%"
-    desk.say(f"**{row.label} less {other}** was {value['last']} percentage points in {row.values['last']} ({ends}).", f"**{row.label}减{other}**在{row.values['last']}为{value['last']}个百分点（{ends}）。", row)
+    desk.say(
+        f"**{row.label} less {other}** was {value['last']} percentage points in {row.values['last']} ({ends}).",
+        f"**{row.label}减{other}**在{row.values['last']}为{value['last']}个百分点（{ends}）。",
+        row,
+    )
     if not single:
-        desk.say(f"Over the {row.number('n')} months its mean was {plain(row.number('mean'))}.", f"{row.number('n')}个月的均值为{plain(row.number('mean'))}。", row)
+        desk.say(
+            f"Over the {row.number('n')} months its mean was {plain(row.number('mean'))}.",
+            f"{row.number('n')}个月的均值为{plain(row.number('mean'))}。",
+            row,
+        )

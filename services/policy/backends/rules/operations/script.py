@@ -83,10 +83,13 @@ class Desk:
         intent = self.either("Say what has to be found, and in which order.", "写明要查什么、按什么顺序查。")
         yield Call("think", {"intent": intent, "content": self.either(english, chinese), "kind": kind})
 
-    def data(self, names: Sequence[Name], start: str = "", end: str = "") -> Play[Columns]:
-        """The series of these names by typed queries, one per kind of series; what is missing is left out."""
+    def data(self, names: Sequence[Name], start: str = "", end: str = "", owners: Sequence[Name] = ()) -> Play[Columns]:
+        """The series of these names by typed queries, one per kind of series; what is missing is left out.
+
+        Measures of statements are asked for of ``owners``, else of the companies among the names.
+        """
         columns: Columns = {}
-        for indicators, entities in grouped(names):
+        for indicators, entities in grouped(names, owners or names):
             labels = self.words.comma.join(self.label(name) for name in names)
             arguments: dict[str, Any] = {
                 "intent": self.either(f"Fetch the series of {labels}.", f"取{labels}的数据。"),
@@ -150,13 +153,13 @@ class Desk:
 Script: TypeAlias = Callable[[Desk], Play[None]]
 
 
-def grouped(names: Sequence[Name]) -> list[tuple[list[str], list[str]]]:
+def grouped(names: Sequence[Name], owners: Sequence[Name]) -> list[tuple[list[str], list[str]]]:
     """Indicators with their entities, so that one call serves all series of a kind; the same names give the same."""
     groups: dict[str, tuple[list[str], list[str]]] = {}
-    owners = [name.entity for name in names if name.kind == "price"]
+    companies = [name.entity for name in owners if name.kind == "price"]
     for name in dict.fromkeys(names):
         if name.kind == "statement":
-            groups[name.en] = ([name.indicator], owners)
+            groups[name.en] = ([name.indicator], companies)
             continue
         kind = "macro" if name.kind in ("rate", "index") else name.indicator
         indicators, entities = groups.setdefault(kind, ([], []))

@@ -8,7 +8,7 @@ from services.policy.backends.rules.findings import Row
 from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.cells import listed
 from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.writing import percent, signed
+from services.policy.backends.rules.writing import signed
 
 CUE = r"moving[\s-]averages?|crossover|双均线|均线"
 TRADE = r"\brule|strateg|backtest|best|return|earn|crossover|策略|回测|最优|最佳|收益|规则"
@@ -16,7 +16,10 @@ FEES = (
     (r"(\d+(?:\.\d+)?)\s*(?:bps?\b|basis[\s-]points?|个?基点)", 1e-4),
     (r"万分之([一二三四五六七八九十]|\d+(?:\.\d+)?)", 1e-4),
     (r"千分之([一二三四五六七八九十]|\d+(?:\.\d+)?)", 1e-3),
-    (r"(\d+(?:\.\d+)?)\s*%\s*(?:fee|cost|commission|的?手续费|的?费用)|(?:fee|cost|commission|手续费|费率)\D{0,12}(\d+(?:\.\d+)?)\s*%", 1e-2),
+    (
+        r"(\d+(?:\.\d+)?)\s*%\s*(?:fee|cost|commission|的?手续费|的?费用)|(?:fee|cost|commission|手续费|费率)\D{0,12}(\d+(?:\.\d+)?)\s*%",
+        1e-2,
+    ),
 )
 DEFAULT_FEE = 0.0005
 HAN = {word: index for index, word in enumerate("一二三四五六七八九十", 1)}
@@ -83,7 +86,11 @@ def play(desk: Desk) -> Play[None]:
     columns = yield from desk.data(names, period.start, period.end)
     if not columns:
         return
-    curves = desk.either("moving averages", "双均线"), desk.either("buy and hold", "买入并持有"), desk.either("Equity curves", "净值曲线")
+    curves = (
+        desk.either("moving averages", "双均线"),
+        desk.either("buy and hold", "买入并持有"),
+        desk.either("Equity curves", "净值曲线"),
+    )
     code = CELL
     for key, value in (("{columns}", listed(columns.values())), ("{start!r}", repr(period.start)), ("{end!r}", repr(period.end)),
                        ("{months}", str(period.months)), ("{fee}", repr(fee)), ("{names!r}", repr(curves))):  # fmt: skip
@@ -105,7 +112,9 @@ def say(desk: Desk, row: Row, labels: str) -> None:
         f"最优参数是**{fast}日和{slow}日**均线：{labels}等权重的收益率为{best}（{days}，{row.number('n')}个收盘价），信号次日成交，每次换手费用{fee}%。",
         row,
     )
-    desk.say(f"Baseline: to buy and hold the same names gave {hold}.", f"基准：买入并持有同样的标的，收益率为{hold}。", row)
+    desk.say(
+        f"Baseline: to buy and hold the same names gave {hold}.", f"基准：买入并持有同样的标的，收益率为{hold}。", row
+    )
     median, worst = (signed(percent2(row, key)) for key in ("median_pct", "worst_pct"))
     desk.say(
         f"Caution: the pair was chosen afterwards among {tried}, so it is overfitted to this period; the median pair gave {median}, the worst {worst}. It says little about the future.",

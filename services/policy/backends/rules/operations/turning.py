@@ -5,7 +5,6 @@ from __future__ import annotations
 from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.cells import cell
 from services.policy.backends.rules.operations.measures import earlier
-from services.policy.backends.rules.operations.periods import last_day
 from services.policy.backends.rules.operations.script import Desk, Play, Script
 from services.policy.backends.rules.writing import plain, unit_text
 
@@ -42,16 +41,26 @@ def play(desk: Desk) -> Play[None]:
     period = desk.ask.period
     names = desk.ask.names("rate", "index", "level", "price")
     start = earlier(period, True, 430)
-    end = last_day(int(period.end[:4]) + 1, 12) if period.end else ""
-    yield from desk.think("A turning point needs a year on both sides: fetch more than the period.", "拐点要看前后各一年：数据要比区间更长。")
-    columns = yield from desk.data(names, start, end)
+    yield from desk.think(
+        "A turning point needs a year on both sides: fetch more than the period.",
+        "拐点要看前后各一年：数据要比区间更长。",
+    )
+    columns = yield from desk.data(names, start)
     for one in columns.values():
         call = f"turning_points({one.variable}, {one.column!r}, {one.label!r}, {period.start!r}, {period.end!r})"
         rows = yield from desk.python(cell(CELL, call), "Find the turning points.", "寻找拐点。")
         unit = unit_text(one.unit)
         word = {"peak": desk.either("peak", "高点"), "trough": desk.either("trough", "低点")}
-        listed = desk.words.comma.join(f"{row.values['period']} ({word[str(row.values['kind'])]}, {plain(row.number('value'))}{unit})" for row in rows)
+        listed = desk.words.comma.join(
+            f"{row.values['period']} ({word[str(row.values['kind'])]}, {plain(row.number('value'))}{unit})"
+            for row in rows
+        )
         if rows:
             desk.say(f"Turning points of **{one.label}**: {listed}.", f"**{one.label}**的拐点：{listed}。", *rows)
     if columns:
-        desk.caveats.append(desk.either("A turning point is a month that is highest or lowest of the year before it and the year after it; the last year of the data can have none.", "拐点指在之前一年和之后一年中最高或最低的月份；数据的最后一年无法判断。"))
+        desk.caveats.append(
+            desk.either(
+                "A turning point is a month that is highest or lowest of the year before it and the year after it; the last year of the data can have none.",
+                "拐点指在之前一年和之后一年中最高或最低的月份；数据的最后一年无法判断。",
+            )
+        )
