@@ -93,15 +93,16 @@ class Cgroups:
             self._busy.append(group)
 
     def sweep(self) -> None:
-        """Tries again what could not be removed yet."""
+        """Tries again what could not be removed yet, also by supervisors that were killed."""
         self._busy = [group for group in self._busy if not group.remove()]
+        self._remove_orphans()
 
     def leftovers(self) -> list[Path]:
         """Groups of sessions, of this service or of another, that are there now."""
         return [folder for base in self._bases for folder in base.glob(f"{PREFIX}*")]
 
     def _remove_orphans(self) -> None:
-        """Groups of services that were killed, which are empty: their sessions ended with them."""
+        """Groups of supervisors that were killed, which are empty: their sessions ended with them."""
         for folder in self.leftovers():
             owner = folder.name.removeprefix(PREFIX).partition("-")[0]
             if not Path(f"/proc/{owner}").exists():

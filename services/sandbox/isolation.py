@@ -51,6 +51,11 @@ class Level(IntEnum):
         return cls.NONE if word == "seccomp" else cls[word.upper().replace("-", "_")]
 
 
+def implied(level: Level) -> list[str]:
+    """Health names of a level: its own and those of all weaker ones."""
+    return [f"isolation.{one.word}" for one in Level if one <= level]
+
+
 @dataclass(frozen=True)
 class Report:
     """What was achieved: the level, its layers, and what is missing with the reason."""

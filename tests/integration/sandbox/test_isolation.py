@@ -20,6 +20,7 @@ from services.sandbox.engine import Engine
 from services.sandbox.events import Status
 from services.sandbox.isolation import IsolationTooWeak, Level
 from services.sandbox.jail import kernel, landlock
+from services.sandbox.process import WorkerProcess
 from tests.integration.sandbox.conftest import make_engine, run_cell
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -115,13 +116,13 @@ async def test_a_user_without_privileges_gets_the_same_walls() -> None:
 async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A promise that the machine does not keep: here a control file that does not exist stops every fork."""
     engine = make_engine(min_isolation="namespace", spares=0)
-    build = isolation.WorkerProcess._plan
+    build = WorkerProcess._plan
 
     def broken(self: Any) -> Any:
         plan = build(self)
         return type(plan)(**{**plan.__dict__, "cgroups": ("/nonexistent/cgroup.procs",)})
 
-    monkeypatch.setattr(isolation.WorkerProcess, "_plan", broken)
+    monkeypatch.setattr(WorkerProcess, "_plan", broken)
     with pytest.raises(IsolationTooWeak, match=r"namespaces cannot be built .*remedy: allow unprivileged user"):
         await engine.start()
     with pytest.raises(DependencyFailed):

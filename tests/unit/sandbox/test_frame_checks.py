@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from fathom import errors, frames
-from services.sandbox.checks import checked_code, checked_name, read_frame
+from services.sandbox.checks import checked_code, checked_name
+from services.sandbox.tables import examined
 
 
 @pytest.mark.parametrize("name", ["sheet_1", "df", "数据", "A", "x" * 64, "match"])
@@ -31,8 +32,8 @@ def test_code_has_bounds(code: str) -> None:
         checked_code(code)
 
 
-def test_digest_and_rows_come_from_the_supervisor() -> None:
-    digest, rows = read_frame("sheet_1", frames.to_arrow(pd.DataFrame({"a": [1, None]})), 1_000)
+def test_digest_and_rows_do_not_come_from_the_worker() -> None:
+    digest, rows = examined("sheet_1", frames.to_arrow(pd.DataFrame({"a": [1, None]})), 1_000)
     assert rows == 2
     assert digest.startswith("sheet_1: 2 rows × 1 columns")
 
@@ -41,9 +42,9 @@ def test_a_column_of_nulls_is_no_way_round_the_limit() -> None:
     bomb = frames.write_table(pa.table({"n": pa.nulls(100_000_000)}))
     assert len(bomb) < 1_000
     with pytest.raises(errors.InvalidField, match="cells"):
-        read_frame("n", bomb, 50_000_000)
+        examined("n", bomb, 50_000_000)
 
 
 def test_bytes_that_are_no_table_are_the_callers_fault() -> None:
     with pytest.raises(errors.InvalidField, match="data"):
-        read_frame("n", b"garbage", 1_000)
+        examined("n", b"garbage", 1_000)
