@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from fathom.errors import InvalidField
@@ -13,15 +14,7 @@ from fathom.protocol.messages import Sampling
 from services.planner.loop import Loop, Observer, Policy
 from services.planner.model import Episode, Limits, Outcome, Step, Task
 from services.planner.protocols import EpisodeProtocol
-from services.planner.tools.registry import Registry
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What an episode plays on: its tools, and how to leave when it is over."""
-
-    tools: Registry
-    close: Callable[[], Any]
+from services.planner.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -47,7 +40,7 @@ class Engine:
         for step in steps or []:
             episode.append(step)
         stage = self._stage(task, episode.steps)
-        loop = Loop(episode, protocol, self._policy(protocol), stage.tools, observer)
+        loop = Loop(episode, protocol, self._policy(protocol), stage, observer)
         self._running[task.run_id] = loop
         try:
             return Play(episode, await loop.run())
@@ -121,3 +114,9 @@ def bounded(sampling: Sampling, max_tokens: int) -> Sampling:
     if max_tokens == 0:
         return sampling
     return replace(sampling, max_tokens=tightened(sampling.max_tokens, max_tokens, "sampling.max_tokens"))
+
+
+def asked_on(as_of: Any, start_time: float) -> str:
+    """ISO date (UTC) that an episode takes for today: that of ``as_of`` (a Timestamp), else that of its start."""
+    moment = as_of.ToDatetime() if as_of is not None else datetime.fromtimestamp(start_time, UTC)
+    return str(moment.date().isoformat())

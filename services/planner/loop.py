@@ -9,9 +9,10 @@ from typing import Protocol
 
 from fathom.errors import FathomError
 from fathom.protocol.messages import Completion, Message, Sampling, ToolCall, ToolSpec
-from services.planner.answer import check_citations
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, Task, ToolResult
 from services.planner.protocols import Decision, EpisodeProtocol
+from services.planner.stage import Stage
+from services.planner.window.view import View
 
 
 class Policy(Protocol):
@@ -21,22 +22,10 @@ class Policy(Protocol):
         self,
         request_id: str,
         task: Task,
-        messages: Sequence[Message],
-        context: tuple[Sequence[int], int],
+        view: View,
         tools: Sequence[ToolSpec],
         sampling: Sampling,
     ) -> Completion: ...
-
-
-class Tools(Protocol):
-    """Runs one call; failures of a tool are results, failures of the house are ``FathomError``."""
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]: ...
-
-    def intent(self, call: ToolCall) -> str: ...
-
-    async def call(self, call_id: str, call: ToolCall) -> ToolResult: ...
 
 
 class Observer(Protocol):
@@ -53,10 +42,10 @@ class Loop:
     """Runs one episode to its end. ``stop`` ends it early; what was collected stays."""
 
     def __init__(
-        self, episode: Episode, protocol: EpisodeProtocol, policy: Policy, tools: Tools, observer: Observer
+        self, episode: Episode, protocol: EpisodeProtocol, policy: Policy, stage: Stage, observer: Observer
     ) -> None:
         self.episode = episode
-        self._protocol, self._policy, self._tools, self._observer = protocol, policy, tools, observer
+        self._protocol, self._policy, self._stage, self._observer = protocol, policy, stage, observer
         self._stopped = asyncio.Event()
         self._waiting_for = ""
 
@@ -94,7 +83,10 @@ class Loop:
         decision, pending = self._resume()
         while True:
             if decision is not None and decision.answer is not None:
-                return self._finished(decision.answer)
+                ended = await self._stage.ending.finish(decision.answer, self.episode)
+                if isinstance(ended, Answer):
+                    return Outcome(Stop.FINISHED, ended)
+                pending = (ended,)
             index, limits = len(self.episode.steps), self.episode.task.limits
             spent = self.episode.usage.completion_tokens
             if index >= limits.max_rounds or spent >= limits.max_tokens:
@@ -117,12 +109,13 @@ class Loop:
     ) -> tuple[Decision, tuple[Message, ...]]:
         episode = self.episode
         self._waiting_for = "policy"
+        tools = self._protocol.tools(self._stage.tools.specs)
+        view = await self._stage.window.view(episode, new_messages, tools)
         completion = await self._policy.generate(
             f"{episode.task.run_id}-{index}",
             episode.task,
-            [*episode.messages, *new_messages],
-            (episode.token_ids, episode.covered),
-            self._protocol.tools(self._tools.specs),
+            view,
+            tools,
             self._protocol.sampling(episode.task),
         )
         decision = self._protocol.decide(completion, self._corrected(), last)
@@ -134,8 +127,8 @@ class Loop:
 
     async def _call(self, index: int, position: int, call: ToolCall) -> ToolResult:
         self._waiting_for = call.name
-        await self._observer.tool_starts(index, call, self._tools.intent(call))
-        result = await self._tools.call(f"{self.episode.task.run_id}-{index}-{position}", call)
+        await self._observer.tool_starts(index, call, self._stage.tools.intent(call))
+        result = await self._stage.tools.call(f"{self.episode.task.run_id}-{index}-{position}", call)
         self._waiting_for = ""
         await self._observer.tool_done(index, result)
         return result
@@ -148,8 +141,3 @@ class Loop:
     def _corrected(self) -> bool:
         """True when the step before the present one already had no valid action."""
         return bool(self.episode.steps) and not self.episode.steps[-1].results
-
-    def _finished(self, text: str) -> Outcome:
-        model = self.episode.steps[-1].completion.model
-        checked = check_citations(text, [material.number for material in self.episode.material])
-        return Outcome(Stop.FINISHED, Answer(checked.markdown, checked.cited, checked.unresolved, model))

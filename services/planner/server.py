@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import ClassVar
 
 from prometheus_client import Counter
@@ -22,19 +22,15 @@ from fathom.rpc.service import Deps, Service
 from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
 from services.planner.convert import step_from_proto, trajectory_to_proto
-from services.planner.engine import Engine, Stage, checked_question, tightened
+from services.planner.engine import Engine, checked_question, tightened
 from services.planner.events import follow
-from services.planner.model import Episode, Limits, Step, Task
+from services.planner.model import Episode, Limits, Task
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import EpisodeProtocol, Research, SearchR1
 from services.planner.record import Header, Record
 from services.planner.rollouts import Rollouts
-from services.planner.tools.data import Data
-from services.planner.tools.documents import Fetch, Search
-from services.planner.tools.python import Python
-from services.planner.tools.registry import Registry
-from services.planner.tools.session import Session
-from services.planner.tools.think import Finish, Think
-from services.planner.tools.tool import Tool
+from services.planner.stage import stage
 from services.planner.worker import LANES, Worker
 
 # Names that policy takes in the place of a model.
@@ -43,10 +39,12 @@ MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
 
 def build(config: Config, deps: Deps) -> Service:
     """The planner with its worker; the only constructor."""
+    prompts = Prompts.of(catalogue(config.prompt_dir), config)
+    research = Research(prompts)
     protocols: dict[int, EpisodeProtocol] = {
-        trajectory.PROTOCOL_UNSPECIFIED: Research(),
-        trajectory.PROTOCOL_RESEARCH: Research(),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
+        trajectory.PROTOCOL_UNSPECIFIED: research,
+        trajectory.PROTOCOL_RESEARCH: research,
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
     styles = Counter("fathom_planner_cells", "Cells of models by style", ("style",), registry=deps.telemetry.registry)
     engine = Engine(
@@ -58,23 +56,6 @@ def build(config: Config, deps: Deps) -> Service:
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     servicer = PlannerServicer(config, deps, styles, worker, rollouts, record)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
-
-
-def stage(config: Config, deps: Deps, styles: Counter, task: Task, steps: Sequence[Step]) -> Stage:
-    """The tools of one episode; a resumed one gets its sheets, figures and numbers back."""
-    material = [item for step in steps for result in step.results for item in result.material]
-    session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
-    figures = sum(len(item.item.figures) for item in material if item.kind == "code")
-    timeout_s = config.tool_timeout_s
-    tools: list[Tool] = [
-        Think(),
-        Finish(),
-        Search(deps.clients, config.corpus, task.as_of, timeout_s),
-        Fetch(deps.clients, config.corpus, task.as_of, timeout_s),
-        Data(deps.clients, session, task.as_of, timeout_s),
-        Python(session, deps.store, styles, task.run_id, figures),
-    ]
-    return Stage(Registry(tools, len(material)), session.close)
 
 
 class PlannerServicer:
@@ -116,6 +97,7 @@ class PlannerServicer:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
         for name in ("max_rounds", "max_tokens", "max_ms"):
             tightened(getattr(request.budget, name), 1, f"budget.{name}")
+        self._worker.protocols[request.protocol].prompts(question, "", request.prompts)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
