@@ -38,6 +38,8 @@ class Config(Settings):
     """Wall-clock milliseconds per cell."""
     cpu_ms: int = Field(default=120_000, ge=100)
     """CPU milliseconds per session."""
+    cores: float = Field(default=1.0, gt=0)
+    """Cores' worth of CPU time that a session gets at any moment, all its processes together; by its control group."""
     memory_bytes: int = Field(default=768 * MIB, ge=64 * MIB)
     """Resident bytes per session, all its processes together; a watchdog keeps it."""
     output_bytes: int = Field(default=256 * 1024, ge=1024)
@@ -62,5 +64,7 @@ class Config(Settings):
     """A session is closed this long after it was opened, when no cell runs."""
     interrupt_grace_s: float = Field(default=1.0, gt=0)
     """Between the interrupt of a cell and the end of its worker."""
+    keep_alive_s: float = Field(default=5.0, gt=0)
+    """Silence of a running cell after which its caller is told that it still runs."""
     start_timeout_s: float = Field(default=30.0, gt=0)
     """How long a worker may take to get ready."""

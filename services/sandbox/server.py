@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
@@ -59,8 +61,8 @@ class SandboxServicer:
             raise InvalidField("data", "give arrow bytes or a ref")
         if len(request.arrow) > INLINE_FRAME_BYTES:
             raise PayloadTooLarge(len(request.arrow), INLINE_FRAME_BYTES)
-        arrow = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
-        table = await read_table(request.name, arrow, request.description, self._config)
+        data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
+        table = await read_table(request.name, data, request.ref.content_type, request.description, self._config)
         await self._engine.inject(request.session_id, request.name, table.memory, lazy=request.lazy)
         return pb.PutFrameResponse(digest=table.digest, rows=table.rows)
 
@@ -69,11 +71,15 @@ class SandboxServicer:
         if request.wall_ms < 0:
             raise InvalidField("wall_ms", "must not be negative")
         cell = (request.session_id, request.request_id, code, request.wall_ms)
-        sequence = 0
-        async with aclosing(self._engine.execute(*cell)) as events:
+        started, sequence = time.monotonic(), 0
+        async with aclosing(with_pauses(self._engine.execute(*cell), self._config.keep_alive_s)) as events:
             async for event in events:
-                sequence += 1
-                yield await self._event(sequence, event, request)
+                if event is None:
+                    elapsed_ms = int((time.monotonic() - started) * 1000)
+                    yield pb.ExecuteResponse(sequence=sequence, keep_alive=pb.KeepAlive(elapsed_ms=elapsed_ms))
+                else:
+                    sequence += 1
+                    yield await self._event(sequence, event, request)
 
     async def _event(self, sequence: int, event: Event, request: pb.ExecuteRequest) -> pb.ExecuteResponse:
         response = pb.ExecuteResponse(sequence=sequence)
@@ -152,3 +158,26 @@ def outcome_to_proto(outcome: Outcome) -> pb.Outcome:
         session_lost=outcome.session_lost,
         cause=outcome.cause,
     )
+
+
+async def with_pauses(events: AsyncGenerator[Event, None], pause_s: float) -> AsyncGenerator[Event | None, None]:
+    """The events, and None whenever there was none for ``pause_s`` seconds."""
+    coming: asyncio.Task[Event] | None = None
+    async with aclosing(events):
+        try:
+            while True:
+                coming = coming or asyncio.ensure_future(anext(events))
+                done, _ = await asyncio.wait({coming}, timeout=pause_s)
+                if not done:
+                    yield None
+                    continue
+                finished, coming = coming, None
+                try:
+                    event = finished.result()
+                except StopAsyncIteration:
+                    return
+                yield event
+        finally:
+            if coming is not None:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)

@@ -30,7 +30,7 @@ from services.sandbox.config import Config
 from services.sandbox.engine import Engine
 from services.sandbox.memory import sealed
 from services.sandbox.metrics import Metrics
-from services.sandbox.procfs import by_parent
+from services.sandbox.procfs import snapshot
 from services.sandbox.server import build
 from services.sandbox.session import Session
 
@@ -182,7 +182,7 @@ async def many() -> None:
         took = time.perf_counter() - started
         print(f"{SESSIONS:,} sessions of one cell       {SESSIONS / took:8.1f} per second, 4 at a time")
         await pool_full(walled)
-        children, held = by_parent(), [walled._fork_server.pid]
+        children, held = snapshot().children, [walled._fork_server.pid]
         for pid in held:
             held += [item.pid for item in children.get(pid, [])]
         processes = len(held) - 1 - 2 * len(walled._spares)

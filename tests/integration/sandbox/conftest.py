@@ -23,7 +23,7 @@ from services.sandbox.front import Front
 from services.sandbox.memory import Memory, sealed
 from services.sandbox.metrics import Metrics
 from services.sandbox.process import WorkerProcess
-from services.sandbox.procfs import by_parent
+from services.sandbox.procfs import snapshot
 from services.sandbox.session import Session
 
 FIGURE = "import plotly.graph_objects as go\nfig = go.Figure(go.Scatter(x=list(range({n})), y=list(range({n}))))\n"
@@ -98,7 +98,7 @@ def is_gone(worker: WorkerProcess) -> bool:
 
 def descendants(pid: int) -> list[int]:
     """Living processes that descend from one."""
-    children, found = by_parent(), [pid]
+    children, found = snapshot().children, [pid]
     for one in found:
         found += [item.pid for item in children.get(one, [])]
     return found[1:]

@@ -50,7 +50,8 @@ async def test_rpcs_from_create_to_close(rpc: SandboxServicer) -> None:
     put = pb.PutFrameRequest(session_id=sid, name="sheet_1", arrow=arrow, description="Two rows.")
     reply = await rpc.PutFrame(put, call)
     assert (reply.rows, reply.digest.splitlines()[:2]) == (2, ["Two rows.", "sheet_1: 2 rows × 1 columns"])
-    stored = await rpc._store.put("t", arrow, frames.ARROW_STREAM)
+    kept = frames.write_parquet(frames.read_table(arrow))
+    stored = await rpc._store.put("t", kept, frames.PARQUET)
     assert (await rpc.PutFrame(pb.PutFrameRequest(session_id=sid, name="s2", ref=to_ref(stored)), call)).rows == 2
     request = pb.ExecuteRequest(session_id=sid, code="print('x' * 2_000)\nq = len(sheet_1) + len(s2)\nq")
     events = await answered(rpc.Execute(request, call))
@@ -78,6 +79,27 @@ async def test_files_by_rpc(rpc: SandboxServicer) -> None:
     assert [(file.path, file.size_bytes) for file in listed.files] == [("in.bin", 300_000), ("out.txt", 4)]
     chunks = [part.chunk async for part in rpc.GetFile(pb.GetFileRequest(session_id=sid, path="in.bin"), call)]
     assert (len(chunks), b"".join(chunks)) == (2, content)
+    await rpc.CloseSession(pb.CloseSessionRequest(session_id=sid), call)
+
+
+async def test_a_silent_cell_says_that_it_still_runs(front: Front) -> None:
+    call, rpc = Call.new(), SandboxServicer(front, open_store("memory://"), Config(keep_alive_s=0.05))
+    sid = (await rpc.CreateSession(pb.CreateSessionRequest(), call)).session_id
+    cell = pb.ExecuteRequest(
+        session_id=sid, request_id="silent", code="import time\nprint(1)\ntime.sleep(0.5)\nprint(2)"
+    )
+    events = await answered(rpc.Execute(cell, call))
+    kinds = [event.WhichOneof("event") for event in events]
+    first, second = kinds.index("output"), len(kinds) - 1 - kinds[::-1].index("output")
+    alive = events[first + 1 : second]
+    assert len(alive) >= 3
+    assert {event.WhichOneof("event") for event in alive} == {"keep_alive"}
+    assert {event.sequence for event in alive} == {1}
+    assert [event.keep_alive.elapsed_ms for event in alive] == sorted(event.keep_alive.elapsed_ms for event in alive)
+    assert kinds[-1] == "outcome"
+    again = await answered(rpc.Execute(cell, call))
+    assert [event.WhichOneof("event") for event in again] == ["output", "output", "outcome"]
+    assert [event.sequence for event in again] == [1, 2, 3]
     await rpc.CloseSession(pb.CloseSessionRequest(session_id=sid), call)
 
 
