@@ -190,7 +190,7 @@ class Reference:
     def _weekdays(self, key: str, start: str, end: str) -> dict[str, float]:
         daily = self._daily(key, start, end) * 100
         return {
-            name: float(daily[pd.DatetimeIndex(daily.index).dayofweek == i].mean()) for i, name in enumerate(WEEKDAYS)
+            name: float(daily[pd.DatetimeIndex(daily.index).day_of_week == i].mean()) for i, name in enumerate(WEEKDAYS)
         }
 
     def best_weekday(self, key: str, start: str, end: str) -> tuple[str, float]:

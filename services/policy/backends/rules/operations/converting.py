@@ -23,7 +23,7 @@ def crosses(wanted, given, start, end):
         return [{"label": "cross", "n": 0}]
     return [{"label": "cross", "n": len(inside), "date": str(inside.index[-1].date()), "value": round(float(inside.iloc[-1]), 4),
              "first_date": str(inside.index[0].date()), "first": round(float(inside.iloc[0]), 4),
-             "change_pct": round(float(inside.iloc[-1] / inside.iloc[0] - 1) * 100, 2)}]
+             "change_pct": round(float(inside.iloc[-1] / inside.iloc[0] - 1) * 100, 1)}]
 '''
 CELL = '''\
 def converted(price, dollar, wanted, label, start, end, before):
@@ -40,10 +40,10 @@ def converted(price, dollar, wanted, label, start, end, before):
     day, earlier = inside.index[-1], other[other.index < inside.index[0]]
     first = earlier.index[-1] if before and len(earlier) else inside.index[0]
     home, abroad = (float(one[day] / one[first] - 1) * 100 for one in (s, other))
-    return [{"label": label, "n": len(inside), "date": str(day.date()), "value": round(float(other[day]), 4),
+    return [{"label": label, "n": len(inside), "date": str(day.date()), "value": round(float(other[day]), 2),
              "price": round(float(s[day]), 4), "rate": round(float(rate[day]), 6), "first_date": str(first.date()),
-             "first": round(float(other[first]), 4), "home_pct": round(home, 2), "return_pct": round(abroad, 2),
-             "gap": round(abroad - home, 2)}]
+             "first": round(float(other[first]), 4), "home_pct": round(home, 1), "return_pct": round(abroad, 1),
+             "gap": round(abroad - home, 1)}]
 '''
 
 

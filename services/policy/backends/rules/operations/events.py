@@ -32,7 +32,7 @@ def around(columns, moment, before, after):
             if last > first:
                 yield {"label": label, "side": side, "bars": last - first, "start": str(s.index[first].date()),
                        "end": str(s.index[last].date()), "first": round(float(s.iloc[first]), 2),
-                       "last": round(float(s.iloc[last]), 2), "return_pct": round(float(s.iloc[last] / s.iloc[first] - 1) * 100, 2)}
+                       "last": round(float(s.iloc[last]), 2), "return_pct": round(float(s.iloc[last] / s.iloc[first] - 1) * 100, 1)}
 '''
 
 
@@ -51,8 +51,14 @@ def spans(ask: Ask) -> tuple[int, int]:
     for side, cue in (("before", BEFORE), ("after", AFTER)):
         match = re.search(cue, text, re.IGNORECASE)
         if match and lengths:
-            found[side] = min(lengths, key=lambda item: abs(item[0] - match.start()))[1]
+            found[side] = nearest(lengths, match.start(), ask.chinese)
     return min(found.get("before", 0), 250), min(found.get("after", 0), 250)
+
+
+def nearest(lengths: list[tuple[int, int]], place: int, chinese: bool) -> int:
+    """The length of a side: English says "20 days before", Chinese "前20日"; the other order where there is no such."""
+    fitting = [item for item in lengths if (item[0] > place) == chinese]
+    return min(fitting or lengths, key=lambda item: abs(item[0] - place))[1]
 
 
 def bars(match: re.Match[str]) -> int:

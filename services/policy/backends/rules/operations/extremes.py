@@ -41,12 +41,12 @@ def extremes(sheet, column, label, start, end, every, count):
     if every == "W":
         daily = s.pct_change()[start or None:end or None].dropna() * 100
         means = daily.groupby(daily.index.day_name()).mean().sort_values(ascending=False)
-        return [{"label": label, "side": "weekday", "rank": rank, "period": day, "mean_pct": round(float(value), 4),
+        return [{"label": label, "side": "weekday", "rank": rank, "period": day, "mean_pct": round(float(value), 3),
                  "n": int((daily.index.day_name() == day).sum())} for rank, (day, value) in enumerate(means.items(), 1)]
     last = s.groupby(s.index.to_period(every)).last()
     changes = (last.pct_change() * 100).dropna()
     inside = changes[(start or str(changes.index[0]))[:7 if every != "Y" else 4]:(end or str(changes.index[-1]))[:7 if every != "Y" else 4]]
-    return [{"label": label, "side": side, "rank": rank, "period": str(when), "return_pct": round(float(value), 2), "n": len(inside)}
+    return [{"label": label, "side": side, "rank": rank, "period": str(when), "return_pct": round(float(value), 1), "n": len(inside)}
             for side, part in (("best", inside.nlargest(count)), ("worst", inside.nsmallest(count)))
             for rank, (when, value) in enumerate(part.items(), 1)]
 '''

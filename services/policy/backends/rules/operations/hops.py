@@ -23,18 +23,20 @@ AFTER = r"(\d+|one|two|three|six|twelve|[一两三六十]+二?)\s*个?\s*(months
 WHO = r"\bthat (?:company|stock|share|index|one)(?:'s)?|\bthe winner|\bits\b|这家公司|该公司|这只股票|该股|这家|那家公司|它的?"
 BACK = "|".join((YEAR, MONTH, DAY, NEXT_YEAR, AFTER, WHO))
 BREAK = re.compile(r"[,，;；?？。.](?=\s|[\u4e00-\u9fff]|$)|[?？。；]")
+MAX_PARTS = 5
 PROFILE = r"what (?:does|do) .* (?:do|make|sell)\b|business|headquarter|sector|做什么|主营|业务|行业|总部"
 
 
 def parts_of(ask: Ask) -> list[Ask]:
     """The question cut before each clause that refers back; one part when none does."""
-    cuts = []
+    first = min((mention.end for mention in ask.mentions), default=len(ask.text))
+    ends = [found.end() for found in BREAK.finditer(ask.rest)]
+    cuts = set()
     for match in re.finditer(BACK, ask.rest, re.IGNORECASE):
-        breaks = [found.end() for found in BREAK.finditer(ask.rest[: match.start()])]
-        # Something must have been found before it is referred to: a reference in the first clause is none.
-        if breaks and ask.part(0, breaks[-1]).names():
-            cuts.append(breaks[-1])
-    edges = [0, *sorted(set(cuts)), len(ask.text)]
+        # Something must have been named before it is referred to: a reference in the first clause is none.
+        before = [end for end in ends if first <= end <= match.start()]
+        cuts |= set(before[-1:])
+    edges = [0, *sorted(cuts)[:MAX_PARTS], len(ask.text)]
     return [ask.part(start, end) for start, end in pairwise(edges)]
 
 

@@ -22,17 +22,17 @@ def measured(columns, windows):
         daily, fall = s.pct_change()[inside.index].dropna(), inside / inside.cummax() - 1
         trough = fall.idxmin()
         deviation = float(daily.std())
-        return {"volatility_pct": round(deviation * 252 ** 0.5 * 100, 2),
-                "sharpe": round(float(daily.mean()) / deviation * 252 ** 0.5, 3) if deviation > 0 else None,
-                "drawdown_pct": round(float(fall.min()) * 100, 2),
+        return {"volatility_pct": round(deviation * 252 ** 0.5 * 100, 1),
+                "sharpe": round(float(daily.mean()) / deviation * 252 ** 0.5, 2) if deviation > 0 else None,
+                "drawdown_pct": round(float(fall.min()) * 100, 1),
                 "peak": str(inside[:trough].idxmax().date()), "trough": str(trough.date())}
 
     def price(s, inside, first):
         years = (inside.index[-1] - first.index[-1]).days / 365.25
         gain = float(inside.iloc[-1] / first.iloc[-1])
         row = {"first": round(float(first.iloc[-1]), 2), "first_date": str(first.index[-1].date()),
-               "last": round(float(inside.iloc[-1]), 2), "return_pct": round((gain - 1) * 100, 2)}
-        row |= {"cagr_pct": round((gain ** (1 / years) - 1) * 100, 2)} if years >= 1.5 and gain > 0 else {}
+               "last": round(float(inside.iloc[-1]), 2), "return_pct": round((gain - 1) * 100, 1)}
+        row |= {"cagr_pct": round((gain ** (1 / years) - 1) * 100, 1)} if years >= 1.5 and gain > 0 else {}
         return row | (risk(s, inside) if len(inside) > 2 else {})
 
     def level(s, inside, first):

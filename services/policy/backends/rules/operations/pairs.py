@@ -21,9 +21,9 @@ def pairs(columns, start, end, market):
     labels = list(returns.columns)
     if market:
         return [{"label": one, "market": market, **ends,
-                 "beta": round(float(returns[one].cov(returns[market]) / returns[market].var()), 4),
-                 "correlation": round(float(returns[one].corr(returns[market])), 4)} for one in labels if one != market]
-    return [{"label": one, "other": other, **ends, "correlation": round(float(returns[one].corr(returns[other])), 4)}
+                 "beta": round(float(returns[one].cov(returns[market]) / returns[market].var()), 2),
+                 "correlation": round(float(returns[one].corr(returns[market])), 2)} for one in labels if one != market]
+    return [{"label": one, "other": other, **ends, "correlation": round(float(returns[one].corr(returns[other])), 2)}
             for index, one in enumerate(labels) for other in labels[index + 1:]]
 '''
 
