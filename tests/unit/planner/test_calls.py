@@ -96,7 +96,8 @@ async def test_a_round_that_is_cancelled_leaves_no_call_behind() -> None:
     look = Slow()
     runner, _, _ = calls_over(look)
     running = asyncio.create_task(runner.run(0, [call("look", n) for n in range(3)]))
-    await asyncio.sleep(0.001)
+    while look.active < 3:
+        await asyncio.sleep(0)
     assert (look.active, runner.waiting_for) == (3, "look")
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
