@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,7 @@ from services.planner.loop import Loop, Observer, Policy
 from services.planner.model import Episode, Limits, Outcome, Step, Task
 from services.planner.protocols import EpisodeProtocol
 from services.planner.stage import Stage
+from services.planner.todo import TodoItem
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Engine:
             return Play(episode, await loop.run())
         finally:
             del self._running[task.run_id]
+            stage.metrics.episode(episode.steps)
             await stage.close()
 
     def stop(self, run_id: str) -> bool:
@@ -54,6 +56,14 @@ class Engine:
         if loop is not None:
             loop.stop()
         return loop is not None
+
+    def edit_todo(self, run_id: str, items: Sequence[TodoItem]) -> tuple[TodoItem, ...] | None:
+        """Gives a run of this process another todo list; None when it is not running here.
+
+        The list as it will be kept; raises ``InvalidField`` for one that is too long or malformed.
+        """
+        loop = self._running.get(run_id)
+        return None if loop is None else loop.edit_todo(items)
 
     async def group(
         self,
@@ -104,9 +114,19 @@ def tightened(requested: int, longest: int, field: str) -> int:
     return min(requested, longest) if requested else longest
 
 
-def limits(max_rounds: int, max_tokens: int, max_ms: int, start_time: float | None = None) -> Limits:
+def cheaper(requested: float, most: float, field: str) -> float:
+    """The requested bound on money, where 0 is none on either side; a request may only tighten."""
+    if not requested >= 0:
+        raise InvalidField(field, "must not be negative")
+    return min(requested, most) if requested and most else requested or most
+
+
+def limits(
+    max_rounds: int, max_tokens: int, max_ms: int, start_time: float | None = None, max_cost: float = 0.0
+) -> Limits:
     """Limits that count from ``start_time`` (seconds since the epoch), or from now."""
-    return Limits(max_rounds, max_tokens, (time.time() if start_time is None else start_time) + max_ms / 1000)
+    start = time.time() if start_time is None else start_time
+    return Limits(max_rounds, max_tokens, start + max_ms / 1000, max_ms / 1000, max_cost)
 
 
 def bounded(sampling: Sampling, max_tokens: int) -> Sampling:

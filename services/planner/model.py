@@ -72,11 +72,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one episode. ``deadline`` is wall-clock time in seconds since the epoch."""
+    """Bounds of one episode. ``deadline`` is wall-clock time in seconds since the epoch, ``max_seconds`` how long
+    before it the episode began, ``max_cost`` money in the currency of the prices; 0 sets no bound."""
 
     max_rounds: int
     max_tokens: int
     deadline: float
+    max_seconds: float = 0.0
+    max_cost: float = 0.0
 
 
 @dataclass(frozen=True)

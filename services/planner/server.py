@@ -7,8 +7,6 @@ import time
 from collections.abc import AsyncIterator
 from typing import ClassVar
 
-from prometheus_client import Counter
-
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest
@@ -22,8 +20,9 @@ from fathom.rpc.service import Deps, Service
 from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
 from services.planner.convert import step_from_proto, trajectory_to_proto
-from services.planner.engine import Engine, checked_question, tightened
+from services.planner.engine import Engine, cheaper, checked_question, tightened
 from services.planner.events import follow
+from services.planner.metrics import Metrics
 from services.planner.model import Episode, Limits, Task
 from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import catalogue
@@ -46,15 +45,15 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_RESEARCH: research,
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
-    styles = Counter("fathom_planner_cells", "Cells of models by style", ("style",), registry=deps.telemetry.registry)
+    metrics = Metrics.on(deps.telemetry.registry)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps: stage(config, deps, styles, task, steps),
+        lambda task, steps: stage(config, deps, metrics, task, steps),
     )
     record, log = Record(deps.store), deps.telemetry.log
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
-    servicer = PlannerServicer(config, deps, styles, worker, rollouts, record)
+    servicer = PlannerServicer(config, deps, metrics, worker, rollouts, record)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -68,9 +67,9 @@ class PlannerServicer:
     }
 
     def __init__(
-        self, config: Config, deps: Deps, styles: Counter, worker: Worker, rollouts: Rollouts, record: Record
+        self, config: Config, deps: Deps, metrics: Metrics, worker: Worker, rollouts: Rollouts, record: Record
     ) -> None:
-        self._config, self._deps, self._styles = config, deps, styles
+        self._config, self._deps, self._metrics = config, deps, metrics
         self._worker, self._rollouts, self._record = worker, rollouts, record
         self._consumers: list[asyncio.Task[None]] = []
 
@@ -98,6 +97,7 @@ class PlannerServicer:
         for name in ("max_rounds", "max_tokens", "max_ms"):
             tightened(getattr(request.budget, name), 1, f"budget.{name}")
         self._worker.protocols[request.protocol].prompts(question, "", request.prompts)
+        cheaper(request.budget.max_cost, 1.0, "budget.max_cost")
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
@@ -169,7 +169,7 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, self._styles, task, ()).tools.specs
+        specs = stage(self._config, self._deps, self._metrics, task, ()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

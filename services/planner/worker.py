@@ -21,7 +21,7 @@ from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
 from services.planner.config import Config
 from services.planner.convert import step_from_proto, step_to_proto, trajectory_to_proto
-from services.planner.engine import Engine, Play, asked_on, bounded, limits, tightened
+from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, limits, tightened
 from services.planner.events import Events, RunObserver, heartbeat
 from services.planner.model import Stop, Task
 from services.planner.protocols import EpisodeProtocol
@@ -118,6 +118,7 @@ class Worker:
             tightened(budget.max_tokens, config.max_tokens, "budget.max_tokens"),
             tightened(budget.max_ms, config.max_run_ms, "budget.max_ms"),
             header.start_time,
+            cheaper(budget.max_cost, config.max_cost, "budget.max_cost"),
         )
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         history = await self._history(request.conversation_id)
