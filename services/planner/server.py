@@ -59,6 +59,8 @@ class PlannerServicer:
 
     unimplemented: ClassVar = {
         "UpdateTodo": "the research agent issue builds the mutable todo list",
+        "ResumeRun": "the research agent issue builds the resumption of runs",
+        "ReplayRun": "the research agent issue builds the replay of runs",
         "RouteQuestion": "the workflow issue builds the scene router",
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
