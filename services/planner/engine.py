@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
+from services.planner.journal import Journal, NotedPolicy, NotedTools
 from services.planner.loop import Loop, Observer, Policy
-from services.planner.model import Episode, Limits, Outcome, Step, Task
+from services.planner.model import Episode, Limits, Outcome, Step, Task, rebuilt
 from services.planner.protocols import EpisodeProtocol
 from services.planner.stage import Stage
 
@@ -23,22 +24,38 @@ class Play:
     outcome: Outcome
 
 
-class Engine:
-    """Runs episodes. ``stage`` sets up tools for a task and the steps that it already has."""
+MakeStage = Callable[[Task, Sequence[Step], Step | None], Stage]
+"""Sets up the tools for a task, the steps that it already has, and the one that was cut short."""
 
-    def __init__(self, policy: Callable[[EpisodeProtocol], Policy], stage: Callable[[Task, list[Step]], Stage]) -> None:
+
+class Engine:
+    """Runs episodes."""
+
+    def __init__(self, policy: Callable[[EpisodeProtocol], Policy], stage: MakeStage) -> None:
         self._policy, self._stage = policy, stage
         self._running: dict[str, Loop] = {}
 
     async def play(
-        self, task: Task, protocol: EpisodeProtocol, observer: Observer, steps: list[Step] | None = None
+        self,
+        task: Task,
+        protocol: EpisodeProtocol,
+        observer: Observer,
+        steps: Sequence[Step] = (),
+        journal: Journal | None = None,
     ) -> Play:
-        """One episode from its last recorded step to its end. Production and training both come here."""
-        episode = Episode(task, protocol.opening(task))
-        for step in steps or []:
-            episode.append(step)
-        stage = self._stage(task, episode.steps)
-        loop = Loop(episode, protocol, self._policy(protocol), stage, observer)
+        """One episode from its last recorded step to its end. Production and training both come here.
+
+        With a ``journal`` what the open step has already given is not asked for again.
+        """
+        episode = rebuilt(task, protocol.opening(task), steps)
+        policy = self._policy(protocol)
+        if journal is None:
+            stage = self._stage(task, episode.steps, None)
+        else:
+            stage = self._stage(task, episode.steps, journal.step(len(episode.steps)))
+            stage = replace(stage, tools=NotedTools(stage.tools, journal))
+            policy = NotedPolicy(policy, journal)
+        loop = Loop(episode, protocol, policy, stage, observer)
         self._running[task.run_id] = loop
         try:
             return Play(episode, await loop.run())

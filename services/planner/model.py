@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -171,3 +172,11 @@ class Episode:
         """Equal for bit-identical replays: over ids, mask and what the tools gave."""
         contents = [[result.content for result in step.results] for step in self.steps]
         return content_hash([self.token_ids, self.mask, contents])
+
+
+def rebuilt(task: Task, opening: tuple[Message, ...], steps: Sequence[Step]) -> Episode:
+    """The episode after these steps."""
+    episode = Episode(task, opening)
+    for step in steps:
+        episode.append(step)
+    return episode
