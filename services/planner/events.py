@@ -16,7 +16,7 @@ from fathom.bus.base import Bus
 from fathom.bus.streams import events_subject
 from fathom.errors import NotReady
 from fathom.ids import new_id
-from fathom.protocol.messages import Completion, ToolCall
+from fathom.protocol.messages import ToolCall
 from services.planner.convert import call_to_proto, material_to_proto, result_to_proto, step_to_proto
 from services.planner.journal import Journal
 from services.planner.model import Step, ToolResult
@@ -58,12 +58,6 @@ class Events:
         """Publishes one event and waits until the stream has it; a cancelled caller leaves no gap."""
         message = pb.RunEvent(run_id=self._run_id, **event)
         await asyncio.shield(asyncio.ensure_future(self._publish(message)))
-
-    async def sampled(self, index: int, completion: Completion) -> None:
-        """Tells that step ``index`` was sampled, and how large the window was."""
-        usage = completion.usage
-        tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
-        await self.publish(sampled=pb.Sampled(step=index, **tokens))
 
     async def _publish(self, message: pb.RunEvent) -> None:
         async with self._turn:  # calls may run at once; numbers and the stream's order must agree
@@ -139,6 +133,13 @@ class RunObserver:
         self._events, self._record, self._journal = events, record, journal
         self._run_id, self._prompt_hash = run_id, prompt_hash
 
+    async def sampled(self, step: Step) -> None:
+        """Keeps what was sampled, before anything comes of it."""
+        await self._journal.sampled(step)
+        usage = step.completion.usage
+        tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+        await self._events.publish(sampled=pb.Sampled(step=step.index, **tokens))
+
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None:
         """The intent goes out before the result (row R11)."""
         if call.name == "think":
@@ -148,6 +149,7 @@ class RunObserver:
             await self._events.publish(tool_started=started)
 
     async def tool_done(self, index: int, result: ToolResult) -> None:
+        await self._journal.called(index, result)
         if result.call.name != "think":
             material = [material_to_proto(item) for item in result.material]
             finished = pb.ToolCallFinished(result=result_to_proto(result), material=material, step=index)

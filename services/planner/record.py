@@ -44,8 +44,8 @@ class Header:
 class Leg:
     """A stretch of a run: number 0 from its question on, each further one from a resumption.
 
-    ``start_time`` is in seconds since the epoch; rounds, tokens and milliseconds are what it may spend, 0 for
-    the server's own limits; ``steps`` and ``tokens`` are what had been spent before.
+    ``start_time`` is in seconds since the epoch; rounds, tokens, milliseconds and cost are what it may spend,
+    0 for the server's own limits; ``steps`` are those of the earlier legs.
     """
 
     number: int
@@ -54,8 +54,18 @@ class Leg:
     max_rounds: int = 0
     max_tokens: int = 0
     max_ms: int = 0
+    max_cost: float = 0.0
     steps: int = 0
-    tokens: int = 0
+
+    @classmethod
+    def of(cls, number: int, request_id: str, start_time: float, budget: planner.Budget, steps: int = 0) -> Leg:
+        spend = (budget.max_rounds, budget.max_tokens, budget.max_ms, budget.max_cost)
+        return cls(number, request_id, start_time, *spend, steps)
+
+    def budget(self) -> planner.Budget:
+        return planner.Budget(
+            max_rounds=self.max_rounds, max_tokens=self.max_tokens, max_ms=self.max_ms, max_cost=self.max_cost
+        )
 
 
 class Record:
@@ -102,11 +112,9 @@ class Record:
 
     async def legs(self, header: Header) -> list[Leg]:
         """All legs of the run, the one from its question on first."""
-        budget = header.run_request().budget
-        spend = (budget.max_rounds, budget.max_tokens, budget.max_ms)
         objects = await self._store.list(f"runs/legs/{header.run_id}/")
         resumed = [Leg(**await self._json(item.key)) for item in objects]
-        return [Leg(0, header.run_id, header.start_time, *spend), *resumed]
+        return [Leg.of(0, header.run_id, header.start_time, header.run_request().budget), *resumed]
 
     async def put_step(self, run_id: str, step: pb.Step) -> None:
         """Makes a step durable."""

@@ -14,6 +14,7 @@ from itertools import zip_longest
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
 from fathom.protocol.messages import Completion, Message, Sampling, ToolCall, ToolSpec
+from fathom.protocol.notices import NOTE
 from services.planner.config import Config
 from services.planner.convert import STOPS, step_from_proto
 from services.planner.engine import tightened
@@ -22,6 +23,8 @@ from services.planner.model import Answer, Episode, Limits, Outcome, Step, Task,
 from services.planner.protocols import EpisodeProtocol
 from services.planner.record import Header, Leg
 from services.planner.stage import Stage
+from services.planner.todo import Todo
+from services.planner.tools.registry import Registry
 from services.planner.window.view import View
 
 SHOWN_CHARS, YEAR_S = 2_000, 365 * 86_400.0
@@ -61,23 +64,6 @@ class Script:
             raise RecordEnds
         return self.steps[index].completion
 
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return ()
-
-    def intent(self, call: ToolCall) -> str:
-        return ""
-
-    async def call(self, call_id: str, call: ToolCall) -> ToolResult:
-        step, position = (int(part) for part in call_id.rsplit("-", 2)[1:])
-        where, results = f"steps[{step}].tool_results[{position}]", self.steps[step].results
-        if position >= len(results):
-            raise Differs(where, "", f"{call.name} {call.arguments_json}")
-        known = results[position]
-        if (known.call.id, known.call.name) != (call.id, call.name):
-            raise Differs(f"{where}.tool_call_id", f"{known.call.name} {known.call.id}", f"{call.name} {call.id}")
-        return known
-
     async def finish(self, text: str, episode: Episode) -> Answer | Message:
         index = len(episode.steps)
         if index < len(self.steps):
@@ -85,6 +71,8 @@ class Script:
         if self.answer is None:
             raise RecordEnds
         return self.answer
+
+    async def sampled(self, step: Step) -> None: ...
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
@@ -96,18 +84,23 @@ class Script:
         for place, (was, now) in enumerate(zip_longest(spoken(recorded, self.nudge), spoken(step, self.nudge))):
             if was != now:
                 raise Differs(f"{where}.new_messages[{place}]", said(was), said(now))
-        if len(recorded.results) != len(step.results):
-            names = [" ".join(result.call.name for result in known.results) for known in (recorded, step)]
-            raise Differs(f"{where}.tool_results", *names)
+        for place, (had, has) in enumerate(zip_longest(recorded.results, step.results)):
+            if (had and (had.call.id, had.content)) != (has and (has.call.id, has.content)):
+                raise Differs(f"{where}.tool_results[{place}]", given(had), given(has))
         raise RoundDone
 
 
+def given(result: ToolResult | None) -> str:
+    """A result as one text; empty for none."""
+    return "" if result is None else f"{result.call.name} {result.call.id}: {result.content}"
+
+
 def spoken(step: Step, nudge: str) -> list[Message]:
-    """What the planner said before a round, less what depends on the clock: that the end is near."""
+    """What the planner said before a round, less what depends on the clock or the user: notes, that the end is near."""
     kept = []
     for message in step.new_messages:
         lines = message.content.splitlines()
-        rest = [line for line in lines if line != nudge]
+        rest = [line for line in lines if line != nudge and not line.startswith(NOTE)]
         if rest or not lines:
             kept.append(message if rest == lines else replace(message, content="\n".join(rest)))
     return kept
@@ -149,13 +142,16 @@ async def one_round(
     """
     leg = [leg for leg in legs if leg.steps <= index][-1]
     limits = Limits(
-        leg.steps + tightened(leg.max_rounds, config.max_rounds, "budget.max_rounds"),
-        leg.tokens + tightened(leg.max_tokens, config.max_tokens, "budget.max_tokens"),
+        tightened(leg.max_rounds, config.max_rounds, "budget.max_rounds"),
+        tightened(leg.max_tokens, config.max_tokens, "budget.max_tokens"),
         time.time() + YEAR_S,
+        since=leg.steps,
     )
     opening = script.steps[0].new_messages if script.steps else ()
     episode = rebuilt(bare_task(header, limits), opening, script.steps[:index])
-    loop = Loop(episode, protocol, script, Stage(script, ending=script), script)
+    known = script.steps[index].results if index < len(script.steps) else ()
+    stage = Stage(Registry([], known=known), ending=script, todo=Todo.rebuilt(episode.steps))
+    loop = Loop(episode, protocol, script, stage, script)
     try:
         outcome = await loop.run()
     except (RoundDone, RecordEnds):

@@ -17,7 +17,7 @@ from fathom.ids import checked_id, new_id
 from fathom.protocol.messages import Sampling
 from services.planner.config import Config
 from services.planner.convert import step_from_proto, trajectory_to_proto
-from services.planner.engine import checked_question, tightened
+from services.planner.engine import cheaper, checked_question, tightened
 from services.planner.model import Limits, Task, rebuilt
 from services.planner.record import Header, Leg, Record
 from services.planner.replay import replay
@@ -90,17 +90,8 @@ class Runs:
         ended = finished[0]
         if ended.stop_reason not in RESUMABLE:
             raise Conflict(f"run {request.run_id} has its answer", metadata={"field": "run_id"})
-        budget = request.budget
-        following = Leg(
-            leg.number + 1,
-            request.request_id or new_id("resume"),
-            time.time(),
-            budget.max_rounds,
-            budget.max_tokens,
-            budget.max_ms,
-            steps=len(ended.steps),
-            tokens=ended.usage.completion_tokens,
-        )
+        name = request.request_id or new_id("resume")
+        following = Leg.of(leg.number + 1, name, time.time(), request.budget, len(ended.steps))
         await self.record.put_leg(request.run_id, following)
         return header, following
 
@@ -172,3 +163,4 @@ def checked_budget(budget: pb.Budget) -> None:
     """Raises ``InvalidField`` for a negative limit."""
     for name in ("max_rounds", "max_tokens", "max_ms"):
         tightened(getattr(budget, name), 1, f"budget.{name}")
+    cheaper(budget.max_cost, 1.0, "budget.max_cost")

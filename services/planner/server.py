@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import ClassVar
 
-from prometheus_client import Counter
-
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.streams import MAX_DEPTH
@@ -20,6 +18,7 @@ from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
 from services.planner.engine import Engine
 from services.planner.events import follow
+from services.planner.metrics import Metrics
 from services.planner.model import Limits, Task
 from services.planner.protocols import EpisodeProtocol, Research, SearchR1
 from services.planner.record import Record
@@ -36,16 +35,16 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_RESEARCH: Research(),
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
     }
-    styles = Counter("fathom_planner_cells", "Cells of models by style", ("style",), registry=deps.telemetry.registry)
+    metrics = Metrics.on(deps.telemetry.registry)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps, cut_short: stage(config, deps, styles, task, steps, cut_short),
+        lambda task, steps, cut_short: stage(config, deps, metrics, task, steps, cut_short),
     )
     record, log = Record(deps.store), deps.telemetry.log
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
-    servicer = PlannerServicer(config, deps, styles, worker, rollouts, runs)
+    servicer = PlannerServicer(config, deps, metrics, worker, rollouts, runs)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -59,9 +58,9 @@ class PlannerServicer:
     }
 
     def __init__(
-        self, config: Config, deps: Deps, styles: Counter, worker: Worker, rollouts: Rollouts, runs: Runs
+        self, config: Config, deps: Deps, metrics: Metrics, worker: Worker, rollouts: Rollouts, runs: Runs
     ) -> None:
-        self._config, self._deps, self._styles = config, deps, styles
+        self._config, self._deps, self._metrics = config, deps, metrics
         self._worker, self._rollouts, self._runs = worker, rollouts, runs
         self._consumers: list[asyncio.Task[None]] = []
 
@@ -114,7 +113,7 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, self._styles, task, ()).tools.specs
+        specs = stage(self._config, self._deps, self._metrics, task, ()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

@@ -21,7 +21,7 @@ from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
 from services.planner.config import Config
 from services.planner.convert import step_from_proto, trajectory_to_proto
-from services.planner.engine import Engine, Play, bounded, limits, tightened
+from services.planner.engine import Engine, Play, bounded, cheaper, limits, tightened
 from services.planner.events import Events, RunObserver, heartbeat
 from services.planner.journal import Journal
 from services.planner.model import Outcome, Stop, Task, rebuilt
@@ -93,7 +93,7 @@ class Worker:
             return
         events = Events(self.bus, run_id)
         await events.take_up(attempt)
-        journal = Journal(self.record, run_id, events.sampled)
+        journal = Journal(self.record, run_id)
         request = header.run_request()
         protocol = self.protocols[request.protocol]
         observer = RunObserver(events, self.record, journal, run_id, protocol.prompt_hash)
@@ -103,7 +103,7 @@ class Worker:
             return
         steps = [step_from_proto(step) for step in await self.record.steps(run_id)]
         await self._announce(events, header, leg, attempt)
-        await journal.read(len(steps))
+        cut_short = await journal.read(len(steps))
         timeout_s = self.config.max_run_ms / 1000 + 30
         with calling(Call.new(lane=lane, timeout_s=timeout_s)):
             task = await self._task(header, request, leg)
@@ -113,7 +113,7 @@ class Worker:
                 if early is not None:
                     play = Play(rebuilt(task, protocol.opening(task), steps), early)
                 else:
-                    play = await self.engine.play(task, protocol, observer, steps, journal)
+                    play = await self.engine.play(task, protocol, observer, steps, cut_short)
             finally:
                 await control.close()
             await self._end(play, header, leg, lane, observer)
@@ -137,16 +137,17 @@ class Worker:
         )
         await events.publish(started=started)
         if leg.number:
-            budget = pb.Budget(max_rounds=leg.max_rounds, max_tokens=leg.max_tokens, max_ms=leg.max_ms)
-            await events.publish(resumed=pb.RunResumed(leg=leg.number, step=leg.steps, budget=budget))
+            await events.publish(resumed=pb.RunResumed(leg=leg.number, step=leg.steps, budget=leg.budget()))
 
     async def _task(self, header: Header, request: pb.RunRequest, leg: Leg) -> Task:
         config = self.config
         bounds = limits(
-            leg.steps + tightened(leg.max_rounds, config.max_rounds, "budget.max_rounds"),
-            leg.tokens + tightened(leg.max_tokens, config.max_tokens, "budget.max_tokens"),
+            tightened(leg.max_rounds, config.max_rounds, "budget.max_rounds"),
+            tightened(leg.max_tokens, config.max_tokens, "budget.max_tokens"),
             tightened(leg.max_ms, config.max_run_ms, "budget.max_ms"),
             leg.start_time,
+            cheaper(leg.max_cost, config.max_cost, "budget.max_cost"),
+            leg.steps,
         )
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         history = await self._history(request.conversation_id)

@@ -26,9 +26,11 @@ from services.planner.protocols import EpisodeProtocol, Research
 from services.planner.record import Record
 from services.planner.runs import Runs
 from services.planner.stage import Stage
+from services.planner.todo import Todo
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
-from services.planner.tools.tool import Finding, Reply, schema
+from services.planner.tools.todo import TodoList
+from services.planner.tools.tool import Finding, Numbered, Reply, Tool, schema
 from services.planner.window.view import View
 from services.planner.worker import Worker
 
@@ -73,15 +75,16 @@ class Echo:
 
     name = "echo"
     description = "Says it again."
+    reads = False
     parameters = schema(["text"], text={"type": "string"})
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
         text = arguments["text"]
         if text.startswith("wait"):
             await self.release.wait()
         self.called.append(f"{call_id} {text}")
         found = Finding(Kind.MISSING, {"subject": text, "reason": "NO_MATCH"})
-        return Reply(ToolState.OK, {"material": first_number, "hits": []}, text, (found,))
+        return lambda first: Reply(ToolState.OK, {"material": first, "hits": []}, text, (found,))
 
 
 class House:
@@ -102,7 +105,10 @@ class House:
     def stage(self, task: Task, steps: Sequence[Step], cut_short: Step | None) -> Stage:
         known = [*steps, *([cut_short] if cut_short else [])]
         material = sum(len(result.material) for step in known for result in step.results)
-        return Stage(Registry([Echo(self.called, self.release), Think(), Finish()], material))
+        todo = Todo.rebuilt(known)
+        tools: list[Tool] = [Echo(self.called, self.release), Think(), Finish(), TodoList(todo)]
+        registry = Registry(tools, material, known=cut_short.results if cut_short else ())
+        return Stage(registry, todo=todo)
 
     def worker(self, make: Callable[[], Engine] | None = None) -> Worker:
         engine = make() if make else Engine(lambda protocol: self.policy, self.stage)

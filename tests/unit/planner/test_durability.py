@@ -212,7 +212,7 @@ async def test_replay_gives_the_same_hash_without_any_service() -> None:
     ("change", "where"),
     [
         ("result", "steps[2].new_messages[0]"),
-        ("call", "steps[1].tool_results[1].tool_call_id"),
+        ("call", "steps[1].tool_results[1]"),
         ("lost call", "steps[1].tool_results[2]"),
         ("reason", "stop_reason"),
         ("hash", "hash"),

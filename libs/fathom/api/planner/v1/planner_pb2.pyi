@@ -27,14 +27,16 @@ SCENE_TABLE_QUERY: Scene
 SCENE_CUSTOMER_SERVICE: Scene
 
 class Budget(_message.Message):
-    __slots__ = ("max_rounds", "max_tokens", "max_ms")
+    __slots__ = ("max_rounds", "max_tokens", "max_ms", "max_cost")
     MAX_ROUNDS_FIELD_NUMBER: _ClassVar[int]
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_COST_FIELD_NUMBER: _ClassVar[int]
     max_rounds: int
     max_tokens: int
     max_ms: int
-    def __init__(self, max_rounds: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_ms: _Optional[int] = ...) -> None: ...
+    max_cost: float
+    def __init__(self, max_rounds: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_ms: _Optional[int] = ..., max_cost: _Optional[float] = ...) -> None: ...
 
 class RunRequest(_message.Message):
     __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling")
