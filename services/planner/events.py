@@ -17,7 +17,7 @@ from fathom.bus.streams import events_subject
 from fathom.errors import NotReady
 from fathom.ids import new_id
 from fathom.protocol.messages import ToolCall
-from services.planner.convert import call_to_proto, material_to_proto, result_to_proto, step_to_proto
+from services.planner.convert import call_to_proto, material_to_proto, result_to_proto, step_from_proto, step_to_proto
 from services.planner.journal import Journal
 from services.planner.model import Step, ToolResult
 from services.planner.record import Record
@@ -116,6 +116,15 @@ def thought(call: ToolCall, step: int) -> pb.Thought:
     return message
 
 
+def restatement(step: Step) -> str:
+    """How the model restated the question when it finished; "" when it did not (row L04)."""
+    for call in step.completion.tool_calls:
+        if call.name == "finish":
+            with suppress(ValueError, AttributeError):
+                return str(json.loads(call.arguments_json).get("restated_question", "")).strip()
+    return ""
+
+
 def deltas(markdown: str) -> list[str]:
     """The answer in pieces that end between words."""
     pieces, rest = [], markdown
@@ -159,22 +168,30 @@ class RunObserver:
         await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
         await self._journal.close(step.index)
 
-    async def ended(self, trajectory: trajectory_pb.Trajectory, ref: ObjectRef) -> None:
-        """The answer in pieces, then the end."""
-        for piece in deltas(trajectory.answer.markdown):
-            await self._events.publish(answer_delta=pb.AnswerDelta(text=piece))
-        finished = pb.RunFinished(
-            stop_reason=trajectory.stop_reason,
-            error=trajectory.error,
-            culprit=trajectory.culprit,
-            usage=trajectory.usage,
-            trajectory=ref,
-            material=[item for step in trajectory.steps for item in step.material],
-            leg=trajectory.leg,
-        )
-        if trajectory.HasField("answer"):
-            finished.answer.CopyFrom(trajectory.answer)
-        await self._events.publish(finished=finished)
+
+async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: ObjectRef) -> None:
+    """What was understood, the answer in pieces, then the end."""
+    if (
+        trajectory.HasField("answer")
+        and trajectory.steps
+        and (understood := restatement(step_from_proto(trajectory.steps[-1])))
+    ):
+        step = trajectory.steps[-1].index
+        await events.publish(thought=pb.Thought(text=understood, kind="restatement", step=step))
+    for piece in deltas(trajectory.answer.markdown):
+        await events.publish(answer_delta=pb.AnswerDelta(text=piece))
+    finished = pb.RunFinished(
+        stop_reason=trajectory.stop_reason,
+        error=trajectory.error,
+        culprit=trajectory.culprit,
+        usage=trajectory.usage,
+        trajectory=ref,
+        material=[item for step in trajectory.steps for item in step.material],
+        leg=trajectory.leg,
+    )
+    if trajectory.HasField("answer"):
+        finished.answer.CopyFrom(trajectory.answer)
+    await events.publish(finished=finished)
 
 
 async def follow(bus: Bus, run_id: str, after: int, leg: int = 0) -> AsyncGenerator[pb.RunEvent, None]:

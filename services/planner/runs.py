@@ -43,6 +43,7 @@ class Runs:
         if request.protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
         checked_budget(request.budget)
+        self.worker.protocols[request.protocol].prompts(question, "", request.prompts)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))

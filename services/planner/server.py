@@ -20,6 +20,8 @@ from services.planner.engine import Engine
 from services.planner.events import follow
 from services.planner.metrics import Metrics
 from services.planner.model import Limits, Task
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import EpisodeProtocol, Research, SearchR1
 from services.planner.record import Record
 from services.planner.rollouts import Rollouts
@@ -30,10 +32,12 @@ from services.planner.worker import LANES, Worker
 
 def build(config: Config, deps: Deps) -> Service:
     """The planner with its worker; the only constructor."""
+    prompts = Prompts.of(catalogue(config.prompt_dir), config)
+    research = Research(prompts)
     protocols: dict[int, EpisodeProtocol] = {
-        trajectory.PROTOCOL_UNSPECIFIED: Research(),
-        trajectory.PROTOCOL_RESEARCH: Research(),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
+        trajectory.PROTOCOL_UNSPECIFIED: research,
+        trajectory.PROTOCOL_RESEARCH: research,
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
     metrics = Metrics.on(deps.telemetry.registry)
     engine = Engine(

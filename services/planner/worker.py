@@ -21,8 +21,8 @@ from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
 from services.planner.config import Config
 from services.planner.convert import step_from_proto, trajectory_to_proto
-from services.planner.engine import Engine, Play, bounded, cheaper, limits, tightened
-from services.planner.events import Events, RunObserver, heartbeat
+from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, limits, tightened
+from services.planner.events import Events, RunObserver, heartbeat, tell_end
 from services.planner.journal import Journal
 from services.planner.model import Outcome, Stop, Task, rebuilt
 from services.planner.protocols import EpisodeProtocol
@@ -96,10 +96,9 @@ class Worker:
         journal = Journal(self.record, run_id)
         request = header.run_request()
         protocol = self.protocols[request.protocol]
-        observer = RunObserver(events, self.record, journal, run_id, protocol.prompt_hash)
         finished = await self.record.finished(run_id, leg.number)
         if finished is not None:  # the worker that ended it may not have told
-            await observer.ended(finished[0], to_ref(finished[1]))
+            await tell_end(events, finished[0], to_ref(finished[1]))
             return
         steps = [step_from_proto(step) for step in await self.record.steps(run_id)]
         await self._announce(events, header, leg, attempt)
@@ -107,6 +106,7 @@ class Worker:
         timeout_s = self.config.max_run_ms / 1000 + 30
         with calling(Call.new(lane=lane, timeout_s=timeout_s)):
             task = await self._task(header, request, leg)
+            observer = RunObserver(events, self.record, journal, run_id, protocol.prompt_hash(task))
             control = await self.bus.serve(control_subject(run_id), run_id, self._control(run_id))
             try:
                 early = await self._given_up(run_id, leg, attempt)  # after serve: from here on a stop is heard
@@ -116,7 +116,7 @@ class Worker:
                     play = await self.engine.play(task, protocol, observer, steps, cut_short)
             finally:
                 await control.close()
-            await self._end(play, header, leg, lane, observer)
+            await self._end(play, header, leg, lane, events)
 
     async def _given_up(self, run_id: str, leg: Leg, attempt: int) -> Outcome | None:
         """Why the run is not to be played: it was stopped while it waited, or it ends its workers; else None."""
@@ -152,7 +152,18 @@ class Worker:
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         history = await self._history(request.conversation_id)
         as_of = request.as_of if request.HasField("as_of") else None
-        return Task(header.run_id, header.question, header.model, sampling, bounds, history=history, as_of=as_of)
+        prompts = self.protocols[request.protocol].prompts(header.question, header.run_id, request.prompts)
+        return Task(
+            header.run_id,
+            header.question,
+            header.model,
+            sampling,
+            bounds,
+            history=history,
+            as_of=as_of,
+            prompts=prompts,
+            date=asked_on(as_of, header.start_time),
+        )
 
     async def _history(self, conversation_id: str) -> tuple[Said, ...]:
         """The window of the conversation: full turns as messages, older ones as their points."""
@@ -165,7 +176,7 @@ class Worker:
             said += [Said(Role.USER, turn.question), Said(Role.ASSISTANT, answer or "-")]
         return tuple(said)
 
-    async def _end(self, play: Play, header: Header, leg: Leg, lane: Lane, observer: RunObserver) -> None:
+    async def _end(self, play: Play, header: Header, leg: Leg, lane: Lane, events: Events) -> None:
         """Keeps the trajectory, tells the reader, remembers the turn; in this order, each idempotent."""
         episode, outcome = play.episode, play.outcome
         await self._remember(header, play)
@@ -173,7 +184,7 @@ class Worker:
         trajectory = trajectory_to_proto(episode, outcome, header.run_request().protocol, LANES[lane], steps)
         trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
         stored = await self.record.finish(trajectory)
-        await observer.ended(trajectory, to_ref(stored))
+        await tell_end(events, trajectory, to_ref(stored))
         await self._stop_children(header.run_id)
         self.log.info(
             "run ended", run_id=header.run_id, stop=outcome.stop.value, rounds=len(episode.steps), error=outcome.error,

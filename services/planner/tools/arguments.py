@@ -11,8 +11,8 @@ from jsonschema.exceptions import ValidationError
 from referencing import Registry as References
 
 from fathom.errors import InvalidField
-from fathom.protocol.hermes import read_object
 from fathom.protocol.messages import ToolCall
+from fathom.protocol.tolerant import read_object
 
 MAX_CHARS = 200_000
 MAX_PROBLEMS, PROBLEM_CHARS = 3, 240

@@ -22,6 +22,8 @@ from services.planner.config import Config
 from services.planner.engine import Engine
 from services.planner.events import follow
 from services.planner.model import Kind, Step, Task, ToolState
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import EpisodeProtocol, Research
 from services.planner.record import Record
 from services.planner.runs import Runs
@@ -112,7 +114,8 @@ class House:
 
     def worker(self, make: Callable[[], Engine] | None = None) -> Worker:
         engine = make() if make else Engine(lambda protocol: self.policy, self.stage)
-        protocols: dict[int, EpisodeProtocol] = {0: Research(), 1: Research()}
+        research = Research(Prompts.of(catalogue(), self.config))
+        protocols: dict[int, EpisodeProtocol] = {0: research, 1: research}
         return Worker(self.config, engine, protocols, self.record, self.clients, self.bus, self.telemetry.log)
 
     async def ask(self, run_id: str = "run_1", **fields: Any) -> None:

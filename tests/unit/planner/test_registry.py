@@ -79,7 +79,7 @@ def head(content: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("{", "are no JSON"),
+        ("{", "'do' is a required property"),
         ("do it", "are no JSON"),
         ("[1]", "must be a JSON object"),
         ("null", "must be a JSON object"),
