@@ -194,7 +194,7 @@ def line(messages: Sequence[dict[str, Any]]) -> Line:
 
 
 @asynccontextmanager
-async def answered(question: str, home: Path) -> AsyncIterator[tuple[trajectory.FinalAnswer, dict[str, Any]]]:
+async def answered(question: str, home: Path) -> AsyncIterator[tuple[trajectory.Answer, dict[str, Any]]]:
     """The answer of a whole stack, with its sheets as frames, its code records and its figures as JSON."""
     async with scripted() as address:
         model = {"engine": "openai", "model": "scripted", "base_url": address, "api_key_env": ""}
@@ -246,7 +246,7 @@ async def test_highest_days_and_a_five_year_curve(tmp_path: Path, tables_dir: Pa
         assert cites_code(answer, 2)
 
 
-def cites_code(answer: trajectory.FinalAnswer, number: int) -> bool:
+def cites_code(answer: trajectory.Answer, number: int) -> bool:
     """Whether the answer cites a material, as row R23 wants of numbers that come from code."""
     return f"[{number}]" in answer.markdown and number in answer.cited
 
