@@ -22,13 +22,14 @@ from trainers.losses import policy_loss, token_log_probs
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
 QUESTION = "Compare the price performance of Apple and Microsoft in 2019"
+SHORT = "What is CAGR?"
 FOUND, NOT_FOUND = "When was the Dow Jones Industrial Average first calculated?", "Who is Zzyzx Qwfpgj?"
 
 
-async def research_run(clients: Clients, name: str, rounds: int = 0) -> trajectory.Trajectory:
+async def research_run(clients: Clients, name: str, question: str, rounds: int = 0) -> trajectory.Trajectory:
     """A production run of the reference policy, as it was recorded."""
     budget = pb.Budget(max_rounds=rounds)
-    async for _ in clients.planner.run(pb.RunRequest(question=QUESTION, request_id=name, budget=budget)):
+    async for _ in clients.planner.run(pb.RunRequest(question=question, request_id=name, budget=budget)):
         pass
     return (await clients.planner.get_run(pb.GetRunRequest(run_id=name))).trajectory
 
@@ -62,7 +63,9 @@ def runs_of(item: trajectory.Trajectory, wanted: int) -> list[list[int]]:
 @pytest.mark.parametrize("protocol", ["research", "search_r1"])
 async def test_the_loss_covers_model_tokens_and_nothing_else(stack: Stack, protocol: str) -> None:
     _, clients = stack
-    item = await (research_run(clients, "run-masks") if protocol == "research" else search_run(clients, FOUND, 4))
+    item = await (
+        research_run(clients, "run-masks", QUESTION) if protocol == "research" else search_run(clients, FOUND, 4)
+    )
     results = [result for step in item.steps for result in step.tool_results]
     assert results, "the run has called a tool"
     assert len(item.token_ids) == len(item.mask) == len(item.log_probs)
@@ -122,7 +125,7 @@ async def test_the_last_generation_is_one_without_a_search(stack: Stack) -> None
 async def test_one_optimiser_step_on_recorded_research_runs(stack: Stack, tmp_path: Path) -> None:
     """Row F01: two recorded agent runs as one group; what tools said moves nothing."""
     endpoints, clients = stack
-    runs = [await research_run(clients, "run-whole"), await research_run(clients, "run-short", rounds=1)]
+    runs = [await research_run(clients, "run-whole", SHORT), await research_run(clients, "run-short", SHORT, rounds=1)]
     for sample, item in enumerate(runs):
         item.task_index, item.sample_index, item.reward = (
             0,
