@@ -147,7 +147,7 @@ class Engine:
 
         if ranking in ("dense", "hybrid") and opened.arms.dense is None:
             raise InvalidField("ranking", f"the corpus has no vectors, so it cannot rank {ranking}")
-        chosen = Ranking(ranking or ("hybrid" if opened.arms.dense is not None else "lexical"))
+        chosen = Ranking(ranking) if ranking else opened.arms.ranking
         ask = Ask(top_k or self._config.top_k, allowed, half_life_days, chosen)
         ranked = await asyncio.gather(
             *(self._one(opened, query, ask, f"queries[{number}]") for number, query in enumerate(queries))
