@@ -10,6 +10,8 @@
     ├── SessionLost         ABORTED
     ├── VersionMismatch     FAILED_PRECONDITION
     ├── MissingExtra        FAILED_PRECONDITION
+    ├── UpstreamRefused     FAILED_PRECONDITION
+    ├── UnreadableContent   FAILED_PRECONDITION
     ├── NotImplementedYet   UNIMPLEMENTED
     ├── CorruptData         DATA_LOSS
     ├── NotReady            UNAVAILABLE          transient: retried within the budget
@@ -130,6 +132,28 @@ class MissingExtra(FathomError):
             f"{module} is not installed: pip install 'fathom[{extra}]'",
             metadata={"module": module, "extra": extra},
         )
+
+
+class UpstreamRefused(FathomError):
+    """A server of somebody else's understood and said no, with the HTTP ``status``: asking again gives the same."""
+
+    code, reason = "FAILED_PRECONDITION", "UPSTREAM_REFUSED"
+
+    def __init__(self, culprit: str, status: int, message: str) -> None:
+        super().__init__(
+            f"{culprit} answered {status}: {message}", metadata={"culprit": culprit, "http_status": str(status)}
+        )
+        self.culprit, self.status = culprit, status
+
+
+class UnreadableContent(FathomError):
+    """What was fetched from ``culprit`` holds nothing that can be read as text."""
+
+    code, reason = "FAILED_PRECONDITION", "UNREADABLE_CONTENT"
+
+    def __init__(self, culprit: str, message: str, media_type: str = "") -> None:
+        super().__init__(message, metadata={"culprit": culprit, "media_type": media_type})
+        self.culprit = culprit
 
 
 class NotImplementedYet(FathomError):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fathom.encoders.base import Kind, checked
+from fathom.encoders.loading import LOADING
 from fathom.errors import CorruptData, MissingExtra, NotFound
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ def load_folder(folder: Path) -> Loaded:
     logging.disable_progress_bar()
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        model = AutoModel.from_pretrained(str(folder), local_files_only=True)
+        with LOADING:
+            model = AutoModel.from_pretrained(str(folder), local_files_only=True)
     except Exception as error:
         raise CorruptData(str(folder), f"{type(error).__name__} {error}") from error
     tokenizer.no_padding()

@@ -18,9 +18,9 @@ _BY_REASON: dict[str, type[FathomError]] = {
     kind.reason: kind
     for kind in (
         errors.InvalidField, errors.PayloadTooLarge, errors.NotFound, errors.Conflict, errors.SessionLost,
-        errors.FailedPrecondition, errors.VersionMismatch, errors.MissingExtra, errors.NotImplementedYet,
-        errors.CorruptData, errors.NotReady, errors.DependencyFailed, errors.Overloaded, errors.DeadlineExceeded,
-        errors.Cancelled, errors.Internal,
+        errors.FailedPrecondition, errors.VersionMismatch, errors.MissingExtra, errors.UpstreamRefused,
+        errors.UnreadableContent, errors.NotImplementedYet, errors.CorruptData, errors.NotReady,
+        errors.DependencyFailed, errors.Overloaded, errors.DeadlineExceeded, errors.Cancelled, errors.Internal,
     )
 }  # fmt: skip
 _BY_CODE: dict[str, type[FathomError]] = {
@@ -68,6 +68,9 @@ def rebuild(
     for name in ("field", "culprit"):
         if name in metadata:
             setattr(error, name, metadata[name])
+    if isinstance(error, errors.UpstreamRefused):
+        said = metadata.get("http_status", "")
+        error.status = int(said) if said.isdecimal() else 0
     if isinstance(error, errors.NotFound):
         error.nearest = tuple(filter(None, metadata.get("nearest", "").split(",")))
     return error
