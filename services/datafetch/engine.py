@@ -128,12 +128,11 @@ class Engine:
             raise InvalidField(
                 "typed", f"names more than {MAX_NAMES:,} entities or {self._config.max_columns} indicators"
             )
-        limited = bounded(query, as_of)
         plan = self._planner.plan(query)
         missing = list(plan.missing)
         sheets = []
         for part in plan.parts:
-            for layout in self._layouts(part, limited):
+            for layout, limited in self._runs(part, bounded(query, as_of)):
                 sheet, empty = await self._sheet(part, limited, as_of, layout)
                 missing += empty
                 if sheet is not None:
@@ -153,6 +152,13 @@ class Engine:
             return None, missing or [self._nothing(part, query)]
         sheet = await asyncio.to_thread(make_sheet, table, self._title(part, query), columns)
         return sheet, missing
+
+    def _runs(self, part: Part, query: Query) -> list[tuple[str, Query]]:
+        """The layouts of a part; statistics of periods that are named one by one are told of each."""
+        if not (query.statistics and query.periods):
+            return [(layout, query) for layout in self._layouts(part, query)]
+        each = [replace(query, start=start, end=min(end, query.end or end), periods=()) for start, end in query.periods]
+        return [(layout, one) for one in each for layout in self._layouts(part, one)]
 
     def _layouts(self, part: Part, query: Query) -> list[str]:
         """Wide for series, summary and rows for statistics, long for rankings, conditions and too many columns."""

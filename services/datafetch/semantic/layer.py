@@ -48,6 +48,7 @@ class Layer:
     failures: list[Failure] = field(default_factory=list)
     entity_names: Names = field(default_factory=lambda: Names(()))
     pinyin_names: Names = field(default_factory=lambda: Names(()))
+    patterned: list[tuple[str, str]] = field(default_factory=list)
     indicator_names: Names = field(default_factory=lambda: Names(()))
     loose_names: Names = field(default_factory=lambda: Names(()))
 
@@ -56,8 +57,9 @@ class Layer:
         self.entity_names = Names(names_of_entities(self.entities.values()))
         pinyin = [(word, s.id) for s in self.entities.values() for name in chinese_names(s) for word in romanised(name)]
         self.pinyin_names = Names(pinyin)
-        self.indicator_names = Names(names_of_indicators(self.indicators.values()))
-        names = names_of_indicators(self.indicators.values())
+        names = list(names_of_indicators(self.indicators.values()))
+        names += [(name, ident) for name, ident in self.patterned if ident in self.indicators]
+        self.indicator_names = Names(names)
         self.loose_names = Names(("".join(c for c in name if c not in PARTICLES), ident) for name, ident in names)
         return self
 
@@ -83,7 +85,8 @@ def names_of_entities(specs: Iterable[EntitySpec]) -> Iterator[tuple[str, str]]:
         for name in (spec.id, spec.name, spec.name_zh):
             yield name, spec.id
     for spec in specs:
-        for name in (*spec.aliases, *spellings(spec.id, spec.market)):
+        plurals = [f"{name}s" for name in (spec.name, *spec.aliases) if spec.kind == "currency" and name[-1:].islower()]
+        for name in (*spec.aliases, *spellings(spec.id, spec.market), *plurals):
             yield name, spec.id
     for spec in specs:
         for name in spec.former_names:
@@ -147,6 +150,7 @@ def load(folders: Sequence[tuple[Path, Path]]) -> Layer:
             layer.tables += [(spec, data) for spec in file.tables]
             for table in file.entity_tables:
                 add_entities(layer, table, data)
+            layer.patterned += [pair for family in file.families for pair in family.names()]
             synonyms += [(path.name, spec.id, spec.synonyms) for spec in file.synonyms]
     for name, ident, words in synonyms:
         if ident not in layer.indicators:
