@@ -92,12 +92,14 @@ def report(questions: list[Question], verdicts: dict[str, list[Verdict]], taken:
 
 
 @asynccontextmanager
-async def service(tables: Path) -> AsyncIterator[tuple[Any, ObjectStore]]:
+async def service(tables: Path, **settings: Any) -> AsyncIterator[tuple[Any, ObjectStore]]:
     """The warm servicer of datafetch and the store that it writes to."""
     store = open_store("memory://")
     telemetry = Telemetry("bench", log_level="error", stream=io.StringIO())
     bus = await open_bus("memory://", store)
-    made = build(Config.model_validate({"data_dir": tables}), Deps(Clients({}, telemetry), store, bus, telemetry))
+    made = build(
+        Config.model_validate({"data_dir": tables, **settings}), Deps(Clients({}, telemetry), store, bus, telemetry)
+    )
     await made.warm_up()
     try:
         yield made.servicer, store
