@@ -220,8 +220,8 @@ BY_REASON: Mapping[str, type[FathomError]] = MappingProxyType(
         kind.reason: kind
         for kind in (
             InvalidField, PayloadTooLarge, NotFound, Conflict, SessionLost, FailedPrecondition, VersionMismatch,
-            MissingExtra, UpstreamRefused, UnreadableContent, NotImplementedYet, CorruptData, NotReady, DependencyFailed,
-            Overloaded, DeadlineExceeded, Cancelled, Internal,
+            MissingExtra, UpstreamRefused, UnreadableContent, NotImplementedYet, CorruptData, NotReady,
+            DependencyFailed, Overloaded, DeadlineExceeded, Cancelled, Internal,
         )
     }
 )  # fmt: skip
