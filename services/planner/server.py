@@ -22,6 +22,7 @@ from services.planner.config import Config
 from services.planner.convert import step_from_proto, trajectory_to_proto
 from services.planner.engine import Engine, cheaper, checked_question, tightened
 from services.planner.events import follow
+from services.planner.mcp.mount import Mounts
 from services.planner.metrics import Metrics
 from services.planner.model import Episode, Limits, Task
 from services.planner.protocols import EpisodeProtocol, Research, SearchR1
@@ -33,6 +34,9 @@ from services.planner.worker import LANES, Worker
 # Names that policy takes in the place of a model.
 MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
 
+# How long the first run waits for foreign tools: one that is late is there for later runs.
+MOUNT_WAIT_S = 5.0
+
 
 def build(config: Config, deps: Deps) -> Service:
     """The planner with its worker; the only constructor."""
@@ -41,15 +45,16 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_RESEARCH: Research(),
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
     }
-    metrics = Metrics.on(deps.telemetry.registry)
+    metrics, log = Metrics.on(deps.telemetry.registry), deps.telemetry.log
+    mounts = Mounts(config.mcp_servers, log)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps: stage(config, deps, metrics, task, steps),
+        lambda task, steps: stage(config, deps, metrics, task, steps, mounts.tools()),
     )
-    record, log = Record(deps.store), deps.telemetry.log
+    record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
-    servicer = PlannerServicer(config, deps, metrics, worker, rollouts, record)
+    servicer = PlannerServicer(config, deps, metrics, mounts, worker, rollouts, record)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -63,14 +68,23 @@ class PlannerServicer:
     }
 
     def __init__(
-        self, config: Config, deps: Deps, metrics: Metrics, worker: Worker, rollouts: Rollouts, record: Record
+        self,
+        config: Config,
+        deps: Deps,
+        metrics: Metrics,
+        mounts: Mounts,
+        worker: Worker,
+        rollouts: Rollouts,
+        record: Record,
     ) -> None:
-        self._config, self._deps, self._metrics = config, deps, metrics
+        self._config, self._deps, self._metrics, self._mounts = config, deps, metrics, mounts
         self._worker, self._rollouts, self._record = worker, rollouts, record
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
-        """Starts to take runs from every lane."""
+        """Connects the foreign tools, and starts to take runs from every lane."""
+        self._mounts.start()
+        await self._mounts.listed(MOUNT_WAIT_S)
         self._consumers = [asyncio.create_task(self._worker.work(lane), name=f"runs {lane}") for lane in Lane]
 
     async def close(self) -> None:
@@ -78,6 +92,7 @@ class PlannerServicer:
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
         header = await self._begin(request)
@@ -164,7 +179,7 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, self._metrics, task, ()).tools.specs
+        specs = stage(self._config, self._deps, self._metrics, task, (), self._mounts.tools()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:
