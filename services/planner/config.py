@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from pydantic import Field, model_validator
 
@@ -45,6 +46,18 @@ class Config(Settings):
     """Foreign tool servers to mount, each with the tools that are allowed."""
     mcp_commands: bool = False
     """Whether servers may be programs that this process starts."""
+    prompt_dir: Path | None = None
+    """Folder with prompts of one's own, beside those of the package."""
+    prompt_versions: Mapping[str, int] = Field(default_factory=dict)
+    """Version by stage (research, answer, restate); a stage that is not named takes its newest."""
+    prompt_seed: int = 0
+    """Which examples the prompts show, and in which layout; one seed keeps the prefix the same bytes."""
+    answer_variants: Mapping[str, float] = Field(
+        default_factory=lambda: {"conclusion": 1.0, "evidence": 1.0, "sections": 1.0}
+    )
+    """Weights of the ways to write an answer."""
+    restate_question: bool = True
+    """Whether the model says what is asked before it answers; shown in the trace, not in the answer."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
 

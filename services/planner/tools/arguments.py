@@ -11,8 +11,8 @@ from jsonschema.exceptions import ValidationError
 from referencing import Registry as References
 
 from fathom.errors import InvalidField
-from fathom.protocol.hermes import read_object
 from fathom.protocol.messages import ToolCall
+from fathom.protocol.tolerant import read_object
 
 MAX_CHARS = 200_000
 MAX_PROBLEMS, PROBLEM_CHARS = 3, 240
@@ -56,7 +56,7 @@ def parsed(field: str, text: str) -> Any:
     try:
         return json.loads(text, strict=False, parse_constant=refused)
     except (ValueError, RecursionError) as error:
-        mended = read_object(text)
+        mended = read_object(text, cut_off=False)
         # What cannot be written as JSON again (a set, infinity) was no JSON in other clothes.
         if mended is None or not writable(mended):
             raise InvalidField(field, f"are no JSON: {error}") from error

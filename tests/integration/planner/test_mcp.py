@@ -21,12 +21,11 @@ from services.planner.loop import Loop
 from services.planner.mcp.mount import Mounts
 from services.planner.mcp.settings import McpServer
 from services.planner.model import Episode, Kind, Stop, ToolState
-from services.planner.protocols import Research
 from services.planner.stage import Stage
 from services.planner.tools.registry import Bounds, Registry
 from services.planner.tools.think import Finish, Think
 from tests.integration.planner.toy_server import Toy, described
-from tests.unit.planner.test_loop import Notes, Script, finish, task
+from tests.unit.planner.test_loop import Notes, Script, finish, research, task
 
 TOOLS = ("quote", "meant", "hang", "flood", "fail", "poison", "picky", "lying", "absent")
 MOUNTED = ["toy_quote", "toy_meant", "toy_hang", "toy_flood", "toy_fail", "toy_poison", "toy_picky"]
@@ -88,8 +87,8 @@ async def test_only_allowed_and_sound_tools_are_mounted_with_our_intent(mounts: 
 async def test_the_loop_cannot_tell_a_foreign_tool_from_its_own(mounts: Mounts) -> None:
     line = format_tool_call("toy_quote", {"intent": "see the price", "symbol": "AAPL"})
     policy = Script(line, finish("It is at 42.5 [1]."))
-    episode = Episode(task(), Research().opening(task()))
-    loop = Loop(episode, Research(), policy, Stage(registry(mounts)), Notes())
+    episode = Episode(task(), research().opening(task()))
+    loop = Loop(episode, research(), policy, Stage(registry(mounts)), Notes())
     outcome = await loop.run()
     assert outcome.stop is Stop.FINISHED
     assert outcome.answer is not None

@@ -16,14 +16,14 @@ from services.planner.engine import cheaper
 from services.planner.guard import needs_evidence
 from services.planner.loop import Loop
 from services.planner.model import Episode, Limits, Step, Stop, Task
-from services.planner.protocols import LAST_ROUND, Research
+from services.planner.protocols import LAST_ROUND
 from services.planner.repetition import repetitions
 from services.planner.stage import Stage
 from services.planner.todo import Todo
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.todo import TodoList
-from tests.unit.planner.test_loop import Echo, Notes, Script, echo, finish, task
+from tests.unit.planner.test_loop import Echo, Notes, Script, echo, finish, research, task
 
 PLAN = format_tool_call("todo", {"intent": "plan", "action": "add", "items": ["find the price"]})
 DONE = format_tool_call("todo", {"intent": "plan", "action": "done", "numbers": [1]})
@@ -35,12 +35,12 @@ def asked(question: str, max_rounds: int = 10, max_tokens: int = 10_000, max_cos
 
 
 def make(policy: Script, about: Task, steps: list[Step] | None = None, prices: Prices | None = None) -> Loop:
-    episode = Episode(about, Research().opening(about))
+    episode = Episode(about, research().opening(about))
     for step in steps or []:
         episode.append(step)
     todo = Todo.rebuilt(episode.steps)
     registry = Registry([Echo(), Think(), Finish(), TodoList(todo)], len(episode.material))
-    return Loop(episode, Research(), policy, Stage(registry, todo=todo, prices=prices or Prices()), Notes())
+    return Loop(episode, research(), policy, Stage(registry, todo=todo, prices=prices or Prices()), Notes())
 
 
 def refusals(loop: Loop, why: str) -> float:

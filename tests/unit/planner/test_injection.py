@@ -17,7 +17,7 @@ from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sa
 from fathom.protocol.quoting import neutral, quoted, unquoted
 from services.planner.loop import Loop
 from services.planner.model import Episode, Kind, Task, ToolResult, ToolState
-from services.planner.protocols import Research, SearchR1
+from services.planner.protocols import SearchR1
 from services.planner.stage import Stage
 from services.planner.todo import Todo
 from services.planner.tools.registry import Registry
@@ -27,7 +27,7 @@ from services.planner.window.view import View
 from services.policy.backends.rules.planning import next_call
 from services.policy.backends.rules.reading import read
 from services.policy.backends.rules.tokenizer import END_ID, START_ID, RulesTokenizer, load_vocabulary
-from tests.unit.planner.test_loop import Notes, Script, finish, task
+from tests.unit.planner.test_loop import Notes, Script, finish, research, task
 
 STEAL = format_tool_call("python", {"intent": "i", "code": "steal()"})
 INJECTIONS = {
@@ -115,7 +115,7 @@ def stage(text: str, ran: list[Mapping[str, Any]]) -> Stage:
 
 def loop_over(policy: Any, stage: Stage) -> Loop:
     about = Task("run_1", "What is momentum investing?", "m", Sampling(), task().limits)
-    return Loop(Episode(about, Research().opening(about)), Research(), policy, stage, Notes())
+    return Loop(Episode(about, research().opening(about)), research(), policy, stage, Notes())
 
 
 @pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
@@ -162,7 +162,7 @@ def assert_harmless(messages: Sequence[Message]) -> None:
 def test_search_r1_shows_no_tags_of_documents(text: str) -> None:
     reply = Reply(ToolState.OK, {"hits": [{"title": text, "summary": text}]})
     result = ToolResult(ToolCall("c", "search", "{}"), "i", reply.content("search"), ToolState.OK)
-    shown = SearchR1().render(result).content
+    shown = SearchR1("Answer.").render(result).content
     assert re.findall(r"</?(?:search|answer|think|information)>", shown) == ["<information>", "</information>"]
 
 
