@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fathom.protocol.messages import Message
+from fathom.protocol.messages import Message, Usage
 from fathom.protocol.notices import NOTE
 from services.planner.model import Episode, Limits
 
@@ -20,8 +20,7 @@ class Prices:
     prompt: float = 0.0
     completion: float = 0.0
 
-    def cost(self, episode: Episode) -> float:
-        usage = episode.usage
+    def cost(self, usage: Usage) -> float:
         return (usage.prompt_tokens * self.prompt + usage.completion_tokens * self.completion) / 1e6
 
 
@@ -73,12 +72,12 @@ class Account:
 
 def account(episode: Episode, limits: Limits, prices: Prices, now: float) -> Account:
     """What is spent before the next round. ``now`` is in seconds since the epoch."""
-    rounds = len(episode.steps)
+    rounds, usage = len(episode.steps) - limits.since, episode.usage_since(limits.since)
     spent = (
         Spent("rounds", rounds, limits.max_rounds),
-        Spent("tokens", episode.usage.completion_tokens, limits.max_tokens),
+        Spent("tokens", usage.completion_tokens, limits.max_tokens),
         Spent("seconds", max(0.0, now - limits.deadline + limits.max_seconds), limits.max_seconds),
-        Spent("cost", prices.cost(episode), limits.max_cost),
+        Spent("cost", prices.cost(usage), limits.max_cost),
     )
     return Account(spent, rounds, limits.max_rounds - rounds)
 

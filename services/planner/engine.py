@@ -12,7 +12,7 @@ from typing import Any
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
 from services.planner.loop import Loop, Observer, Policy
-from services.planner.model import Episode, Limits, Outcome, Step, Task
+from services.planner.model import Episode, Limits, Outcome, Step, Task, rebuilt
 from services.planner.protocols import EpisodeProtocol
 from services.planner.stage import Stage
 from services.planner.todo import TodoItem
@@ -26,22 +26,32 @@ class Play:
     outcome: Outcome
 
 
-class Engine:
-    """Runs episodes. ``stage`` sets up tools for a task and the steps that it already has."""
+MakeStage = Callable[[Task, Sequence[Step], Step | None], Stage]
+"""Sets up the tools for a task, the steps that it already has, and the one that was cut short."""
 
-    def __init__(self, policy: Callable[[EpisodeProtocol], Policy], stage: Callable[[Task, list[Step]], Stage]) -> None:
+
+class Engine:
+    """Runs episodes."""
+
+    def __init__(self, policy: Callable[[EpisodeProtocol], Policy], stage: MakeStage) -> None:
         self._policy, self._stage = policy, stage
         self._running: dict[str, Loop] = {}
 
     async def play(
-        self, task: Task, protocol: EpisodeProtocol, observer: Observer, steps: list[Step] | None = None
+        self,
+        task: Task,
+        protocol: EpisodeProtocol,
+        observer: Observer,
+        steps: Sequence[Step] = (),
+        cut_short: Step | None = None,
     ) -> Play:
-        """One episode from its last recorded step to its end. Production and training both come here."""
-        episode = Episode(task, protocol.opening(task))
-        for step in steps or []:
-            episode.append(step)
-        stage = self._stage(task, episode.steps)
-        loop = Loop(episode, protocol, self._policy(protocol), stage, observer)
+        """One episode from its last recorded step to its end. Production and training both come here.
+
+        ``cut_short`` is what the step after the recorded ones has given already; that is not asked for again.
+        """
+        episode = rebuilt(task, protocol.opening(task), steps)
+        stage = self._stage(task, episode.steps, cut_short)
+        loop = Loop(episode, protocol, self._policy(protocol), stage, observer, cut_short)
         self._running[task.run_id] = loop
         try:
             return Play(episode, await loop.run())
@@ -122,11 +132,16 @@ def cheaper(requested: float, most: float, field: str) -> float:
 
 
 def limits(
-    max_rounds: int, max_tokens: int, max_ms: int, start_time: float | None = None, max_cost: float = 0.0
+    max_rounds: int,
+    max_tokens: int,
+    max_ms: int,
+    start_time: float | None = None,
+    max_cost: float = 0.0,
+    since: int = 0,
 ) -> Limits:
-    """Limits that count from ``start_time`` (seconds since the epoch), or from now."""
+    """Limits that count from ``start_time`` (seconds since the epoch), or from now, and from the step ``since``."""
     start = time.time() if start_time is None else start_time
-    return Limits(max_rounds, max_tokens, start + max_ms / 1000, max_ms / 1000, max_cost)
+    return Limits(max_rounds, max_tokens, start + max_ms / 1000, max_ms / 1000, max_cost, since)
 
 
 def bounded(sampling: Sampling, max_tokens: int) -> Sampling:

@@ -37,6 +37,10 @@ class Policy(Protocol):
 class Observer(Protocol):
     """Sees the episode as it happens and keeps it; a step counts when ``step_done`` has returned."""
 
+    async def sampled(self, step: Step) -> None:
+        """The step as far as it has got, before its first call."""
+        ...
+
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
@@ -48,9 +52,16 @@ class Loop:
     """Runs one episode to its end. ``stop`` ends it early; what was collected stays."""
 
     def __init__(
-        self, episode: Episode, protocol: EpisodeProtocol, policy: Policy, stage: Stage, observer: Observer
+        self,
+        episode: Episode,
+        protocol: EpisodeProtocol,
+        policy: Policy,
+        stage: Stage,
+        observer: Observer,
+        cut_short: Step | None = None,
     ) -> None:
-        self.episode = episode
+        """``cut_short`` is the step in which an earlier worker left the episode: it is not sampled again."""
+        self.episode, self._cut_short = episode, cut_short
         self._protocol, self._policy, self._stage, self._observer = protocol, policy, stage, observer
         # Tag protocols are an environment to train in, whose rules are published: nothing of ours intervenes there.
         repeats = None if protocol.tags else Repeats.rebuilt(episode.steps)
@@ -108,8 +119,12 @@ class Loop:
             budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
             if budget.over or self._was_last():
                 return Outcome(Stop.BUDGET, None, f"the budget is spent: {budget}")
-            last = self._is_last(budget)
-            decision, pending = await self._round(self._said(pending, budget, last), last)
+            if self._cut_short is not None and self._cut_short.index == len(self.episode.steps):
+                new, last = self._cut_short.new_messages, self._announced(self._cut_short)
+            else:
+                last = self._is_last(budget)
+                new = self._said(pending, budget, last)
+            decision, pending = await self._round(new, last)
 
     def _refused(self, decision: Decision) -> Message | None:
         """The guard's refusal of an end that comes too early; never in the last round, and only once."""
@@ -126,11 +141,15 @@ class Loop:
 
     def _was_last(self) -> bool:
         """True when the recorded last round was announced as such, or was the last that is allowed."""
-        steps, nudge = self.episode.steps, self._protocol.nudge()
-        if not steps:
+        steps, limits = self.episode.steps, self.episode.task.limits
+        if len(steps) <= limits.since:
             return False
-        announced = nudge is not None and any(nudge.content in new.content for new in steps[-1].new_messages)
-        return announced or steps[-1].index == self.episode.task.limits.max_rounds - 1
+        return self._announced(steps[-1]) or len(steps) - limits.since == limits.max_rounds
+
+    def _announced(self, step: Step) -> bool:
+        """True when the model was told that this is the last round."""
+        nudge = self._protocol.nudge()
+        return nudge is not None and any(nudge.content in new.content for new in step.new_messages)
 
     def _said(self, pending: tuple[Message, ...], budget: Account, last: bool) -> tuple[Message, ...]:
         """The messages of the next round: what is pending, then in one message what the user and the budget say."""
@@ -160,7 +179,19 @@ class Loop:
     async def _round(self, new_messages: tuple[Message, ...], last: bool) -> tuple[Decision, tuple[Message, ...]]:
         episode = self.episode
         index = len(episode.steps)
-        self._sampling = True
+        completion = await self._sampled(index, new_messages)
+        await self._observer.sampled(Step(index, new_messages, completion))
+        decision = self._protocol.decide(completion, self._corrected(-1), last)
+        step = Step(index, new_messages, completion, await self._calls.run(index, decision.calls))
+        await self._observer.step_done(step)
+        episode.append(step)
+        return decision, self._answers(decision, step.results)
+
+    async def _sampled(self, index: int, new_messages: tuple[Message, ...]) -> Completion:
+        """The completion of a round, its calls with ids of their own; sampled once, whoever plays the round."""
+        if self._cut_short is not None and self._cut_short.index == index:
+            return self._cut_short.completion
+        self._sampling, episode = True, self.episode
         tools = self._protocol.tools(self._stage.tools.specs)
         view = await self._stage.window.view(episode, new_messages, tools)
         sampled = await self._policy.generate(
@@ -171,12 +202,7 @@ class Loop:
             self._protocol.sampling(episode.task),
         )
         self._sampling = False
-        completion = replace(sampled, tool_calls=distinct(sampled.tool_calls))
-        decision = self._protocol.decide(completion, self._corrected(-1), last)
-        step = Step(index, new_messages, completion, await self._calls.run(index, decision.calls))
-        await self._observer.step_done(step)
-        episode.append(step)
-        return decision, self._answers(decision, step.results)
+        return replace(sampled, tool_calls=distinct(sampled.tool_calls))
 
     def _answers(self, decision: Decision, results: Sequence[ToolResult]) -> tuple[Message, ...]:
         if decision.correction is not None:

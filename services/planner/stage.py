@@ -45,17 +45,25 @@ class Stage:
 
 
 def stage(
-    config: Config, deps: Deps, metrics: Metrics, task: Task, steps: Sequence[Step], foreign: Sequence[Tool] = ()
+    config: Config,
+    deps: Deps,
+    metrics: Metrics,
+    task: Task,
+    steps: Sequence[Step],
+    cut_short: Step | None = None,
+    foreign: Sequence[Tool] = (),
 ) -> Stage:
     """The tools of one episode, ``foreign`` ones included; a resumed one gets its sheets, figures, numbers and its
     todo list back.
 
-    ``steps`` are those of the episode itself, and grow with it.
+    ``steps`` are those of the episode itself, and grow with it. ``cut_short`` has the finished calls of the step
+    in which an earlier worker left it.
     """
-    material = [item for step in steps for result in step.results for item in result.material]
+    known = [*steps, *([cut_short] if cut_short else [])]
+    material = [item for step in known for result in step.results for item in result.material]
     session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
     figures = sum(len(item.item.figures) for item in material if item.kind == "code")
-    timeout_s, todo, shown = config.tool_timeout_s, Todo.rebuilt(steps), Shown.rebuilt(task.run_id, steps)
+    timeout_s, todo, shown = config.tool_timeout_s, Todo.rebuilt(known), Shown.rebuilt(task.run_id, known)
     tools: list[Tool] = [
         Think(),
         Finish(),
@@ -77,6 +85,7 @@ def stage(
         # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
         Bounds(timeout_s + GRACE_S, {"python": 3 * timeout_s + GRACE_S, **foreign_s, **config.tool_deadlines_s}),
         lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
+        cut_short.results if cut_short else (),
     )
     prices = Prices(config.prompt_price, config.completion_price)
     return Stage(registry, close=session.close, todo=todo, prices=prices, metrics=metrics)

@@ -36,7 +36,8 @@ class Ran:
     """A call that has run and waits for its turn to be numbered."""
 
     call: ToolCall
-    found: Reply | Numbered
+    found: Reply | Numbered | ToolResult
+    """A ``ToolResult`` is one that an earlier worker was given, numbers and all."""
     seconds: float
 
 
@@ -51,9 +52,18 @@ class Registry:
     """
 
     def __init__(
-        self, tools: Sequence[Tool], material: int = 0, bounds: Bounds | None = None, report: Report = ignore
+        self,
+        tools: Sequence[Tool],
+        material: int = 0,
+        bounds: Bounds | None = None,
+        report: Report = ignore,
+        known: Sequence[ToolResult] = (),
     ) -> None:
-        """``material`` is how many materials there are already; ``report`` hears of tools that broke."""
+        """``material`` is how many materials there are already; ``report`` hears of tools that broke.
+
+        ``known`` are results of the round that an earlier worker left: its calls are not made again.
+        """
+        self._known = {result.call.id: result for result in known}
         self._tools = {tool.name: tool for tool in tools}
         self._checkers = {tool.name: Checker(tool.name, tool.parameters) for tool in tools}
         self._material = material
@@ -84,6 +94,9 @@ class Registry:
     async def run(self, call_id: str, call: ToolCall) -> Ran:
         """Runs a call; ``settle`` must follow, in the order of the calls."""
         started = time.perf_counter()
+        known = self._known.pop(call.id, None)  # once: a later round may use the id again
+        if known is not None:
+            return Ran(call, known, known.duration_ms / 1000)
         try:
             found = await self._bounded(call_id, *self._checked(call))
         except (InvalidField, NotFound) as error:
@@ -98,6 +111,8 @@ class Registry:
     def settle(self, ran: Ran) -> ToolResult:
         """The result, its material numbered after all that was settled before."""
         call = ran.call
+        if isinstance(ran.found, ToolResult):
+            return ran.found
         try:
             reply = sized(call, ran.found if isinstance(ran.found, Reply) else ran.found(self._material + 1))
             content = reply.content(call.name)

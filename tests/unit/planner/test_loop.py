@@ -77,6 +77,8 @@ class Notes:
         self.log: list[str] = []
         self.steps: list[Step] = []
 
+    async def sampled(self, step: Step) -> None: ...
+
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None:
         self.log.append(f"{call.name}: {intent}")
 
