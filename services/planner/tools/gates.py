@@ -14,7 +14,7 @@ class Gates:
     """One gate per tool. Who waits is let in in order; the wait is no part of the call's own time."""
 
     def __init__(self, most: int, by_tool: Mapping[str, int], waiting: Gauge, waits: Histogram) -> None:
-        """``most`` calls per tool, or as many as ``by_tool`` says."""
+        """``most`` calls per tool, or as many as ``by_tool`` says, where 0 sets no bound."""
         self._most, self._by_tool = most, by_tool
         self._waiting, self._waits = waiting, waits
         self._gates: dict[str, asyncio.Semaphore] = {}
@@ -22,9 +22,11 @@ class Gates:
     @asynccontextmanager
     async def passing(self, tool: str) -> AsyncIterator[None]:
         """Holds a place for one call."""
-        gate = self._gates.get(tool)
-        if gate is None:
-            gate = self._gates[tool] = asyncio.Semaphore(self._by_tool.get(tool, self._most))
+        most = self._by_tool.get(tool, self._most)
+        if not most:
+            yield
+            return
+        gate = self._gates.setdefault(tool, asyncio.Semaphore(most))
         started = time.perf_counter()
         with self._waiting.labels(tool).track_inprogress():
             await gate.acquire()
