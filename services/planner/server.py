@@ -28,6 +28,7 @@ from services.planner.record import Record
 from services.planner.rollouts import Rollouts
 from services.planner.runs import Runs
 from services.planner.stage import stage
+from services.planner.tools.gates import Gates
 from services.planner.worker import LANES, Worker
 
 # How long the first run waits for foreign tools: one that is late is there for later runs.
@@ -45,9 +46,10 @@ def build(config: Config, deps: Deps) -> Service:
     }
     metrics, log = Metrics.on(deps.telemetry.registry), deps.telemetry.log
     mounts = Mounts(config.mcp_servers, log)
+    gates = Gates(config.concurrent_tool_calls, config.concurrent_calls_by_tool, metrics.waiting, metrics.wait_seconds)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps, cut_short: stage(config, deps, metrics, task, steps, cut_short, mounts.tools()),
+        lambda task, steps, cut_short: stage(config, deps, metrics, task, steps, cut_short, mounts.tools(), gates),
     )
     record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)

@@ -14,6 +14,7 @@ from services.planner.model import Step, Task
 from services.planner.todo import Todo
 from services.planner.tools.data import Data
 from services.planner.tools.documents import Fetch, Search, Shown
+from services.planner.tools.gates import Gates
 from services.planner.tools.python import Python
 from services.planner.tools.recall import Recall
 from services.planner.tools.registry import Bounds, Registry
@@ -52,6 +53,7 @@ def stage(
     steps: Sequence[Step],
     cut_short: Step | None = None,
     foreign: Sequence[Tool] = (),
+    gates: Gates | None = None,
 ) -> Stage:
     """The tools of one episode, ``foreign`` ones included; a resumed one gets its sheets, figures, numbers and its
     todo list back.
@@ -65,7 +67,7 @@ def stage(
     figures = sum(len(item.item.figures) for item in material if item.kind == "code")
     timeout_s, todo, shown = config.tool_timeout_s, Todo.rebuilt(known), Shown.rebuilt(task.run_id, known)
     tools: list[Tool] = [
-        Think(),
+        Think(config.think_chars),
         Finish(),
         TodoList(todo),
         Recall(steps),
@@ -83,7 +85,7 @@ def stage(
         tools,
         len(material),
         # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
-        Bounds(timeout_s + GRACE_S, {"python": 3 * timeout_s + GRACE_S, **foreign_s, **config.tool_deadlines_s}),
+        Bounds(timeout_s + GRACE_S, {"python": 3 * timeout_s + GRACE_S, **foreign_s, **config.tool_deadlines_s}, gates),
         lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
         cut_short.results if cut_short else (),
     )
