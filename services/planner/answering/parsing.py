@@ -29,8 +29,6 @@ REFERENCE = re.compile(r"\{\{(table|figure):([^{}\n]{1,120})\}\}")
 REFERENCE_BEGUN = re.compile(r"\{(?:\{[^{}\n]{0,130}\}?)?$")
 FENCE = re.compile(rf" {{0,3}}(`{{3,}}(?=[^`\n]{{0,{MAX_FENCE_LINE}}}\n)|~{{3,}})[^\n]{{0,{MAX_FENCE_LINE}}}\n")
 FENCE_BEGUN = re.compile(r" {0,3}(?:`{1,2}|~{1,2})?$")
-    rf" {{0,3}}$| {{0,3}}(?:`|~){{1,2}}$| {{0,3}}(?:`{{3,}}[^`\n]|~{{3,}}[^\n]){{0,{MAX_FENCE_LINE}}}$"
-)
 FENCED_LINE = re.compile(rf" {{0,3}}(?:`{{3,}}[^`\n]{{0,{MAX_FENCE_LINE}}}|~{{3,}}[^\n]{{0,{MAX_FENCE_LINE}}})$")
 PARAGRAPH_END = re.compile(r"\n[ \t]*\n|\n {0,3}(?:```|~~~)")
 FIGURE_OPEN = re.compile(
