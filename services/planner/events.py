@@ -114,6 +114,7 @@ class RunObserver:
         )
         if outcome.answer is not None:
             finished.answer.CopyFrom(answer_to_proto(outcome.answer))
+            finished.material.extend(finished.answer.material)
         await self._events.publish(finished=finished)
 
 
