@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from pydantic import Field
 
 from fathom.config import Settings
@@ -30,5 +33,17 @@ class Config(Settings):
     """Episodes of one Rollout request in flight at once, unless the request says less."""
     heartbeat_s: float = Field(3.0, gt=0)
     """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
+    prompt_dir: Path | None = None
+    """Folder with prompts of one's own, beside those of the package."""
+    prompt_versions: Mapping[str, int] = Field(default_factory=dict)
+    """Version by stage (research, answer, restate); a stage that is not named takes its newest."""
+    prompt_seed: int = 0
+    """Which examples the prompts show, and in which layout; one seed keeps the prefix the same bytes."""
+    answer_variants: Mapping[str, float] = Field(
+        default_factory=lambda: {"conclusion": 1.0, "evidence": 1.0, "sections": 1.0}
+    )
+    """Weights of the ways to write an answer."""
+    restate_question: bool = True
+    """Whether the model says what is asked before it answers; shown in the trace, not in the answer."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""

@@ -168,6 +168,7 @@ def trajectory_to_proto(
         lane=lane,
         usage=usage_to_proto(episode.usage),
         hash=episode.hash(),
+        prompts=episode.task.prompts,
     )
     if outcome is not None:
         message.stop_reason = STOPS[outcome.stop]

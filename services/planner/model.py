@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -91,6 +92,10 @@ class Task:
     history: tuple[Message, ...] = ()
     as_of: Any = None
     """Instant that data are read at, in the tools' own type; None reads everything."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Prompt ids by stage; empty takes the settings' choice."""
+    date: str = ""
+    """ISO date that the question is asked on; "" says none."""
 
 
 class Doubt(StrEnum):

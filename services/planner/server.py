@@ -25,6 +25,8 @@ from services.planner.convert import step_from_proto, trajectory_to_proto
 from services.planner.engine import Engine, checked_question, tightened
 from services.planner.events import follow
 from services.planner.model import Episode, Limits, Task
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import EpisodeProtocol, Research, SearchR1
 from services.planner.record import Header, Record
 from services.planner.rollouts import Rollouts
@@ -37,10 +39,12 @@ MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
 
 def build(config: Config, deps: Deps) -> Service:
     """The planner with its worker; the only constructor."""
+    prompts = Prompts.of(catalogue(config.prompt_dir), config)
+    research = Research(prompts)
     protocols: dict[int, EpisodeProtocol] = {
-        trajectory.PROTOCOL_UNSPECIFIED: Research(),
-        trajectory.PROTOCOL_RESEARCH: Research(),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
+        trajectory.PROTOCOL_UNSPECIFIED: research,
+        trajectory.PROTOCOL_RESEARCH: research,
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
     styles = Counter("fathom_planner_cells", "Cells of models by style", ("style",), registry=deps.telemetry.registry)
     engine = Engine(
@@ -93,6 +97,7 @@ class PlannerServicer:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
         for name in ("max_rounds", "max_tokens", "max_ms"):
             tightened(getattr(request.budget, name), 1, f"budget.{name}")
+        self._worker.protocols[request.protocol].prompts(question, "", request.prompts)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
