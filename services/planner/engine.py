@@ -11,6 +11,7 @@ from typing import Any
 
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
+from services.planner.answering.ending import CitedEnding
 from services.planner.loop import Loop, Observer, Policy
 from services.planner.model import Episode, Limits, Outcome, Step, Task
 from services.planner.protocols import EpisodeProtocol
@@ -40,6 +41,8 @@ class Engine:
         for step in steps or []:
             episode.append(step)
         stage = self._stage(task, episode.steps)
+        if protocol.tags:  # its answers are words to grade: nothing is corrected, drawn or added
+            stage = replace(stage, ending=CitedEnding())
         loop = Loop(episode, protocol, self._policy(protocol), stage, observer)
         self._running[task.run_id] = loop
         try:

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from prometheus_client import Counter
 
 from fathom.rpc.service import Deps
-from services.planner.answering.ending import CitedEnding, Ending
+from services.planner.answering.coder import PolicyCoder, PolicyJudge
+from services.planner.answering.ending import CheckedEnding, CitedEnding, Ending
+from services.planner.answering.evidence import Evidence
+from services.planner.answering.figures import Figures
+from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
 from services.planner.model import Step, Task
 from services.planner.tools.data import Data
@@ -41,12 +45,25 @@ def stage(config: Config, deps: Deps, styles: Counter, task: Task, steps: Sequen
     session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
     figures = sum(len(item.item.figures) for item in material if item.kind == "code")
     timeout_s = config.tool_timeout_s
+    python = Python(session, deps.store, styles, task.run_id, figures)
     tools: list[Tool] = [
         Think(),
         Finish(),
         Search(deps.clients, config.corpus, task.as_of, timeout_s),
         Fetch(deps.clients, config.corpus, task.as_of, timeout_s),
         Data(deps.clients, session, task.as_of, timeout_s),
-        Python(session, deps.store, styles, task.run_id, figures),
+        python,
     ]
-    return Stage(Registry(tools, len(material)), close=session.close)
+    return Stage(Registry(tools, len(material)), ending=ending(config, deps, python), close=session.close)
+
+
+def ending(config: Config, deps: Deps, python: Python) -> Ending:
+    """The checks of answers; their figures run in the same session as the tools' cells."""
+    policy = PolicyService(deps.clients, tags=False)
+    return CheckedEnding(
+        Evidence(deps.store),
+        Figures(python, PolicyCoder(policy)),
+        PolicyJudge(policy) if config.judge_events else None,
+        config.correct_answers,
+        config.answer_material_tokens,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from services.planner.answering.dates import Moment, moments_in
 from services.planner.answering.evidence import inside
@@ -68,7 +69,7 @@ def sentences_of(markdown: str) -> list[Sentence]:
 def spans(text: str, pattern: re.Pattern[str], start: int, end: int) -> list[tuple[int, int]]:
     """The pieces between the matches of a pattern."""
     edges = [start, *(match.end() for match in pattern.finditer(text, start, end)), end]
-    return [(left, right) for left, right in zip(edges, edges[1:], strict=False) if left < right]
+    return [(left, right) for left, right in pairwise(edges) if left < right]
 
 
 def owners(text: str, cuts: Sequence[tuple[int, int]], citations: Sequence[Citation]) -> dict[int, list[int]]:

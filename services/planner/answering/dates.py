@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import pairwise
 
-MONTHS = {
-    name: number
-    for number, names in enumerate(
-        "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug|september sep sept|"
-        "october oct|november nov|december dec".split("|"),
-        start=1,
-    )
-    for name in names.split()
-}
+NAMES = (
+    ("january", "jan"), ("february", "feb"), ("march", "mar"), ("april", "apr"), ("may",), ("june", "jun"),
+    ("july", "jul"), ("august", "aug"), ("september", "sep", "sept"), ("october", "oct"), ("november", "nov"),
+    ("december", "dec"),
+)  # fmt: skip
+MONTHS = {name: number for number, names in enumerate(NAMES, start=1) for name in names}
 MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 YEAR = r"(?:1[89]|20|21)\d\d"
@@ -56,7 +54,7 @@ PATTERNS = [
     )
 ]
 SPAN = re.compile(
-    r"^\s*(?:and ended|and ending)?\s*(?:to|until|till|through|–|—|-|and|至|到|~|～|年至|年到)\s*(?:the end of |early |late )?$",
+    r"^\s*(?:and end(?:ed|ing))?\s*(?:to|until|till|through|–|—|-|and|至|到|~|～|年至|年到)\s*(?:the end of )?$",
     re.IGNORECASE,
 )
 SINCE = re.compile(
@@ -160,7 +158,7 @@ def ranges(text: str, moments: list[Moment]) -> list[Moment]:
     """The times that a number in the text may be of: each date, what two dates span, what "since" leaves open."""
     out = list(moments)
     dated = [found for found in moments if found.month_day is None]
-    for left, right in zip(dated, dated[1:], strict=False):
+    for left, right in pairwise(dated):
         if SPAN.match(text[left.stop : right.start]) and left.first and right.last and left.first <= right.last:
             out.append(Moment(left.start, right.stop, text[left.start : right.stop], left.first, right.last))
     for found in dated:

@@ -94,7 +94,9 @@ def passage_entry(material: Material) -> Entry:
 def code_entry(material: Material) -> Entry:
     record = material.item
     figures = ", ".join(figure.id for figure in record.figures)
-    line = f"[{material.number}] code {'that ran' if record.ok else 'that FAILED'}" + (f": {figures}" if figures else "")
+    line = f"[{material.number}] code {'that ran' if record.ok else 'that FAILED'}" + (
+        f": {figures}" if figures else ""
+    )
     if not record.ok:
         last = record.traceback.strip().splitlines()[-1:] or [""]
         return Entry(material.number, f"{line}: {last[0]}", {"failed": f"{record.code}\n{record.traceback}"})

@@ -59,7 +59,11 @@ def described(item: Material, chinese: bool) -> str:
     reason = REASONS.get(str(said["reason"]), ("not available", "无法取得"))[chinese]
     nearest = said["nearest"]
     near = f"（{'相近' if chinese else 'nearest'}：" if chinese else " (nearest: "
-    more = f"{near}{', '.join(map(str, nearest))}{'）' if chinese else ')'}" if isinstance(nearest, list) and nearest else ""
+    more = (
+        f"{near}{', '.join(map(str, nearest))}{'）' if chinese else ')'}"
+        if isinstance(nearest, list) and nearest
+        else ""
+    )
     return plain(f"{what} – {reason}{more}")
 
 

@@ -28,6 +28,8 @@ def resolved(events: Sequence[Event], known: Collection[int]) -> tuple[str, tupl
         kept = [number for number in event.numbers if number in known]
         cited += kept
         unresolved += [number for number in event.numbers if number not in known]
+        if not kept and out and out[-1].endswith(" "):
+            out[-1] = out[-1][:-1]
         out.append("".join(f"[{number}]" for number in kept))
     return "".join(out), tuple(sorted(set(cited))), tuple(sorted(set(unresolved)))
 
