@@ -121,7 +121,8 @@ class Evidence:
         try:
             if self._store is None or sheet.rows * len(sheet.columns) > MAX_CELLS:
                 return sheet_source(material, None)
-            return sheet_source(material, frames.read_table(await read_ref(self._store, sheet.data), sheet.id))
+            stored = await read_ref(self._store, sheet.data)
+            return sheet_source(material, frames.read_stored(stored, sheet.data.content_type, sheet.id))
         except FathomError:
             # The check is a service to the reader, not a condition of the answer.
             return sheet_source(material, None)
