@@ -11,6 +11,7 @@ from typing import Protocol
 
 from fathom.errors import FathomError
 from fathom.protocol.messages import Message, Role
+from fathom.protocol.quoting import neutral, quoted
 from services.planner.answering.citations import check_citations
 from services.planner.answering.claims import sentences_of
 from services.planner.answering.coder import PolicyJudge
@@ -38,13 +39,15 @@ RESERVE_S = 15.0
 class Ending(Protocol):
     """Makes the answer, or says what the model must mend first; raises ``FathomError``."""
 
-    async def finish(self, text: str, episode: Episode) -> Answer | Message: ...
+    async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
+        """``last`` says that no further round is possible: then it is an answer in any case."""
+        ...
 
 
 class CitedEnding:
     """The text with citations that resolve: for protocols whose answers are words to grade, not pages to read."""
 
-    async def finish(self, text: str, episode: Episode) -> Answer:
+    async def finish(self, text: str, episode: Episode, last: bool) -> Answer:
         checked = check_citations(text, [material.number for material in episode.material])
         model = episode.steps[-1].completion.model
         return Answer(checked.markdown, checked.cited, checked.unresolved, model)
@@ -62,11 +65,11 @@ class CheckedEnding:
     material_tokens: int = 3_000
     _judged: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
 
-    async def finish(self, text: str, episode: Episode) -> Answer | Message:
+    async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
         """The answer, or one correction per episode."""
         events = parse(text)
         wrong = list(unresolved_marks(events, episode.material))
-        if self.correct and room_for_correction(episode):
+        if self.correct and not last and room_for_correction(episode):
             doubts = sorted([*wrong, *await self._doubts(text, episode)], key=lambda mark: (mark.start, mark.end))
             worth = [mark for mark in doubts if mark.kind in MENDED]
             if worth and any(item.kind is not Kind.MISSING for item in episode.material):
@@ -138,12 +141,9 @@ def replace_material(material: Sequence[Material], episode: Episode) -> Sequence
 
 
 def room_for_correction(episode: Episode) -> bool:
-    """Whether there was none yet, and rounds, tokens and time for another draft are left."""
-    limits = episode.task.limits
+    """Whether there was none yet, and time for another draft is left."""
     asked = any(CHECKED in message.content for step in episode.steps for message in step.new_messages)
-    spent = episode.usage.completion_tokens
-    in_time = limits.deadline - time.time() > RESERVE_S
-    return not asked and len(episode.steps) < limits.max_rounds and spent < limits.max_tokens and in_time
+    return not asked and episode.task.limits.deadline - time.time() > RESERVE_S
 
 
 def correction(doubts: Sequence[Mark], episode: Episode, tokens: int) -> Message:
@@ -155,7 +155,7 @@ def correction(doubts: Sequence[Mark], episode: Episode, tokens: int) -> Message
     if len(doubts) > MAX_LISTED:
         lines.append(f"- and {len(doubts) - MAX_LISTED} more")
     head = json.dumps({"tool": "finish", "status": "invalid", "error": CHECKED}, ensure_ascii=False)
-    body = "\n".join([*lines, "", HOW, "", "# Material", listing(episode.material, tokens).text])
+    body = "\n".join([*map(neutral, lines), "", HOW, "", "# Material", quoted(listing(episode.material, tokens).text)])
     calls = episode.steps[-1].completion.tool_calls
     if calls:
         return Message(Role.TOOL, f"{head}\n\n{body}", tool_call_id=calls[0].id)

@@ -13,7 +13,7 @@ from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.errors import FathomError
 from services.planner.answering.parsing import FigureBlock
 from services.planner.model import Episode, Kind, Material, ToolState
-from services.planner.tools.tool import Reply
+from services.planner.tools.tool import Numbered, Reply
 
 MAX_FIGURES = 8
 SPARE_S = 5.0
@@ -25,7 +25,7 @@ NO_FIGURE = "The cell ended without an error but showed no plotly figure: end it
 class Cell(Protocol):
     """Runs code in the run's session; the ``python`` tool does. Raises ``FathomError``."""
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply: ...
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered: ...
 
 
 class Coder(Protocol):
@@ -80,11 +80,12 @@ class Figures:
         left = episode.task.limits.deadline - time.time() - SPARE_S
         try:
             async with asyncio.timeout(max(0.0, left)):
-                reply = await self.cell(call_id, {"code": code}, number)
+                made = await self.cell(call_id, {"code": code})
         except TimeoutError:
             return CodeRecord(id=call_id, code=code, traceback="TimeoutError: the time for this run was spent")
         except FathomError as error:
             return CodeRecord(id=call_id, code=code, traceback=f"{type(error).__name__}: {error.message}")
+        reply = made if isinstance(made, Reply) else made(number)
         record: CodeRecord = reply.findings[0].item
         if reply.status is ToolState.OK and not record.figures:
             record.traceback = NO_FIGURE
