@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from services.planner.answering.evidence import Line, Source
 from services.planner.model import Kind
@@ -117,8 +117,8 @@ def contradiction(text: str, sources: Sequence[Source]) -> str:
     return ""
 
 
-def strange_names(text: str, heading: bool) -> list[re.Match[str]]:
-    """Names inside a sentence; its first word is a name only when a second one follows."""
+def strange_names(text: str, heading: bool, is_name: Callable[[str], bool]) -> list[re.Match[str]]:
+    """Names inside a sentence; its first word is one when a second follows, or when ``is_name`` knows it."""
     if heading:
         return []
     out = []
@@ -126,7 +126,7 @@ def strange_names(text: str, heading: bool) -> list[re.Match[str]]:
     first = opening.end() if opening else 0
     for match in NAME.finditer(text):
         words = match.group().split()
-        if match.start() <= first and len(words) < 2:
+        if match.start() <= first and len(words) < 2 and not is_name(bare(words[0])):
             continue
         if all(word.lower() in ORDINARY for word in words):
             continue
@@ -134,8 +134,13 @@ def strange_names(text: str, heading: bool) -> list[re.Match[str]]:
     return out
 
 
+def bare(word: str) -> str:
+    """Without the genitive."""
+    return re.sub(r"['’]s?$", "", word)
+
+
 def unknown_name(name: str, corpus: str) -> bool:
     """Whether no word of a name, or not its last one, stands in the corpus (in small letters)."""
-    words = [word.removesuffix("'s").removesuffix("’s").lower() for word in name.split()]
+    words = [bare(word).lower() for word in name.split()]
     words = [word for word in words if word not in STOP and word not in ORDINARY]
     return bool(words) and not all(re.search(rf"(?<![a-z]){re.escape(word)}", corpus) for word in words)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from services.planner.answering.dates import Moment
 from services.planner.answering.evidence import Line, Series, Source
@@ -27,6 +28,7 @@ class Match:
     key: str = ""
     """Name of the value there: a column, or what stands before it in the line."""
     derived: bool = False
+    value: float = 0.0
 
 
 def matches(number: Number, source: Source, times: Sequence[Moment], known: dict[str, tuple[str, ...]]) -> list[Match]:
@@ -48,7 +50,7 @@ def in_lines(number: Number, source: Source, known: dict[str, tuple[str, ...]]) 
                 continue
             key = re.split(r"[,;{，；。]", line.text[max(0, held.start - 60) : held.start])[-1]
             named = frozenset(mentioned(line.text, known))
-            yield Match(source.number, line.moments, named, same, line, key)
+            yield Match(source.number, line.moments, named, same, line, key, value=held.value)
 
 
 def same_number(said: Number, held: Number) -> bool | None:
@@ -61,9 +63,9 @@ def same_number(said: Number, held: Number) -> bool | None:
     candidates = said.candidates() if said.kind != held.kind or said.kind == "bp" else said.candidates()[:1]
     if said.bracketed:
         candidates = said.candidates()
-    slack = (
-        held.tolerance if said.decimals > held.decimals and said.kind == held.kind and held.scaled != said.scaled else 0
-    )
+    # A rounded "1.2 billion" is all that a passage can say of 1,234 million.
+    rounder = held.scaled and not said.scaled and said.kind == held.kind
+    slack = min(held.tolerance, 0.05 * abs(held.value)) if rounder else 0.0
     widened = tuple((value, tolerance + slack) for value, tolerance in candidates)
     for value in values:
         if close(value, widened):
@@ -85,7 +87,8 @@ def in_series(number: Number, source: int, series: Series) -> Iterator[Match]:
                     continue
                 for index in hits.nonzero()[0][:MAX_MATCHES]:
                     day = series.days[index] if series.days is not None else None
-                    yield Match(source, instant(day), entity_of(series), opposite, key=series.name)
+                    held = float(series.values[index])
+                    yield Match(source, instant(day), entity_of(series), opposite, key=series.name, value=held)
 
 
 def instant(day: date | None) -> tuple[Moment, ...]:
@@ -105,15 +108,27 @@ def from_series(number: Number, source: Source, times: Sequence[Moment]) -> Iter
             part = series.values[low:high]
             if len(part) == 0:
                 continue
-            first, last = float(part[0]), float(part[-1])
-            made = [float(part.mean()), last - first, float(part.max() - part.min())]
-            ratios = [(last / first - 1) * 100] if first else []
-            direct = made if number.kind != "%" or "%" in series.unit else []
-            for value in [*direct, *(ratios if number.kind == "%" else [ratio / 100 for ratio in ratios])]:
-                if close(value, number.candidates()[:1]):
-                    yield Match(source.number, (), entity_of(series), False, None, "change", True)
-                elif not number.signed and close(-value, number.candidates()[:1]):
-                    yield Match(source.number, (), entity_of(series), True, None, "change", True)
+            hit = measured(number, measures(part, number.kind == "%", "%" in series.unit), {1.0, series.scale})
+            if hit is not None:
+                opposite = hit * number.value < 0
+                yield Match(source.number, (), entity_of(series), opposite, None, "change", True, hit)
+
+
+def measured(number: Number, values: Sequence[float], scales: set[float]) -> float | None:
+    """The first of the values that the number says, sign aside where it gives none."""
+    for value in values:
+        for scale in scales:
+            wanted = [(said / scale, slack / scale) for said, slack in number.candidates()[:1]]
+            if close(value, wanted) or (not number.signed and close(-value, wanted)):
+                return value * scale
+    return None
+
+
+def measures(part: Any, percent: bool, in_percent: bool) -> list[float]:
+    """Difference, mean and span of a part of a column, and its change as a share or in percent."""
+    first, last = float(part[0]), float(part[-1])
+    direct = [last - first, float(part.mean()), float(part.max() - part.min())] if in_percent or not percent else []
+    return [*direct, *([(last / first - 1) * (100 if percent else 1)] if first else [])]
 
 
 def windows(series: Series, times: Sequence[Moment]) -> set[tuple[int, int]]:
@@ -129,6 +144,8 @@ def windows(series: Series, times: Sequence[Moment]) -> set[tuple[int, int]]:
             held[moment] = (covered[0], covered[-1] + 1)
     edges = sorted(held.values())
     out.update(edges)
+    # A change of a month is one since the month before.
+    out.update((low - 1, high) for low, high in edges if low)
     for left in edges:
         out.update((start, right[1]) for right in edges for start in (left[0], left[1] - 1) if start < right[1])
     return out

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 SCALES = {
     "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "mn": 1e6, "mio": 1e6, "m": 1e6, "billion": 1e9,
@@ -28,6 +29,7 @@ CHINESE = re.compile(
 )
 DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
 POWERS = {"十": 10, "百": 100, "千": 1000}
+JOINED = re.compile(r"^\s*(?:to|and|or|–|—|-|至|到|和)\s*(?:(?:US)?[$¥€£])?$")
 HEDGE = re.compile(
     r"(?:about|around|nearly|almost|roughly|approximately|over|more than|less than|under|above|below|some|~|≈|"
     r"约|大约|近|超过|逾|不到|左右|将近)\s*(?:US)?[$¥€£]?\s*$",
@@ -53,10 +55,14 @@ class Number:
     bracketed: bool = False
     scaled: bool = False
     decimals: int = 0
+    shared: float = 1.0
+    """The scale of the number that follows: 151.0 in "from 151.0 to 130.5 million"."""
 
     def candidates(self) -> tuple[tuple[float, float], ...]:
         """(value, tolerance) in each unit in which a source may hold it."""
         pairs = [(self.value, self.tolerance)]
+        if self.shared != 1.0:
+            pairs.append((self.value * self.shared, self.tolerance * self.shared))
         if self.kind == "%":
             pairs.append((self.value / 100, self.tolerance / 100))
         if self.kind == "bp":
@@ -70,7 +76,11 @@ def numbers_in(text: str) -> list[Number]:
     """Every number of the text, in order; dates and names are numbers here too."""
     found = [made for match in NUMBER.finditer(text) if (made := western(match, text)) is not None]
     found += [chinese(match) for match in CHINESE.finditer(text)]
-    return sorted(found, key=lambda number: number.start)
+    ordered = sorted(found, key=lambda number: number.start)
+    for index, (left, right) in enumerate(pairwise(ordered)):
+        if right.scaled and not left.scaled and not left.kind and JOINED.match(text[left.end : right.start]):
+            ordered[index] = replace(left, shared=right.tolerance / (0.5 * 10**-right.decimals))
+    return ordered
 
 
 def western(match: re.Match[str], text: str) -> Number | None:

@@ -33,6 +33,8 @@ class Verdict:
     kind: Doubt = Doubt.NUMBER
     detail: str = ""
     found_in: tuple[int, ...] = ()
+    held: float = 0.0
+    """The value as the material has it, or as the text does."""
 
 
 class Verifier:
@@ -60,11 +62,9 @@ class Verifier:
             mark for moment in sentence.moments if (mark := self._date(moment, sentence, read, bool(cited))) is not None
         ]
         verdicts = [(number, self._number(number, sentence, read)) for number in sentence.numbers]
-        accepted = [number for number, verdict in verdicts if verdict.accepted]
+        held = [verdict.held for _, verdict in verdicts if verdict.accepted]
         for number, verdict in verdicts:
-            if not verdict.accepted and verdict.kind in (Doubt.NUMBER, Doubt.UNSUPPORTED) and derived(number, accepted):
-                continue
-            if not verdict.accepted:
+            if not verdict.accepted and not (verdict.kind is not Doubt.EVENT and derived(number, held)):
                 marks.append(self._mark(sentence, number.start, number.end, verdict))
         marked = {(mark.start, mark.end) for mark in marks}
         passages = [source for source in cited if source.kind is Kind.PASSAGE]
@@ -78,7 +78,7 @@ class Verifier:
 
     def _number(self, number: Number, sentence: Sentence, read: Sequence[Source]) -> Verdict:
         if self._exempt(number, sentence):
-            return Verdict(True)
+            return Verdict(True, held=number.value)
         times = ranges(sentence.text, list(sentence.moments))
         found = [match for source in read for match in matches(number, source, times, self._known)]
         if not found:
@@ -126,7 +126,7 @@ class Verifier:
         way = 0 if number.signed else direction_before(sentence.text, number.start)
         if way and all(against(way, match) for match in in_time):
             return Verdict(False, Doubt.EVENT, "the material has it in the other direction", cited_by(in_time))
-        return Verdict(True)
+        return Verdict(True, held=in_time[0].value)
 
     def _subjects(self, number: Number, sentence: Sentence) -> frozenset[str]:
         """The entities that the number may belong to: the one of its clause, else all of the sentence."""
@@ -171,11 +171,16 @@ class Verifier:
             return None
         return self._mark(sentence, moment.start, moment.stop, Verdict(False, kind, detail, holding))
 
+    def _is_name(self, word: str) -> bool:
+        """Whether some material writes a word with a capital inside of a sentence."""
+        inner = re.compile(rf"(?<=[a-z,] ){re.escape(word)}(?![a-z])")
+        return any(inner.search(line.text) for source in self._sources.values() for line in source.lines)
+
     def _events(self, sentence: Sentence, cited: Sequence[Source], passages: Sequence[Source]) -> list[Mark]:
         """Names that the cited material does not know, and words that it contradicts."""
         marks = []
         corpus = "\n".join([self._asked.text.lower(), *(self._corpus[source.number] for source in cited)])
-        for match in strange_names(sentence.text, sentence.heading):
+        for match in strange_names(sentence.text, sentence.heading, self._is_name):
             if unknown_name(match.group(), corpus):
                 others = tuple(n for n, text in self._corpus.items() if not unknown_name(match.group(), text))
                 detail = f"{match.group()!r} does not occur in the cited material"
@@ -201,7 +206,7 @@ def cited_by(found: Sequence[Match]) -> tuple[int, ...]:
 
 def supports(held: Moment, said: Moment) -> bool:
     """Whether a time that the material names confirms one that the text names: it lies in it, or is the same."""
-    if said.month_day is not None or held.month_day is not None:
+    if said.month_day is not None:
         return said.meets(held) and (held.month_day is not None or held.first == held.last)
     if held.first is None or held.last is None or said.first is None or said.last is None:
         return False
@@ -221,12 +226,11 @@ def against(way: int, match: Match) -> bool:
     return way < 0 and signed_change
 
 
-def derived(number: Number, accepted: Sequence[Number]) -> bool:
+def derived(number: Number, values: Sequence[float]) -> bool:
     """Whether a number is the difference, the sum, the ratio or the change of two others of its sentence."""
-    values = [other.value for other in accepted]
     for left in values:
         for right in values:
-            if left is right:
+            if left == right:
                 continue
             made = [abs(left - right), left + right]
             if right:
