@@ -20,6 +20,7 @@ from services.planner.model import Doubt, Kind, Mark, Material
 from tests.bench.planted.cases import CASES, CLEAN, HELD_OUT, Planted
 from tests.bench.planted.material import Shelf, shelf
 
+TELLING = ("this is the value of", "the text says", "the material has it in the other direction")
 QUESTION = "What happened?"
 BAR = {"number": 0.9, "time": 0.9}
 Check = Callable[[str], tuple[Mark, ...]]
@@ -111,17 +112,14 @@ def same_kind(kind: Doubt, planted: str) -> bool:
 
 
 def mended(case: Planted, marks: tuple[Mark, ...]) -> str:
-    """The scripted fixer: it knows the truth, but touches only what the list of findings points at.
+    """The scripted fixer: it knows the truth, but writes it only where the list of findings leads it.
 
-    A mark on a word mends the planted words when both touch, and a mark on a sentence mends the sentence.
+    That is: a finding touches the planted words, or says what the value is really of, or which words disagree.
     """
-    start = next((i for i, (a, b) in enumerate(zip(case.wrong, case.true, strict=False)) if a != b), 0)
     first = case.true.index(case.old)
-    place = (min(first, start), first + len(case.new))
-    touched = any(mark.start < place[1] and place[0] < mark.end for mark in marks)
-    # A value that belongs elsewhere is mended at the value or at what it is said of: both stand in the same clause.
-    clause = any(mark.kind in (Doubt.TIME, Doubt.EVENT, Doubt.NUMBER) for mark in marks)
-    return case.true if touched or clause else case.wrong
+    touched = any(mark.start < first + len(case.new) and first < mark.end for mark in marks)
+    told = any(mark.detail.startswith(TELLING) for mark in marks)
+    return case.true if touched or told else case.wrong
 
 
 class PlainCheck:

@@ -19,7 +19,7 @@ from services.planner.answering.evidence import Evidence
 from services.planner.answering.figures import Drawn, Figures
 from services.planner.answering.material import listing
 from services.planner.answering.missing import with_missing
-from services.planner.answering.parsing import Event, FigureBlock, Text, merged, parse
+from services.planner.answering.parsing import Event, FigureBlock, parse
 from services.planner.answering.review import repeated_marks, resolved, typed_tables, uncited_marks, unresolved_marks
 from services.planner.answering.verifier import Verifier
 from services.planner.model import Answer, Doubt, Episode, Kind, Mark, Material
@@ -122,7 +122,8 @@ class CheckedEnding:
             except FathomError:
                 positions = frozenset()
             self._judged[markdown] = tuple(
-                Mark(s.start, s.start + len(s.text.rstrip()), Doubt.EVENT, s.text.strip(),
+                Mark(s.start, s.start + len(s.text.rstrip()), Doubt.EVENT,
+                     markdown[s.start : s.start + len(s.text.rstrip())],
                      "a second model does not find this event in the material", s.cited)
                 for index, s in enumerate(clean) if index in positions
             )  # fmt: skip
@@ -164,17 +165,17 @@ def correction(doubts: Sequence[Mark], episode: Episode, tokens: int) -> Message
 
 def placed(events: Sequence[Event], drawn: Sequence[Drawn]) -> tuple[list[Event], list[Drawn]]:
     """The events with each block replaced by what was drawn, and the failures; offsets are made anew."""
-    waiting, failed = list(drawn), list[Drawn]()
-    out: list[Event] = []
+    waiting = list(drawn)
+    text, after_figure = "", False
     for event in events:
         if isinstance(event, FigureBlock) and waiting:
-            done = waiting.pop(0)
-            failed += [done] if done.error else []
-            out.append(Text(0, f"\n\n{done.markdown}\n\n"))
+            text = f"{text.rstrip()}\n\n{waiting.pop(0).markdown}\n\n".lstrip("\n")
+            after_figure = True
         else:
-            out.append(event)
+            text += event.source.lstrip("\n") if after_figure else event.source
+            after_figure = False
     # What was put in is Markdown like the rest: its references are read, and offsets are those of the new text.
-    return parse("".join(event.source for event in merged(out))), failed
+    return parse(text), [done for done in drawn if done.error]
 
 
 def removed(wrong: Sequence[Mark], markdown: str) -> list[Mark]:

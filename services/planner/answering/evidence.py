@@ -64,6 +64,8 @@ class Source:
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Entity id: its names."""
     rows: int = 0
+    partial: bool = False
+    """True when only the digest of a sheet could be read."""
 
     @property
     def text(self) -> str:
@@ -138,7 +140,9 @@ def sheet_source(material: Material, table: Any) -> Source:
     about = line_of("; ".join([material.variable, sheet.title, *columns]))
     names = aliases(sheet)
     if table is None:
-        return Source(material.number, Kind.SHEET, about, lines_of(sheet.digest), (), about.moments, names, sheet.rows)
+        lines = lines_of(sheet.digest)
+        moments = (*about.moments, *(moment for line in lines for moment in line.moments))
+        return Source(material.number, Kind.SHEET, about, lines, (), moments, names, sheet.rows, True)
     days, series, lines = table_parts(sheet, table)
     moments = (*about.moments, *(Moment(0, 0, day.isoformat(), day, day) for day in sorted(set(days))))
     return Source(material.number, Kind.SHEET, about, lines, series, moments, names, table.num_rows)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 
 from services.planner.answering.claims import Sentence, sentences_of
 from services.planner.answering.dates import Moment, moments_in, ranges
@@ -22,6 +23,7 @@ from services.planner.model import Doubt, Kind, Mark
 
 SMALL = 12
 BOUND = re.compile(r"^[^,;.，；。]{0,24}?\b(?:in|on|at|as of|of|for)\s+(?:early |late |the )?$", re.IGNORECASE)
+BASE = re.compile(r"\b(?:from|against|after|compared with)\s*$|(?:从|由)\s*$", re.IGNORECASE)
 CLAUSE = re.compile(r"[,;，；、。]|\b(?:while|whereas|and|but|versus|against|than)\b|而|但", re.IGNORECASE)
 
 
@@ -52,10 +54,11 @@ class Verifier:
         """Marks in the order of the text."""
         out: list[Mark] = []
         for sentence in sentences_of(markdown):
-            out.extend(self._sentence(sentence, markdown))
-        return tuple(sorted(out, key=lambda mark: (mark.start, mark.end)))
+            out.extend(self._sentence(sentence))
+        as_written = (replace(mark, text=markdown[mark.start : mark.end]) for mark in out)
+        return tuple(sorted(as_written, key=lambda mark: (mark.start, mark.end)))
 
-    def _sentence(self, sentence: Sentence, markdown: str) -> list[Mark]:
+    def _sentence(self, sentence: Sentence) -> list[Mark]:
         cited = [self._sources[number] for number in sentence.cited if number in self._sources]
         read = cited or list(self._sources.values())
         marks = [
@@ -101,7 +104,9 @@ class Verifier:
     def _elsewhere(
         self, number: Number, sentence: Sentence, read: Sequence[Source], times: Sequence[Moment]
     ) -> Verdict:
-        """Not in what is cited: maybe in other material."""
+        """Not in what is cited: maybe in other material. Of a table that could not be read nothing is said."""
+        if any(source.partial for source in read):
+            return Verdict(True, held=number.value)
         others = [source for source in self._sources.values() if source not in read]
         holding = tuple(s.number for s in others if any(not m.derived for m in matches(number, s, times, self._known)))
         if sentence.cited and holding:
@@ -145,12 +150,18 @@ class Verifier:
         bound = [m for m in times if m.start >= number.end and BOUND.match(sentence.text[number.end : m.start])]
         nearest = min((moment.start for moment in bound), default=0)
         wanted = [moment for moment in bound if moment.start == nearest] or list(times)
+        if not bound and BASE.search(sentence.text[: number.start]):
+            # "in April, from 151 to 130": the first value is of the time before.
+            pairs = [(moment, held) for moment in wanted for held in match.moments]
+            return any(m.meets(held) or (m.first or date.min) >= (held.last or date.min) for m, held in pairs)
         return any(moment.meets(held) for moment in wanted for held in match.moments)
 
     def _date(self, moment: Moment, sentence: Sentence, read: Sequence[Source], cited: bool) -> Mark | None:
         if any(supports(held, moment) for held in self._asked.moments):
             return None
         if any(supports(held, moment) for source in read for held in source.moments):
+            return None
+        if any(source.partial for source in read):
             return None
         year = [number for number in sentence.numbers if number.start == moment.start and len(moment.text) == 4]
         if year and any(matches(year[0], source, (), self._known) for source in read):
