@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fathom.config import Settings
+from services.planner.mcp.settings import McpServer
 
 
 class Config(Settings):
@@ -41,6 +42,10 @@ class Config(Settings):
     """Episodes of one Rollout request in flight at once, unless the request says less."""
     heartbeat_s: float = Field(3.0, gt=0)
     """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
+    mcp_servers: tuple[McpServer, ...] = ()
+    """Foreign tool servers to mount, each with the tools that are allowed."""
+    mcp_commands: bool = False
+    """Whether servers may be programs that this process starts."""
     prompt_dir: Path | None = None
     """Folder with prompts of one's own, beside those of the package."""
     prompt_versions: Mapping[str, int] = Field(default_factory=dict)
@@ -61,3 +66,13 @@ class Config(Settings):
     """Tokens of the material list in a correction, by an upper estimate."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
+
+    @model_validator(mode="after")
+    def _servers_are_allowed(self) -> Config:
+        names = [server.name for server in self.mcp_servers]
+        if len(set(names)) < len(names):
+            raise ValueError("mcp_servers: two servers have one name")
+        commands = [server.name for server in self.mcp_servers if server.command]
+        if commands and not self.mcp_commands:
+            raise ValueError(f"mcp_servers: {commands[0]!r} starts a program, which mcp_commands does not allow")
+        return self

@@ -18,6 +18,7 @@ from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
 from services.planner.engine import Engine
 from services.planner.events import follow
+from services.planner.mcp.mount import Mounts
 from services.planner.metrics import Metrics
 from services.planner.model import Limits, Task
 from services.planner.prompting import Prompts
@@ -29,6 +30,9 @@ from services.planner.runs import Runs
 from services.planner.stage import stage
 from services.planner.worker import LANES, Worker
 
+# How long the first run waits for foreign tools: one that is late is there for later runs.
+MOUNT_WAIT_S = 5.0
+
 
 def build(config: Config, deps: Deps) -> Service:
     """The planner with its worker; the only constructor."""
@@ -39,16 +43,17 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_RESEARCH: research,
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
-    metrics = Metrics.on(deps.telemetry.registry)
+    metrics, log = Metrics.on(deps.telemetry.registry), deps.telemetry.log
+    mounts = Mounts(config.mcp_servers, log)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps, cut_short: stage(config, deps, metrics, task, steps, cut_short),
+        lambda task, steps, cut_short: stage(config, deps, metrics, task, steps, cut_short, mounts.tools()),
     )
-    record, log = Record(deps.store), deps.telemetry.log
+    record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
-    servicer = PlannerServicer(config, deps, metrics, worker, rollouts, runs)
+    servicer = PlannerServicer(config, deps, metrics, mounts, worker, rollouts, runs)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -62,14 +67,23 @@ class PlannerServicer:
     }
 
     def __init__(
-        self, config: Config, deps: Deps, metrics: Metrics, worker: Worker, rollouts: Rollouts, runs: Runs
+        self,
+        config: Config,
+        deps: Deps,
+        metrics: Metrics,
+        mounts: Mounts,
+        worker: Worker,
+        rollouts: Rollouts,
+        runs: Runs,
     ) -> None:
-        self._config, self._deps, self._metrics = config, deps, metrics
+        self._config, self._deps, self._metrics, self._mounts = config, deps, metrics, mounts
         self._worker, self._rollouts, self._runs = worker, rollouts, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
-        """Starts to take runs from every lane."""
+        """Connects the foreign tools, and starts to take runs from every lane."""
+        self._mounts.start()
+        await self._mounts.listed(MOUNT_WAIT_S)
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
             for lane in Lane
@@ -81,6 +95,7 @@ class PlannerServicer:
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
         header = await self._runs.begin(request)
@@ -117,7 +132,7 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, self._metrics, task, ()).tools.specs
+        specs = stage(self._config, self._deps, self._metrics, task, (), None, self._mounts.tools()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

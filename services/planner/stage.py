@@ -49,9 +49,16 @@ class Stage:
 
 
 def stage(
-    config: Config, deps: Deps, metrics: Metrics, task: Task, steps: Sequence[Step], cut_short: Step | None = None
+    config: Config,
+    deps: Deps,
+    metrics: Metrics,
+    task: Task,
+    steps: Sequence[Step],
+    cut_short: Step | None = None,
+    foreign: Sequence[Tool] = (),
 ) -> Stage:
-    """The tools of one episode; a resumed one gets its sheets, figures, numbers and its todo list back.
+    """The tools of one episode, ``foreign`` ones included; a resumed one gets its sheets, figures, numbers and its
+    todo list back.
 
     ``steps`` are those of the episode itself, and grow with it. ``cut_short`` has the finished calls of the step
     in which an earlier worker left it.
@@ -71,13 +78,17 @@ def stage(
         Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
         Data(deps.clients, session, task.as_of, timeout_s),
         python,
+        *foreign,
     ]
     log = deps.telemetry.log
+    foreign_s = {
+        f"{server.name}_{tool}": server.timeout_s + GRACE_S for server in config.mcp_servers for tool in server.tools
+    }
     registry = Registry(
         tools,
         len(material),
         # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
-        Bounds(timeout_s + GRACE_S, {"python": 3 * timeout_s + GRACE_S, **config.tool_deadlines_s}),
+        Bounds(timeout_s + GRACE_S, {"python": 3 * timeout_s + GRACE_S, **foreign_s, **config.tool_deadlines_s}),
         lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
         cut_short.results if cut_short else (),
     )
