@@ -64,6 +64,12 @@ class Config(Settings):
     """Weights of the ways to write an answer."""
     restate_question: bool = True
     """Whether the model says what is asked before it answers; shown in the trace, not in the answer."""
+    correct_answers: bool = True
+    """Whether an answer with places that do not hold goes back to the model, once; they are marked either way."""
+    judge_events: bool = False
+    """Whether the role ``judge`` is asked which events of an answer the material does not say; one call per text."""
+    answer_material_tokens: int = Field(3_000, ge=200)
+    """Tokens of the material list in a correction, by an upper estimate."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
 

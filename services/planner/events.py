@@ -191,6 +191,7 @@ async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: Ob
     )
     if trajectory.HasField("answer"):
         finished.answer.CopyFrom(trajectory.answer)
+        finished.material.extend(trajectory.answer.material)
     await events.publish(finished=finished)
 
 

@@ -6,7 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from fathom.rpc.service import Deps
-from services.planner.answering.ending import CitedEnding, Ending
+from services.planner.answering.coder import PolicyCoder, PolicyJudge
+from services.planner.answering.ending import CheckedEnding, CitedEnding, Ending
+from services.planner.answering.evidence import Evidence
+from services.planner.answering.figures import Figures
+from services.planner.backends.policy import PolicyService
 from services.planner.budget import Prices
 from services.planner.config import Config
 from services.planner.metrics import Metrics
@@ -66,6 +70,7 @@ def stage(
     session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
     figures = sum(len(item.item.figures) for item in material if item.kind == "code")
     timeout_s, todo, shown = config.tool_timeout_s, Todo.rebuilt(known), Shown.rebuilt(task.run_id, known)
+    python = Python(session, deps.store, metrics.styles, task.run_id, figures)
     tools: list[Tool] = [
         Think(config.think_chars),
         Finish(),
@@ -74,7 +79,7 @@ def stage(
         Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
         Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
         Data(deps.clients, session, task.as_of, timeout_s),
-        Python(session, deps.store, metrics.styles, task.run_id, figures),
+        python,
         *foreign,
     ]
     log = deps.telemetry.log
@@ -90,4 +95,23 @@ def stage(
         cut_short.results if cut_short else (),
     )
     prices = Prices(config.prompt_price, config.completion_price)
-    return Stage(registry, close=session.close, todo=todo, prices=prices, metrics=metrics)
+    return Stage(
+        registry,
+        ending=ending(config, deps, python),
+        close=session.close,
+        todo=todo,
+        prices=prices,
+        metrics=metrics,
+    )
+
+
+def ending(config: Config, deps: Deps, python: Python) -> Ending:
+    """The checks of answers; their figures run in the same session as the tools' cells."""
+    policy = PolicyService(deps.clients, tags=False)
+    return CheckedEnding(
+        Evidence(deps.store),
+        Figures(python, PolicyCoder(policy)),
+        PolicyJudge(policy) if config.judge_events else None,
+        config.correct_answers,
+        config.answer_material_tokens,
+    )
