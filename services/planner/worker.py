@@ -93,6 +93,7 @@ class Worker:
             return
         events = Events(self.bus, run_id)
         await events.take_up(attempt)
+        self.log.info("run taken up", run_id=run_id, leg=leg.number, attempt=attempt)
         journal = Journal(self.record, run_id)
         request = header.run_request()
         protocol = self.protocols[request.protocol]
