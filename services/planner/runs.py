@@ -16,6 +16,7 @@ from fathom.errors import Conflict, InvalidField, NotFound
 from fathom.ids import checked_id, new_id
 from fathom.protocol.messages import Sampling
 from services.planner.config import Config
+from services.planner.control import current_todo
 from services.planner.convert import step_from_proto, trajectory_to_proto
 from services.planner.engine import cheaper, checked_question, tightened
 from services.planner.model import Limits, Task, rebuilt
@@ -118,6 +119,7 @@ class Runs:
             episode = rebuilt(task, (), [step_from_proto(step) for step in steps])
             message = trajectory_to_proto(episode, None, header.run_request().protocol, lane, steps)
             running = True
+        recorded = [step_from_proto(step) for step in message.steps]
         children = [await self._summary(child) for child in await self.record.children(run_id)]
         return pb.GetRunResponse(
             trajectory=message,
@@ -125,6 +127,7 @@ class Runs:
             parent_run_id=header.parent_run_id,
             children=children,
             leg=leg.number,
+            todo=current_todo(recorded, await self.record.edit(run_id)),
         )
 
     async def list(self, page_size: int, page_token: str) -> pb.ListRunsResponse:
