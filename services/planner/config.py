@@ -29,6 +29,12 @@ class Config(Settings):
     """Longest single tool call in seconds."""
     tool_deadlines_s: Mapping[str, float] = Field(default_factory=dict)
     """Longest call of single tools in seconds, by tool, where ``tool_timeout_s`` does not fit."""
+    max_delegations: int = Field(4, ge=0, le=16)
+    """Sub-questions that one run may delegate; 0 offers no such tool."""
+    delegated_rounds: int = Field(8, ge=1, le=200)
+    """Rounds of a delegated run."""
+    delegated_tokens: int = Field(40_000, ge=64)
+    """Tokens sampled in a delegated run."""
     prompt_price: float = Field(0.0, ge=0)
     """Money per million prompt tokens; 0 costs nothing."""
     completion_price: float = Field(0.0, ge=0)

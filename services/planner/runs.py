@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fathom.api.common.v1 import common_pb2 as common
@@ -120,7 +121,10 @@ class Runs:
             message = trajectory_to_proto(episode, None, header.run_request().protocol, lane, steps)
             running = True
         recorded = [step_from_proto(step) for step in message.steps]
-        children = [await self._summary(child) for child in await self.record.children(run_id)]
+        children = []
+        for child in await self.record.children(run_id):
+            with suppress(NotFound):  # it is about to begin
+                children.append(await self._summary(child))
         return pb.GetRunResponse(
             trajectory=message,
             running=running,

@@ -9,10 +9,13 @@ from fathom.rpc.service import Deps
 from services.planner.answering.ending import CitedEnding, Ending
 from services.planner.budget import Prices
 from services.planner.config import Config
+from services.planner.delegation import Allowance, Delegation
 from services.planner.metrics import Metrics
 from services.planner.model import Step, Task
+from services.planner.record import Record
 from services.planner.todo import Todo
 from services.planner.tools.data import Data
+from services.planner.tools.delegate import Delegate
 from services.planner.tools.documents import Fetch, Search, Shown
 from services.planner.tools.python import Python
 from services.planner.tools.recall import Recall
@@ -67,12 +70,19 @@ def stage(
         Data(deps.clients, session, task.as_of, timeout_s),
         Python(session, deps.store, metrics.styles, task.run_id, figures),
     ]
+    allowance = Allowance(config.max_delegations, config.delegated_rounds, config.delegated_tokens)
+    delegation = Delegation(deps.bus, Record(deps.store), task, allowance)
+    if delegation.allowed:
+        tools.append(Delegate(delegation, session))
     log = deps.telemetry.log
     registry = Registry(
         tools,
         len(material),
         # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
-        Bounds(timeout_s + GRACE_S, {"python": 3 * timeout_s + GRACE_S, **config.tool_deadlines_s}),
+        Bounds(
+            timeout_s + GRACE_S,
+            {"python": 3 * timeout_s + GRACE_S, "delegate": config.max_run_ms / 1000, **config.tool_deadlines_s},
+        ),
         lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
         cut_short.results if cut_short else (),
     )

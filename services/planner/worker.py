@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.bus.base import Bus, Delivery
-from fathom.bus.streams import MAX_DELIVER, control_subject, run_durable, run_subject
+from fathom.bus.streams import MAX_DELIVER, control_subject, run_durable
 from fathom.call import Call, Lane, calling
 from fathom.clients import Clients
 from fathom.errors import FathomError, NotFound, NotReady
@@ -22,6 +23,7 @@ from fathom.store.refs import to_ref
 from services.planner.config import Config
 from services.planner.control import Desk, ask_to_stop
 from services.planner.convert import step_from_proto, trajectory_to_proto
+from services.planner.delegation import submit
 from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, limits, tightened
 from services.planner.events import Events, RunObserver, heartbeat, tell_end
 from services.planner.journal import Journal
@@ -50,9 +52,7 @@ class Worker:
 
     async def submit(self, header: Header, lane: Lane, leg: Leg) -> None:
         """Queues a leg of a run once, however often it is submitted."""
-        subject = run_subject(lane, header.depth)
-        name = f"{header.run_id}:{leg.number}"
-        await self.bus.publish(subject, name.encode(), message_id=f"run:{name}")
+        await submit(self.bus, header, lane, leg)
 
     async def work(self, lane: Lane, depth: int) -> None:
         """Consumes until cancelled; runs that are cut short go back to the queue at once.
@@ -167,6 +167,7 @@ class Worker:
             as_of=as_of,
             prompts=prompts,
             date=asked_on(as_of, header.start_time),
+            depth=header.depth,
         )
 
     async def _history(self, conversation_id: str) -> tuple[Said, ...]:
@@ -210,11 +211,12 @@ class Worker:
     async def _stop_children(self, run_id: str) -> None:
         """A run that has ended waits for nobody: what it delegated ends too."""
         for child in await self.record.children(run_id):
-            await self.stop(child)
+            with suppress(NotFound):  # a worker was lost before it had written the header
+                await self.stop(child)
 
     async def _remember(self, header: Header, play: Play) -> None:
         """Appends the turn; an answer is still given when memory is out of reach, and the log says so."""
-        if play.outcome.stop is not Stop.FINISHED or play.outcome.answer is None:
+        if play.outcome.stop is not Stop.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
         turn = memory.Turn(question=header.question, answer=play.outcome.answer.markdown, run_id=header.run_id)
         request = memory.AppendTurnRequest(request_id=header.run_id, conversation_id=header.conversation_id, turn=turn)

@@ -29,7 +29,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as fathom_dot_api_dot_datafetc
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&fathom/api/planner/v1/trajectory.proto\x12\x15\x66\x61thom.api.planner.v1\x1a!fathom/api/common/v1/common.proto\x1a!fathom/api/policy/v1/policy.proto\x1a\'fathom/api/retrieval/v1/retrieval.proto\x1a\'fathom/api/datafetch/v1/datafetch.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\x02\n\x08Material\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x34\n\x07passage\x18\x02 \x01(\x0b\x32!.fathom.api.retrieval.v1.DocumentH\x00\x12/\n\x05sheet\x18\x03 \x01(\x0b\x32\x1e.fathom.api.datafetch.v1.SheetH\x00\x12\x31\n\x04\x63ode\x18\x04 \x01(\x0b\x32!.fathom.api.planner.v1.CodeRecordH\x00\x12\x34\n\x07missing\x18\x05 \x01(\x0b\x32!.fathom.api.common.v1.MissingItemH\x00\x12\x10\n\x08variable\x18\x06 \x01(\tB\x06\n\x04item\"\xaa\x01\n\nCodeRecord\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0e\n\x06stdout\x18\x03 \x01(\t\x12\x0e\n\x06result\x18\x04 \x01(\t\x12\x11\n\ttraceback\x18\x05 \x01(\t\x12\n\n\x02ok\x18\x06 \x01(\x08\x12.\n\x07\x66igures\x18\x07 \x03(\x0b\x32\x1d.fathom.api.planner.v1.Figure\x12\x13\n\x0b\x64uration_ms\x18\x08 \x01(\x03\"Q\n\x06\x46igure\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12,\n\x03ref\x18\x03 \x01(\x0b\x32\x1f.fathom.api.common.v1.ObjectRef\"\xab\x01\n\nToolResult\x12\x14\n\x0ctool_call_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x0e\n\x06intent\x18\x03 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x04 \x01(\t\x12\x31\n\x06status\x18\x05 \x01(\x0e\x32!.fathom.api.planner.v1.ToolStatus\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\x03\x12\x10\n\x08material\x18\x07 \x03(\x05\"\xd0\x02\n\x04Step\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x33\n\x0cnew_messages\x18\x02 \x03(\x0b\x32\x1d.fathom.api.policy.v1.Message\x12\x34\n\ncompletion\x18\x03 \x01(\x0b\x32 .fathom.api.policy.v1.Completion\x12\x37\n\x0ctool_results\x18\x04 \x03(\x0b\x32!.fathom.api.planner.v1.ToolResult\x12\x31\n\x08material\x18\x05 \x03(\x0b\x32\x1f.fathom.api.planner.v1.Material\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x08versions\x18\x07 \x01(\x0b\x32\".fathom.api.common.v1.VersionStamp\"L\n\x06\x41nswer\x12\x10\n\x08markdown\x18\x01 \x01(\t\x12\r\n\x05\x63ited\x18\x02 \x03(\x05\x12\x12\n\nunresolved\x18\x03 \x03(\x05\x12\r\n\x05model\x18\x04 \x01(\t\"\xc1\x06\n\nTrajectory\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\t\x12\x31\n\x08protocol\x18\x03 \x01(\x0e\x32\x1f.fathom.api.planner.v1.Protocol\x12*\n\x05steps\x18\x04 \x03(\x0b\x32\x1b.fathom.api.planner.v1.Step\x12-\n\x06\x61nswer\x18\x05 \x01(\x0b\x32\x1d.fathom.api.planner.v1.Answer\x12\x36\n\x0bstop_reason\x18\x06 \x01(\x0e\x32!.fathom.api.planner.v1.StopReason\x12\r\n\x05\x65rror\x18\x07 \x01(\t\x12\x11\n\ttoken_ids\x18\x08 \x03(\x05\x12\x0c\n\x04mask\x18\t \x03(\x05\x12\x11\n\tlog_probs\x18\n \x03(\x02\x12\x0e\n\x06reward\x18\x0b \x01(\x01\x12R\n\x11reward_components\x18\x0c \x03(\x0b\x32\x37.fathom.api.planner.v1.Trajectory.RewardComponentsEntry\x12\x13\n\x0bversion_min\x18\r \x01(\x03\x12\x13\n\x0bversion_max\x18\x0e \x01(\x03\x12\x12\n\ntask_index\x18\x0f \x01(\x05\x12\x14\n\x0csample_index\x18\x10 \x01(\x05\x12\r\n\x05\x65xact\x18\x11 \x01(\x08\x12(\n\x04lane\x18\x12 \x01(\x0e\x32\x1a.fathom.api.common.v1.Lane\x12*\n\x05usage\x18\x13 \x01(\x0b\x32\x1b.fathom.api.common.v1.Usage\x12\x0c\n\x04hash\x18\x14 \x01(\t\x12?\n\x07prompts\x18\x18 \x03(\x0b\x32..fathom.api.planner.v1.Trajectory.PromptsEntry\x12\x0b\n\x03leg\x18\x1e \x01(\x05\x12\x15\n\rparent_run_id\x18\x1f \x01(\t\x12\x0f\n\x07\x63ulprit\x18  \x01(\t\x1a\x37\n\x15RewardComponentsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a.\n\x0cPromptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*j\n\x08Protocol\x12\x18\n\x14PROTOCOL_UNSPECIFIED\x10\x00\x12\x15\n\x11PROTOCOL_RESEARCH\x10\x01\x12\x15\n\x11PROTOCOL_WORKFLOW\x10\x02\x12\x16\n\x12PROTOCOL_SEARCH_R1\x10\x03*\x85\x01\n\nToolStatus\x12\x1b\n\x17TOOL_STATUS_UNSPECIFIED\x10\x00\x12\x12\n\x0eTOOL_STATUS_OK\x10\x01\x12\x15\n\x11TOOL_STATUS_EMPTY\x10\x02\x12\x16\n\x12TOOL_STATUS_FAILED\x10\x03\x12\x17\n\x13TOOL_STATUS_INVALID\x10\x04*\x8c\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14STOP_REASON_FINISHED\x10\x01\x12\x16\n\x12STOP_REASON_BUDGET\x10\x02\x12\x17\n\x13STOP_REASON_STOPPED\x10\x03\x12\x16\n\x12STOP_REASON_FAILED\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&fathom/api/planner/v1/trajectory.proto\x12\x15\x66\x61thom.api.planner.v1\x1a!fathom/api/common/v1/common.proto\x1a!fathom/api/policy/v1/policy.proto\x1a\'fathom/api/retrieval/v1/retrieval.proto\x1a\'fathom/api/datafetch/v1/datafetch.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\x02\n\x08Material\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x34\n\x07passage\x18\x02 \x01(\x0b\x32!.fathom.api.retrieval.v1.DocumentH\x00\x12/\n\x05sheet\x18\x03 \x01(\x0b\x32\x1e.fathom.api.datafetch.v1.SheetH\x00\x12\x31\n\x04\x63ode\x18\x04 \x01(\x0b\x32!.fathom.api.planner.v1.CodeRecordH\x00\x12\x34\n\x07missing\x18\x05 \x01(\x0b\x32!.fathom.api.common.v1.MissingItemH\x00\x12\x10\n\x08variable\x18\x06 \x01(\tB\x06\n\x04item\"\xba\x01\n\nCodeRecord\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0e\n\x06stdout\x18\x03 \x01(\t\x12\x0e\n\x06result\x18\x04 \x01(\t\x12\x11\n\ttraceback\x18\x05 \x01(\t\x12\n\n\x02ok\x18\x06 \x01(\x08\x12.\n\x07\x66igures\x18\x07 \x03(\x0b\x32\x1d.fathom.api.planner.v1.Figure\x12\x13\n\x0b\x64uration_ms\x18\x08 \x01(\x03\x12\x0e\n\x06run_id\x18\t \x01(\t\"Q\n\x06\x46igure\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12,\n\x03ref\x18\x03 \x01(\x0b\x32\x1f.fathom.api.common.v1.ObjectRef\"\xab\x01\n\nToolResult\x12\x14\n\x0ctool_call_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x0e\n\x06intent\x18\x03 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x04 \x01(\t\x12\x31\n\x06status\x18\x05 \x01(\x0e\x32!.fathom.api.planner.v1.ToolStatus\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\x03\x12\x10\n\x08material\x18\x07 \x03(\x05\"\xd0\x02\n\x04Step\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x33\n\x0cnew_messages\x18\x02 \x03(\x0b\x32\x1d.fathom.api.policy.v1.Message\x12\x34\n\ncompletion\x18\x03 \x01(\x0b\x32 .fathom.api.policy.v1.Completion\x12\x37\n\x0ctool_results\x18\x04 \x03(\x0b\x32!.fathom.api.planner.v1.ToolResult\x12\x31\n\x08material\x18\x05 \x03(\x0b\x32\x1f.fathom.api.planner.v1.Material\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x08versions\x18\x07 \x01(\x0b\x32\".fathom.api.common.v1.VersionStamp\"L\n\x06\x41nswer\x12\x10\n\x08markdown\x18\x01 \x01(\t\x12\r\n\x05\x63ited\x18\x02 \x03(\x05\x12\x12\n\nunresolved\x18\x03 \x03(\x05\x12\r\n\x05model\x18\x04 \x01(\t\"\xc1\x06\n\nTrajectory\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\t\x12\x31\n\x08protocol\x18\x03 \x01(\x0e\x32\x1f.fathom.api.planner.v1.Protocol\x12*\n\x05steps\x18\x04 \x03(\x0b\x32\x1b.fathom.api.planner.v1.Step\x12-\n\x06\x61nswer\x18\x05 \x01(\x0b\x32\x1d.fathom.api.planner.v1.Answer\x12\x36\n\x0bstop_reason\x18\x06 \x01(\x0e\x32!.fathom.api.planner.v1.StopReason\x12\r\n\x05\x65rror\x18\x07 \x01(\t\x12\x11\n\ttoken_ids\x18\x08 \x03(\x05\x12\x0c\n\x04mask\x18\t \x03(\x05\x12\x11\n\tlog_probs\x18\n \x03(\x02\x12\x0e\n\x06reward\x18\x0b \x01(\x01\x12R\n\x11reward_components\x18\x0c \x03(\x0b\x32\x37.fathom.api.planner.v1.Trajectory.RewardComponentsEntry\x12\x13\n\x0bversion_min\x18\r \x01(\x03\x12\x13\n\x0bversion_max\x18\x0e \x01(\x03\x12\x12\n\ntask_index\x18\x0f \x01(\x05\x12\x14\n\x0csample_index\x18\x10 \x01(\x05\x12\r\n\x05\x65xact\x18\x11 \x01(\x08\x12(\n\x04lane\x18\x12 \x01(\x0e\x32\x1a.fathom.api.common.v1.Lane\x12*\n\x05usage\x18\x13 \x01(\x0b\x32\x1b.fathom.api.common.v1.Usage\x12\x0c\n\x04hash\x18\x14 \x01(\t\x12?\n\x07prompts\x18\x18 \x03(\x0b\x32..fathom.api.planner.v1.Trajectory.PromptsEntry\x12\x0b\n\x03leg\x18\x1e \x01(\x05\x12\x15\n\rparent_run_id\x18\x1f \x01(\t\x12\x0f\n\x07\x63ulprit\x18  \x01(\t\x1a\x37\n\x15RewardComponentsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a.\n\x0cPromptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*j\n\x08Protocol\x12\x18\n\x14PROTOCOL_UNSPECIFIED\x10\x00\x12\x15\n\x11PROTOCOL_RESEARCH\x10\x01\x12\x15\n\x11PROTOCOL_WORKFLOW\x10\x02\x12\x16\n\x12PROTOCOL_SEARCH_R1\x10\x03*\x85\x01\n\nToolStatus\x12\x1b\n\x17TOOL_STATUS_UNSPECIFIED\x10\x00\x12\x12\n\x0eTOOL_STATUS_OK\x10\x01\x12\x15\n\x11TOOL_STATUS_EMPTY\x10\x02\x12\x16\n\x12TOOL_STATUS_FAILED\x10\x03\x12\x17\n\x13TOOL_STATUS_INVALID\x10\x04*\x8c\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14STOP_REASON_FINISHED\x10\x01\x12\x16\n\x12STOP_REASON_BUDGET\x10\x02\x12\x17\n\x13STOP_REASON_STOPPED\x10\x03\x12\x16\n\x12STOP_REASON_FAILED\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,28 +40,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRAJECTORY_REWARDCOMPONENTSENTRY']._serialized_options = b'8\001'
   _globals['_TRAJECTORY_PROMPTSENTRY']._loaded_options = None
   _globals['_TRAJECTORY_PROMPTSENTRY']._serialized_options = b'8\001'
-  _globals['_PROTOCOL']._serialized_start=2196
-  _globals['_PROTOCOL']._serialized_end=2302
-  _globals['_TOOLSTATUS']._serialized_start=2305
-  _globals['_TOOLSTATUS']._serialized_end=2438
-  _globals['_STOPREASON']._serialized_start=2441
-  _globals['_STOPREASON']._serialized_end=2581
+  _globals['_PROTOCOL']._serialized_start=2212
+  _globals['_PROTOCOL']._serialized_end=2318
+  _globals['_TOOLSTATUS']._serialized_start=2321
+  _globals['_TOOLSTATUS']._serialized_end=2454
+  _globals['_STOPREASON']._serialized_start=2457
+  _globals['_STOPREASON']._serialized_end=2597
   _globals['_MATERIAL']._serialized_start=251
   _globals['_MATERIAL']._serialized_end=511
   _globals['_CODERECORD']._serialized_start=514
-  _globals['_CODERECORD']._serialized_end=684
-  _globals['_FIGURE']._serialized_start=686
-  _globals['_FIGURE']._serialized_end=767
-  _globals['_TOOLRESULT']._serialized_start=770
-  _globals['_TOOLRESULT']._serialized_end=941
-  _globals['_STEP']._serialized_start=944
-  _globals['_STEP']._serialized_end=1280
-  _globals['_ANSWER']._serialized_start=1282
-  _globals['_ANSWER']._serialized_end=1358
-  _globals['_TRAJECTORY']._serialized_start=1361
-  _globals['_TRAJECTORY']._serialized_end=2194
-  _globals['_TRAJECTORY_REWARDCOMPONENTSENTRY']._serialized_start=2091
-  _globals['_TRAJECTORY_REWARDCOMPONENTSENTRY']._serialized_end=2146
-  _globals['_TRAJECTORY_PROMPTSENTRY']._serialized_start=2148
-  _globals['_TRAJECTORY_PROMPTSENTRY']._serialized_end=2194
+  _globals['_CODERECORD']._serialized_end=700
+  _globals['_FIGURE']._serialized_start=702
+  _globals['_FIGURE']._serialized_end=783
+  _globals['_TOOLRESULT']._serialized_start=786
+  _globals['_TOOLRESULT']._serialized_end=957
+  _globals['_STEP']._serialized_start=960
+  _globals['_STEP']._serialized_end=1296
+  _globals['_ANSWER']._serialized_start=1298
+  _globals['_ANSWER']._serialized_end=1374
+  _globals['_TRAJECTORY']._serialized_start=1377
+  _globals['_TRAJECTORY']._serialized_end=2210
+  _globals['_TRAJECTORY_REWARDCOMPONENTSENTRY']._serialized_start=2107
+  _globals['_TRAJECTORY_REWARDCOMPONENTSENTRY']._serialized_end=2162
+  _globals['_TRAJECTORY_PROMPTSENTRY']._serialized_start=2164
+  _globals['_TRAJECTORY_PROMPTSENTRY']._serialized_end=2210
 # @@protoc_insertion_point(module_scope)
