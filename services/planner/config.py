@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from fathom.config import Settings
+from services.planner.window.record import StepPolicy, WindowSettings
 
 
 class Config(Settings):
@@ -32,3 +33,29 @@ class Config(Settings):
     """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
+    step_policy: StepPolicy = StepPolicy.HYBRID
+    """What becomes of earlier steps when a request grows too long; a request may choose another."""
+    window_tokens: int = Field(24_000, ge=1_024)
+    """Working window in tokens of the model that reads it; a smaller window of the model goes before."""
+    window_soft_tokens: int = Field(16_000, ge=512)
+    """What a compaction aims at."""
+    window_trigger: float = Field(0.70, gt=0, lt=1)
+    """Share of the window at which a request is compacted."""
+    keep_results: int = Field(5, ge=1)
+    """Newest tool results that a compaction leaves as they are."""
+    keep_steps: int = Field(2, ge=1)
+    """Newest steps that a compaction never drops."""
+    summary_tokens: int = Field(800, ge=64)
+    """Longest notes that the model of the role ``writer`` may write about earlier steps."""
+
+    @property
+    def window(self) -> WindowSettings:
+        """The window as one value."""
+        return WindowSettings(
+            self.step_policy,
+            self.window_tokens,
+            min(self.window_soft_tokens, self.window_tokens),
+            self.window_trigger,
+            self.keep_results,
+            self.keep_steps,
+        )

@@ -25,6 +25,7 @@ from services.planner.convert import (
 )
 from services.planner.model import Episode, Outcome, Step, ToolResult
 from services.planner.record import Record
+from services.planner.window.record import Compaction
 
 DELTA_CHARS = 160
 
@@ -95,6 +96,9 @@ class RunObserver:
             material = [material_to_proto(item) for item in result.material]
             finished = pb.ToolCallFinished(result=result_to_proto(result), material=material)
             await self._events.publish(tool_finished=finished)
+
+    async def compacted(self, index: int, compaction: Compaction) -> None:
+        """Part of the recorded step; readers see it in the trajectory."""
 
     async def step_done(self, step: Step) -> None:
         await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))

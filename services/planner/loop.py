@@ -12,6 +12,7 @@ from fathom.protocol.messages import Completion, Message, Sampling, ToolCall, To
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, Task, ToolResult
 from services.planner.protocols import Decision, EpisodeProtocol
 from services.planner.stage import Stage
+from services.planner.window.record import Compaction
 from services.planner.window.view import View
 
 
@@ -34,6 +35,8 @@ class Observer(Protocol):
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
+
+    async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
 
@@ -111,6 +114,8 @@ class Loop:
         self._waiting_for = "policy"
         tools = self._protocol.tools(self._stage.tools.specs)
         view = await self._stage.window.view(episode, new_messages, tools)
+        if view.compaction is not None:
+            await self._observer.compacted(index, view.compaction)
         completion = await self._policy.generate(
             f"{episode.task.run_id}-{index}",
             episode.task,
@@ -120,7 +125,7 @@ class Loop:
         )
         decision = self._protocol.decide(completion, self._corrected(), last)
         results = [await self._call(index, position, call) for position, call in enumerate(decision.calls)]
-        step = Step(index, new_messages, completion, tuple(results))
+        step = Step(index, new_messages, completion, tuple(results), view.compaction, view.tokens)
         await self._observer.step_done(step)
         episode.append(step)
         return decision, self._answers(decision, step.results)

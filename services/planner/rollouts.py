@@ -24,6 +24,8 @@ from services.planner.engine import Engine, Play, bounded, checked_question, lim
 from services.planner.model import Step, Task, ToolResult
 from services.planner.protocols import EpisodeProtocol, SearchR1
 from services.planner.record import Record
+from services.planner.window.convert import settings_from_proto
+from services.planner.window.record import Compaction
 from services.planner.worker import LANES
 
 MAX_TASKS, MAX_GROUP = 1024, 64
@@ -35,6 +37,8 @@ class Silent:
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
+
+    async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
 
@@ -90,6 +94,7 @@ class Rollouts:
         milliseconds = tightened(budget.max_ms, config.max_run_ms, "budget.max_ms")
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         model = request.model or config.default_model
+        window = settings_from_proto(request.window, config.window)
         return [
             Task(
                 rollout_id,
@@ -99,6 +104,7 @@ class Rollouts:
                 limits(rounds, tokens, milliseconds),
                 request.policy_version,
                 as_of=request.as_of if request.HasField("as_of") else None,
+                window=window,
             )
             for index, task in enumerate(request.tasks)
         ]

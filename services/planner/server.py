@@ -29,6 +29,8 @@ from services.planner.protocols import EpisodeProtocol, Research, SearchR1
 from services.planner.record import Header, Record
 from services.planner.rollouts import Rollouts
 from services.planner.stage import stage
+from services.planner.window.convert import settings_from_proto
+from services.planner.window.metrics import WindowMetrics
 from services.planner.worker import LANES, Worker
 
 # Names that policy takes in the place of a model.
@@ -43,14 +45,15 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
     }
     styles = Counter("fathom_planner_cells", "Cells of models by style", ("style",), registry=deps.telemetry.registry)
+    window = WindowMetrics.register(deps.telemetry.registry)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps: stage(config, deps, styles, task, steps),
+        lambda task, steps: stage(config, deps, styles, window, task, steps),
     )
     record, log = Record(deps.store), deps.telemetry.log
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
-    servicer = PlannerServicer(config, deps, styles, worker, rollouts, record)
+    servicer = PlannerServicer(config, deps, styles, window, worker, rollouts, record)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -64,9 +67,16 @@ class PlannerServicer:
     }
 
     def __init__(
-        self, config: Config, deps: Deps, styles: Counter, worker: Worker, rollouts: Rollouts, record: Record
+        self,
+        config: Config,
+        deps: Deps,
+        styles: Counter,
+        window: WindowMetrics,
+        worker: Worker,
+        rollouts: Rollouts,
+        record: Record,
     ) -> None:
-        self._config, self._deps, self._styles = config, deps, styles
+        self._config, self._deps, self._styles, self._window = config, deps, styles, window
         self._worker, self._rollouts, self._record = worker, rollouts, record
         self._consumers: list[asyncio.Task[None]] = []
 
@@ -93,6 +103,7 @@ class PlannerServicer:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
         for name in ("max_rounds", "max_tokens", "max_ms"):
             tightened(getattr(request.budget, name), 1, f"budget.{name}")
+        settings_from_proto(request.window, self._config.window)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
@@ -164,7 +175,7 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, self._styles, task, ()).tools.specs
+        specs = stage(self._config, self._deps, self._styles, self._window, task, ()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

@@ -9,6 +9,7 @@ from prometheus_client import Counter
 
 from fathom.rpc.service import Deps
 from services.planner.answering.ending import CitedEnding, Ending
+from services.planner.backends.policy import PolicyTokens
 from services.planner.config import Config
 from services.planner.model import Step, Task
 from services.planner.tools.data import Data
@@ -18,6 +19,8 @@ from services.planner.tools.registry import Registry
 from services.planner.tools.session import Session
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Tool
+from services.planner.window.metrics import WindowMetrics
+from services.planner.window.stepwise import Stepwise
 from services.planner.window.view import Everything, Window
 
 
@@ -35,7 +38,9 @@ class Stage:
     close: Callable[[], Awaitable[None]] = nothing_to_close
 
 
-def stage(config: Config, deps: Deps, styles: Counter, task: Task, steps: Sequence[Step]) -> Stage:
+def stage(
+    config: Config, deps: Deps, styles: Counter, window: WindowMetrics, task: Task, steps: Sequence[Step]
+) -> Stage:
     """The tools of one episode; a resumed one gets its sheets, figures and numbers back."""
     material = [item for step in steps for result in step.results for item in result.material]
     session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
@@ -49,4 +54,10 @@ def stage(config: Config, deps: Deps, styles: Counter, task: Task, steps: Sequen
         Data(deps.clients, session, task.as_of, timeout_s),
         Python(session, deps.store, styles, task.run_id, figures),
     ]
-    return Stage(Registry(tools, len(material)), close=session.close)
+    shown = Stepwise(task.window or config.window, PolicyTokens(deps.clients), task.model, window)
+
+    async def close() -> None:
+        shown.close()
+        await session.close()
+
+    return Stage(Registry(tools, len(material)), window=shown, close=close)

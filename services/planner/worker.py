@@ -26,6 +26,7 @@ from services.planner.events import Events, RunObserver, heartbeat
 from services.planner.model import Stop, Task
 from services.planner.protocols import EpisodeProtocol
 from services.planner.record import Header, Record
+from services.planner.window.convert import settings_from_proto
 
 LANES = {
     Lane.INTERACTIVE: common.LANE_INTERACTIVE,
@@ -122,7 +123,10 @@ class Worker:
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         history = await self._history(request.conversation_id)
         as_of = request.as_of if request.HasField("as_of") else None
-        return Task(header.run_id, header.question, header.model, sampling, bounds, history=history, as_of=as_of)
+        window = settings_from_proto(request.window, config.window)
+        return Task(
+            header.run_id, header.question, header.model, sampling, bounds, history=history, as_of=as_of, window=window
+        )
 
     async def _history(self, conversation_id: str) -> tuple[Said, ...]:
         """The window of the conversation: full turns as messages, older ones as their points."""

@@ -20,6 +20,7 @@ from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Finding, Reply, schema
+from services.planner.window.record import Compaction
 from services.planner.window.view import View
 
 
@@ -78,6 +79,9 @@ class Notes:
 
     async def tool_done(self, index: int, result: ToolResult) -> None:
         self.log.append(f"{call_state(result)}")
+
+    async def compacted(self, index: int, compaction: Compaction) -> None:
+        self.log.append(f"compacted before {index}")
 
     async def step_done(self, step: Step) -> None:
         self.steps.append(step)
