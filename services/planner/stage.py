@@ -9,7 +9,7 @@ from prometheus_client import Counter
 
 from fathom.rpc.service import Deps
 from services.planner.answering.ending import CitedEnding, Ending
-from services.planner.backends.policy import PolicyTokens
+from services.planner.backends.policy import PolicyTokens, PolicyWriter
 from services.planner.config import Config
 from services.planner.model import Step, Task
 from services.planner.tools.data import Data
@@ -54,7 +54,8 @@ def stage(
         Data(deps.clients, session, task.as_of, timeout_s),
         Python(session, deps.store, styles, task.run_id, figures),
     ]
-    shown = Stepwise(task.window or config.window, PolicyTokens(deps.clients), task.model, window)
+    writer = PolicyWriter(deps.clients, config.summary_tokens)
+    shown = Stepwise(task.window or config.window, PolicyTokens(deps.clients), writer, task.model, window)
 
     async def close() -> None:
         shown.close()
