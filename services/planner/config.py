@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from pydantic import Field
 
 from fathom.config import Settings
@@ -31,21 +34,33 @@ class Config(Settings):
     """Episodes of one Rollout request in flight at once, unless the request says less."""
     heartbeat_s: float = Field(3.0, gt=0)
     """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
+    prompt_dir: Path | None = None
+    """Folder with prompts of one's own, beside those of the package."""
+    prompt_versions: Mapping[str, int] = Field(default_factory=dict)
+    """Version by stage (research, answer, restate); a stage that is not named takes its newest."""
+    prompt_seed: int = 0
+    """Which examples the prompts show, and in which layout; one seed keeps the prefix the same bytes."""
+    answer_variants: Mapping[str, float] = Field(
+        default_factory=lambda: {"conclusion": 1.0, "evidence": 1.0, "sections": 1.0}
+    )
+    """Weights of the ways to write an answer."""
+    restate_question: bool = True
+    """Whether the model says what is asked before it answers; shown in the trace, not in the answer."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
     step_policy: StepPolicy = StepPolicy.HYBRID
     """What becomes of earlier steps when a request grows too long; a request may choose another."""
-    window_tokens: int = Field(24_000, ge=1_024)
+    window_tokens: int = Field(default=24_000, ge=1_024)
     """Working window in tokens of the model that reads it; a smaller window of the model goes before."""
-    window_soft_tokens: int = Field(16_000, ge=512)
+    window_soft_tokens: int = Field(default=16_000, ge=512)
     """What a compaction aims at."""
-    window_trigger: float = Field(0.70, gt=0, lt=1)
+    window_trigger: float = Field(default=0.70, gt=0, lt=1)
     """Share of the window at which a request is compacted."""
-    keep_results: int = Field(5, ge=1)
+    keep_results: int = Field(default=5, ge=1)
     """Newest tool results that a compaction leaves as they are."""
-    keep_steps: int = Field(2, ge=1)
+    keep_steps: int = Field(default=2, ge=1)
     """Newest steps that a compaction never drops."""
-    summary_tokens: int = Field(800, ge=64)
+    summary_tokens: int = Field(default=800, ge=64)
     """Longest notes that the model of the role ``writer`` may write about earlier steps."""
 
     @property

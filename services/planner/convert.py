@@ -173,6 +173,7 @@ def trajectory_to_proto(
         hash=episode.hash(),
         segments=segments_to_proto(episode),
         max_context_tokens=episode.max_context_tokens,
+        prompts=episode.task.prompts,
     )
     if outcome is not None:
         message.stop_reason = STOPS[outcome.stop]

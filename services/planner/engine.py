@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
 
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
@@ -112,3 +114,9 @@ def bounded(sampling: Sampling, max_tokens: int) -> Sampling:
     if max_tokens == 0:
         return sampling
     return replace(sampling, max_tokens=tightened(sampling.max_tokens, max_tokens, "sampling.max_tokens"))
+
+
+def asked_on(as_of: Any, start_time: float) -> str:
+    """ISO date (UTC) that an episode takes for today: that of ``as_of`` (a Timestamp), else that of its start."""
+    moment = as_of.ToDatetime() if as_of is not None else datetime.fromtimestamp(start_time, UTC)
+    return str(moment.date().isoformat())

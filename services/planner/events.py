@@ -62,6 +62,15 @@ def thought(call: ToolCall) -> pb.Thought:
         return pb.Thought()
 
 
+def restatement(step: Step) -> str:
+    """How the model restated the question when it finished; "" when it did not (row L04)."""
+    for call in step.completion.tool_calls:
+        if call.name == "finish":
+            with suppress(ValueError, AttributeError):
+                return str(json.loads(call.arguments_json).get("restated_question", "")).strip()
+    return ""
+
+
 def count(step: Step) -> int:
     """How many events a finished step has: one per thought, two per other call."""
     return sum(1 if result.call.name == "think" else 2 for result in step.results)
@@ -104,8 +113,10 @@ class RunObserver:
         await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
 
     async def ended(self, episode: Episode, outcome: Outcome, trajectory: ObjectRef) -> None:
-        """The answer in pieces, then the end."""
+        """What was understood, the answer in pieces, then the end."""
         if outcome.answer is not None:
+            if understood := restatement(episode.steps[-1]):
+                await self._events.publish(thought=pb.Thought(text=understood, kind="restatement"))
             for piece in deltas(outcome.answer.markdown):
                 await self._events.publish(answer_delta=pb.AnswerDelta(text=piece))
         finished = pb.RunFinished(

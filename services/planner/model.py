@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -98,6 +99,10 @@ class Task:
     """Instant that data are read at, in the tools' own type; None reads everything."""
     window: WindowSettings | None = None
     """Bounds of its requests; None leaves it to the planner's settings."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Prompt ids by stage; empty takes the settings' choice."""
+    date: str = ""
+    """ISO date that the question is asked on; "" says none."""
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from typing import Protocol
 
+from fathom.errors import InvalidField
 from fathom.ids import sha256
 from fathom.protocol import tags
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
 from services.planner.model import Task, ToolResult
+from services.planner.prompting import Prompts
 
 FINISH = "finish"
 CALL_A_TOOL = (
@@ -52,13 +54,9 @@ class EpisodeProtocol(Protocol):
 
     def nudge(self) -> Message | None: ...
 
-    @property
-    def prompt_hash(self) -> str: ...
+    def prompt_hash(self, task: Task) -> str: ...
 
-
-def prompt(name: str) -> str:
-    """A versioned prompt file of this package; its bytes are stable, so that engines can cache the prefix."""
-    return resources.files("services.planner.prompts").joinpath(name).read_text(encoding="utf-8").strip()
+    def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]: ...
 
 
 class Research:
@@ -66,16 +64,20 @@ class Research:
 
     tags = False
 
-    def __init__(self) -> None:
-        self._system = prompt("research.v1.md")
+    def __init__(self, prompts: Prompts) -> None:
+        self._prompts = prompts
 
-    @property
-    def prompt_hash(self) -> str:
-        return sha256(self._system.encode())
+    def prompt_hash(self, task: Task) -> str:
+        return self._prompts.hash(task)
+
+    def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
+        """Prompt ids by stage; raises ``InvalidField`` for a wanted one that is not there."""
+        return self._prompts.choose(question, key, wanted)
 
     def opening(self, task: Task) -> tuple[Message, ...]:
-        """System prompt first and unchanged, then history, then the question: the prefix stays cacheable."""
-        return (Message(Role.SYSTEM, self._system), *task.history, Message(Role.USER, task.question))
+        """System prompt first and unchanged, then history, then what is of this run: the prefix stays cacheable."""
+        system, user = self._prompts.system(task), self._prompts.opening(task)
+        return (Message(Role.SYSTEM, system), *task.history, Message(Role.USER, user))
 
     def sampling(self, task: Task) -> Sampling:
         return task.sampling
@@ -117,12 +119,20 @@ class SearchR1:
 
     tags = True
 
-    def __init__(self, system_prompt: str = "") -> None:
-        self._system = system_prompt
-        self._instruction = prompt("search_r1.v1.md")
+    def __init__(self, instruction: str, system_prompt: str = "") -> None:
+        self._instruction, self._system = instruction, system_prompt
 
-    @property
-    def prompt_hash(self) -> str:
+    def with_system_prompt(self, system_prompt: str) -> SearchR1:
+        """The protocol with a caller's system prompt in place of the instruction."""
+        return SearchR1(self._instruction, system_prompt)
+
+    def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
+        """None: the protocol has one instruction."""
+        if wanted:
+            raise InvalidField(f"prompts.{sorted(wanted)[0]}", "the search_r1 protocol has no prompts to choose from")
+        return {}
+
+    def prompt_hash(self, task: Task) -> str:
         return sha256(f"{self._system}\n{self._instruction}".encode())
 
     def opening(self, task: Task) -> tuple[Message, ...]:

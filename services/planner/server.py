@@ -19,18 +19,22 @@ from fathom.ids import checked_id, new_id
 from fathom.protocol.messages import Sampling
 from fathom.protocol.proto import tool_spec_to_proto
 from fathom.rpc.service import Deps, Service
-from services.planner.backends.policy import PolicyService
+from services.planner.backends.policy import PolicyService, PolicyTokens, PolicyWriter
 from services.planner.config import Config
 from services.planner.convert import step_from_proto, trajectory_to_proto
 from services.planner.engine import Engine, checked_question, tightened
 from services.planner.events import follow
 from services.planner.model import Episode, Limits, Task
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import EpisodeProtocol, Research, SearchR1
 from services.planner.record import Header, Record
 from services.planner.rollouts import Rollouts
 from services.planner.stage import stage
 from services.planner.window.convert import settings_from_proto
 from services.planner.window.metrics import WindowMetrics
+from services.planner.window.stepwise import Windows
+from services.planner.window.summariser import Summariser
 from services.planner.worker import LANES, Worker
 
 # Names that policy takes in the place of a model.
@@ -39,21 +43,28 @@ MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
 
 def build(config: Config, deps: Deps) -> Service:
     """The planner with its worker; the only constructor."""
+    prompts = Prompts.of(catalogue(config.prompt_dir), config)
+    research = Research(prompts)
     protocols: dict[int, EpisodeProtocol] = {
-        trajectory.PROTOCOL_UNSPECIFIED: Research(),
-        trajectory.PROTOCOL_RESEARCH: Research(),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
+        trajectory.PROTOCOL_UNSPECIFIED: research,
+        trajectory.PROTOCOL_RESEARCH: research,
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
     styles = Counter("fathom_planner_cells", "Cells of models by style", ("style",), registry=deps.telemetry.registry)
-    window = WindowMetrics.register(deps.telemetry.registry)
+    windows = Windows(
+        config.window,
+        PolicyTokens(deps.clients),
+        Summariser(PolicyWriter(deps.clients, config.summary_tokens), prompts.catalogue.find("notes", "en").body),
+        WindowMetrics.register(deps.telemetry.registry),
+    )
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps: stage(config, deps, styles, window, task, steps),
+        lambda task, steps: stage(config, deps, styles, windows, task, steps),
     )
     record, log = Record(deps.store), deps.telemetry.log
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
-    servicer = PlannerServicer(config, deps, styles, window, worker, rollouts, record)
+    servicer = PlannerServicer(config, deps, styles, windows, worker, rollouts, record)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -71,12 +82,12 @@ class PlannerServicer:
         config: Config,
         deps: Deps,
         styles: Counter,
-        window: WindowMetrics,
+        windows: Windows,
         worker: Worker,
         rollouts: Rollouts,
         record: Record,
     ) -> None:
-        self._config, self._deps, self._styles, self._window = config, deps, styles, window
+        self._config, self._deps, self._styles, self._windows = config, deps, styles, windows
         self._worker, self._rollouts, self._record = worker, rollouts, record
         self._consumers: list[asyncio.Task[None]] = []
 
@@ -104,6 +115,7 @@ class PlannerServicer:
         for name in ("max_rounds", "max_tokens", "max_ms"):
             tightened(getattr(request.budget, name), 1, f"budget.{name}")
         settings_from_proto(request.window, self._config.window)
+        self._worker.protocols[request.protocol].prompts(question, "", request.prompts)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
@@ -175,7 +187,7 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, self._styles, self._window, task, ()).tools.specs
+        specs = stage(self._config, self._deps, self._styles, self._windows, task, ()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

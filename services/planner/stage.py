@@ -9,7 +9,6 @@ from prometheus_client import Counter
 
 from fathom.rpc.service import Deps
 from services.planner.answering.ending import CitedEnding, Ending
-from services.planner.backends.policy import PolicyTokens, PolicyWriter
 from services.planner.config import Config
 from services.planner.model import Step, Task
 from services.planner.tools.data import Data
@@ -19,8 +18,7 @@ from services.planner.tools.registry import Registry
 from services.planner.tools.session import Session
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Tool
-from services.planner.window.metrics import WindowMetrics
-from services.planner.window.stepwise import Stepwise
+from services.planner.window.stepwise import Windows
 from services.planner.window.view import Everything, Window
 
 
@@ -38,9 +36,7 @@ class Stage:
     close: Callable[[], Awaitable[None]] = nothing_to_close
 
 
-def stage(
-    config: Config, deps: Deps, styles: Counter, window: WindowMetrics, task: Task, steps: Sequence[Step]
-) -> Stage:
+def stage(config: Config, deps: Deps, styles: Counter, windows: Windows, task: Task, steps: Sequence[Step]) -> Stage:
     """The tools of one episode; a resumed one gets its sheets, figures and numbers back."""
     material = [item for step in steps for result in step.results for item in result.material]
     session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
@@ -54,8 +50,7 @@ def stage(
         Data(deps.clients, session, task.as_of, timeout_s),
         Python(session, deps.store, styles, task.run_id, figures),
     ]
-    writer = PolicyWriter(deps.clients, config.summary_tokens)
-    shown = Stepwise(task.window or config.window, PolicyTokens(deps.clients), writer, task.model, window)
+    shown = windows.of(task)
 
     async def close() -> None:
         shown.close()

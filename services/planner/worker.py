@@ -21,7 +21,7 @@ from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
 from services.planner.config import Config
 from services.planner.convert import step_from_proto, step_to_proto, trajectory_to_proto
-from services.planner.engine import Engine, Play, bounded, limits, tightened
+from services.planner.engine import Engine, Play, asked_on, bounded, limits, tightened
 from services.planner.events import Events, RunObserver, heartbeat
 from services.planner.model import Stop, Task
 from services.planner.protocols import EpisodeProtocol
@@ -91,10 +91,10 @@ class Worker:
             events.skip(steps)
         else:
             await self._announce(events, header, attempt)
-        observer = RunObserver(events, self.record, run_id, protocol.prompt_hash)
         timeout_s = self.config.max_run_ms / 1000 + 30
         with calling(Call.new(lane=lane, timeout_s=timeout_s)):
             task = await self._task(header, request)
+            observer = RunObserver(events, self.record, run_id, protocol.prompt_hash(task))
             control = await self.bus.serve(control_subject(run_id), run_id, self._control(run_id))
             try:
                 play = await self.engine.play(task, protocol, observer, steps)
@@ -124,8 +124,18 @@ class Worker:
         history = await self._history(request.conversation_id)
         as_of = request.as_of if request.HasField("as_of") else None
         window = settings_from_proto(request.window, config.window)
+        prompts = self.protocols[request.protocol].prompts(header.question, header.run_id, request.prompts)
         return Task(
-            header.run_id, header.question, header.model, sampling, bounds, history=history, as_of=as_of, window=window
+            header.run_id,
+            header.question,
+            header.model,
+            sampling,
+            bounds,
+            history=history,
+            as_of=as_of,
+            prompts=prompts,
+            date=asked_on(as_of, header.start_time),
+            window=window,
         )
 
     async def _history(self, conversation_id: str) -> tuple[Said, ...]:
@@ -151,7 +161,7 @@ class Worker:
         """Keeps the trajectory, tells the reader, remembers the turn; in this order, each idempotent."""
         episode, outcome = play.episode, play.outcome
         await self._remember(header, play)
-        steps = [step_to_proto(step, protocol.prompt_hash) for step in episode.steps]
+        steps = [step_to_proto(step, protocol.prompt_hash(episode.task)) for step in episode.steps]
         trajectory = trajectory_to_proto(episode, outcome, request.protocol, LANES[lane], steps)
         stored = await self.record.finish(trajectory)
         await observer.ended(episode, outcome, to_ref(stored))

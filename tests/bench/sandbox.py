@@ -24,12 +24,14 @@ from fathom.bus import open_bus
 from fathom.clients import Clients
 from fathom.obs import Telemetry
 from fathom.rpc.host import Runtime, hosting
-from fathom.rpc.service import Deps, Service
+from fathom.rpc.service import Deps
 from fathom.store import open_store
 from services.sandbox.config import Config
 from services.sandbox.engine import Engine
-from services.sandbox.procfs import by_parent
-from services.sandbox.server import SandboxServicer
+from services.sandbox.memory import sealed
+from services.sandbox.metrics import Metrics
+from services.sandbox.procfs import snapshot
+from services.sandbox.server import build
 from services.sandbox.session import Session
 
 IMPORTS = "import numpy, pandas, plotly.express, plotly.graph_objects, pyarrow"
@@ -81,7 +83,8 @@ async def ipykernel() -> tuple[float, float]:
 @asynccontextmanager
 async def engine(**settings: Any) -> AsyncIterator[Engine]:
     """An engine with the default walls."""
-    walled = Engine(Config(max_sessions=64, **settings), telemetry())
+    watched = telemetry()
+    walled = Engine(Config(max_sessions=64, **settings), watched.log, Metrics.register(watched.registry).note)
     await walled.start()
     try:
         yield walled
@@ -123,8 +126,7 @@ async def over_grpc() -> float:
     """Median seconds of one trivial cell over gRPC, all interceptors on."""
     store = open_store("memory://")
     deps = Deps(Clients({}, telemetry()), store, await open_bus("memory://", store), telemetry())
-    walled = Engine(Config(), deps.telemetry)
-    service = Service("sandbox", SandboxServicer(walled, store), walled.start, walled.close)
+    service = build(Config(), deps)
     times = []
     async with hosting(service, deps, Runtime()) as hosted:
         await hosted.warm
@@ -180,7 +182,7 @@ async def many() -> None:
         took = time.perf_counter() - started
         print(f"{SESSIONS:,} sessions of one cell       {SESSIONS / took:8.1f} per second, 4 at a time")
         await pool_full(walled)
-        children, held = by_parent(), [walled._fork_server.pid]
+        children, held = snapshot().children, [walled._fork_server.pid]
         for pid in held:
             held += [item.pid for item in children.get(pid, [])]
         processes = len(held) - 1 - 2 * len(walled._spares)
@@ -209,7 +211,7 @@ async def large_frame() -> None:
             copies.append(time.perf_counter() - started)
             for lazy, times in ((False, injections), (True, lazies)):
                 started = time.perf_counter()
-                await session.inject("sheet_1", arrow, lazy=lazy)
+                await session.inject("sheet_1", sealed("sheet_1", arrow), lazy=lazy)
                 times.append(time.perf_counter() - started)
     copied = statistics.median(copies)
     print(f"copying {len(arrow) / MIB:.0f} MiB                   {copied * 1000:8.1f} ms   (the baseline of injecting)")

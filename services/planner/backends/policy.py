@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
 from fathom.errors import DependencyFailed
-from fathom.protocol.messages import Completion, Message, Sampling, ToolSpec
+from fathom.ids import new_id
+from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolSpec
 from fathom.protocol.proto import completion_from_proto, message_to_proto, sampling_to_proto, tool_spec_to_proto
 from services.planner.model import Task
 from services.planner.window.view import View
@@ -93,3 +94,20 @@ class PolicyWriter:
             if response.HasField("completion"):
                 return completion_from_proto(response.completion)
         raise DependencyFailed("policy", "the stream ended without a completion")
+
+
+async def complete(clients: Clients, model: str, system: str, text: str, max_tokens: int = 0) -> str:
+    """One text from a model or role without tools; raises ``DependencyFailed("policy")`` when there is none."""
+    request = pb.GenerateRequest(
+        request_id=new_id("complete"),
+        model=model,
+        messages=[
+            message_to_proto(Message(Role.SYSTEM, system)),
+            message_to_proto(Message(Role.USER, text)),
+        ],
+        sampling=sampling_to_proto(Sampling(max_tokens=max_tokens)),
+    )
+    async for response in clients.policy.generate(request):
+        if response.HasField("completion"):
+            return completion_from_proto(response.completion).text
+    raise DependencyFailed("policy", "the stream ended without a completion")

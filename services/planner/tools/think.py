@@ -36,6 +36,11 @@ class Finish:
     description: ClassVar[str] = "Ends the work with the answer in Markdown."
     parameters: ClassVar[Mapping[str, Any]] = schema(
         ["answer"],
+        restated_question={
+            "type": "string",
+            "maxLength": 1000,
+            "description": "What is asked, in one sentence of your own; shown beside the work, not in the answer.",
+        },
         answer={"type": "string", "minLength": 1, "description": "The answer, with [n] citations."},
     )
 

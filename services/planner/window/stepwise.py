@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from fathom.protocol.messages import Message, ToolSpec
-from services.planner.model import Episode
+from services.planner.model import Episode, Task
 from services.planner.window.blocks import Layout, layout
 from services.planner.window.meter import Meter, Tokens
 from services.planner.window.metrics import WindowMetrics
 from services.planner.window.plans import Cut, Plans
 from services.planner.window.record import Compaction, StepPolicy, WindowSettings, result_id
-from services.planner.window.summariser import Findings, Summariser, Writer
+from services.planner.window.summariser import Findings, Summariser
 from services.planner.window.view import View
 
 
@@ -22,10 +22,10 @@ class Stepwise:
     """Window of one episode. Its decisions are a function of the episode, so a resumed run comes to the same view."""
 
     def __init__(
-        self, settings: WindowSettings, tokens: Tokens, writer: Writer, model: str, metrics: WindowMetrics
+        self, settings: WindowSettings, tokens: Tokens, summariser: Summariser, model: str, metrics: WindowMetrics
     ) -> None:
         self._settings, self._tokens, self._model, self._metrics = settings, tokens, model, metrics
-        self._summariser = Summariser(writer)
+        self._summariser = summariser
         self._meter = Meter(tokens, model)
         self._fitted: WindowSettings | None = None
         self._longest = 0
@@ -116,6 +116,20 @@ class Stepwise:
         """Tells the metrics how long the episode's longest request was."""
         if self._longest:
             self._metrics.longest.observe(self._longest)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What all windows of a planner share."""
+
+    settings: WindowSettings
+    tokens: Tokens
+    summariser: Summariser
+    metrics: WindowMetrics
+
+    def of(self, task: Task) -> Stepwise:
+        """The window of one episode."""
+        return Stepwise(task.window or self.settings, self.tokens, self.summariser, task.model, self.metrics)
 
 
 def cuts(plans: Plans, policy: StepPolicy) -> Iterator[Cut]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Protocol
 
 from fathom.errors import FathomError
@@ -36,11 +35,8 @@ class Findings:
 class Summariser:
     """Asks the writer at most twice per compaction, and no more in an episode in which it has failed three times."""
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
-        self._instruction = (
-            resources.files("services.planner.prompts").joinpath("notes.v1.en.md").read_text(encoding="utf-8").strip()
-        )
+    def __init__(self, writer: Writer, instruction: str) -> None:
+        self._writer, self._instruction = writer, instruction
 
     async def findings(self, episode: Episode, gone: Sequence[Told]) -> Findings:
         """Findings of the steps; a failure is no error, since an extract can take their place."""

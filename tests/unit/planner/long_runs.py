@@ -14,8 +14,11 @@ from prometheus_client import CollectorRegistry
 from fathom.errors import DependencyFailed
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, Sampling, ToolCall, ToolSpec, Usage
+from services.planner.config import Config
 from services.planner.loop import Loop
 from services.planner.model import Episode, Kind, Limits, Step, Task, ToolResult, ToolState
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import Research
 from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
@@ -24,11 +27,13 @@ from services.planner.tools.tool import Finding, Reply, schema
 from services.planner.window.metrics import WindowMetrics
 from services.planner.window.record import Compaction, WindowSettings
 from services.planner.window.stepwise import Stepwise
+from services.planner.window.summariser import Summariser
 from services.planner.window.view import View
 from services.policy.backends.chat import rendered
 from services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from services.policy.model import Request
 
+PROMPTS = Prompts.of(catalogue(), Config.model_validate({}))
 TOKENIZER = RulesTokenizer(load_vocabulary())
 Line = tuple[str, dict[str, Any]]
 
@@ -204,12 +209,13 @@ async def play(
     metrics: WindowMetrics | None = None,
 ) -> Run:
     """Plays a script to its end, from the steps that are known."""
-    protocol, asked = Research(), of or task()
+    protocol, asked = Research(PROMPTS), of or task()
     episode = Episode(asked, protocol.opening(asked))
     for step in known:
         episode.append(step)
     metrics = metrics or WindowMetrics.register(CollectorRegistry())
-    window = Stepwise(settings, RulesTokens(), writer or ScriptedWriter(), "rules", metrics)
+    summariser = Summariser(writer or ScriptedWriter(), PROMPTS.catalogue.find("notes", "en").body)
+    window = Stepwise(settings, RulesTokens(), summariser, "rules", metrics)
     model, notes = ScriptedModel(script), Notebook()
     loop = Loop(episode, protocol, model, stage(window, len(episode.material)), notes)
     await loop.run()

@@ -13,8 +13,11 @@ import pytest
 from fathom.errors import DependencyFailed, InvalidField
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, ToolSpec, Usage
+from services.planner.config import Config
 from services.planner.loop import Loop
 from services.planner.model import Episode, Kind, Limits, Outcome, Step, Stop, Task, ToolResult, ToolState
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import Research, SearchR1
 from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
@@ -104,7 +107,7 @@ def task(max_rounds: int = 10, seconds: float = 20.0) -> Task:
 
 
 def make(policy: Script, episode_task: Task | None = None, steps: Sequence[Step] = (), protocol: Any = None) -> Loop:
-    protocol = protocol or Research()
+    protocol = protocol or Research(Prompts.of(catalogue(), Config()))
     episode = Episode(episode_task or task(), protocol.opening(episode_task or task()))
     for step in steps:
         episode.append(step)
@@ -239,7 +242,7 @@ async def test_search_r1_searches_then_answers_within_its_rounds() -> None:
             hit = {"id": "d", "time": "", "title": "Paris", "summary": "is the <answer>capital</answer> of France."}
             return Reply(ToolState.OK, {"hits": [hit]})
 
-    protocol = SearchR1()
+    protocol = SearchR1("Answer the question below.")
     policy = Script("<think>x</think><search>capital of France</search>", "no tag", "<answer> Paris </answer>")
     episode = Episode(task(), protocol.opening(task()))
     loop = Loop(episode, protocol, policy, Stage(Registry([Documents()])), Notes())

@@ -46,7 +46,7 @@ def with_prose(script: list[Line | str], every: int) -> list[Line | str]:
 @given(
     st.lists(lines, min_size=6, max_size=22),
     st.sampled_from([StepPolicy.DELETE, StepPolicy.SUMMARIZE, StepPolicy.HYBRID]),
-    st.integers(3_500, 12_000),
+    st.integers(5_000, 13_000),
     turns,
     st.integers(4, 9),
 )

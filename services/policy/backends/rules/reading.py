@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fathom.protocol.guidance import question_of
 from fathom.protocol.hermes import OPEN, parse_tool_calls
 from fathom.protocol.messages import Message, Role, ToolCall
 
@@ -62,7 +63,7 @@ def read(messages: Sequence[Message]) -> Reading:
             steps.append(step_of(call, message.content))
     said_last = len(messages) - 1 > start and messages[-1].role is Role.USER
     text = messages[start].content if start >= 0 else ""
-    return Reading(text.strip(), tuple(steps), said_last)
+    return Reading(question_of(text).strip(), tuple(steps), said_last)
 
 
 def question_index(messages: Sequence[Message]) -> int:

@@ -3,68 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import io
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import pytest_asyncio
 
-from fathom import errors, frames
-from fathom.obs import Telemetry
+from fathom import errors
 from services.sandbox.config import Config
 from services.sandbox.engine import Engine
-from services.sandbox.events import Display, Event, Outcome, Output, Status
+from services.sandbox.events import Display, Status
 from services.sandbox.files import list_files
-from services.sandbox.procfs import by_parent
 from services.sandbox.server import outcome_to_proto
 from services.sandbox.session import Session
+from tests.integration.sandbox.conftest import alive, descendants, printed, run, sheet
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MIB = 1024 * 1024
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def engine() -> AsyncIterator[Engine]:
-    config = Config(max_sessions=3, spares=2, interrupt_grace_s=0.5, flood_bytes=4 * MIB, processes=24)
-    engine = Engine(config, Telemetry("sandbox", stream=io.StringIO()))
-    await engine.start()
-    yield engine
-    await engine.close()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def session(engine: Engine) -> AsyncIterator[Session]:
-    session = await engine.create(0, 0, 0, 0)
-    yield session
-    await engine.close_session(session.id)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lasting() -> AsyncIterator[Session]:
-    """One session for all cells that must leave it alive."""
-    engine = Engine(Config(max_sessions=1, spares=0), Telemetry("sandbox", stream=io.StringIO()))
-    await engine.start()
-    yield await engine.create(0, 0, 0, 0)
-    await engine.close()
-
-
-async def run(session: Session, code: str, wall_ms: int = 0) -> tuple[list[Event], Outcome]:
-    events = [event async for event in session.execute("", code, wall_ms)]
-    assert isinstance(events[-1], Outcome)
-    return events[:-1], events[-1]
-
-
-def printed(events: list[Event], stream: str = "stdout") -> str:
-    return "".join(event.text for event in events if isinstance(event, Output) and event.stream == stream)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
 
 
 async def test_code_that_swallows_the_interrupt_is_still_out_of_time(session: Session) -> None:
@@ -78,7 +32,7 @@ async def test_code_that_swallows_the_interrupt_is_still_out_of_time(session: Se
 
 
 async def test_an_exhausted_cpu_budget_ends_the_session(engine: Engine) -> None:
-    session = await engine.create(0, 0, 0, 0, cpu_ms=300)
+    session = await engine.create(cpu_ms=300)
     _, outcome = await run(session, "while True: pass")
     assert (outcome.status, outcome.session_lost) == (Status.TIMEOUT, True)
     assert "0.3 s of CPU" in outcome.cause
@@ -91,7 +45,7 @@ async def test_memory_error_is_the_codes_own(lasting: Session) -> None:
 
 
 async def test_children_count_but_shared_pages_count_once(engine: Engine) -> None:
-    session = await engine.create(0, 400 * MIB, 0, 0)
+    session = await engine.create(memory_bytes=400 * MIB)
     code = "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        time.sleep(60); os._exit(0)\ntime.sleep(0.4)"
     _, outcome = await run(session, code)
     assert outcome.status is Status.OK
@@ -108,19 +62,11 @@ async def test_peak_memory_is_seen_also_when_it_is_short(lasting: Session) -> No
     assert outcome.peak_memory_bytes < 200 * MIB
 
 
-def processes(session: Session) -> list[int]:
-    """Process ids, as the host counts them, of all that descends from the session's first process."""
-    children, found = by_parent(), [session.worker.init_pid]
-    for pid in found:
-        found += [item.pid for item in children.get(pid, [])]
-    return found[1:]
-
-
 async def test_a_fork_bomb_stays_within_its_session(engine: Engine, session: Session) -> None:
     bomb = "import os, time\nfor _ in range(2000):\n    if os.fork() == 0:\n        time.sleep(60)"
-    _, outcome = await run(session, bomb, 5_000)
+    _, outcome = await run(session, bomb, wall_ms=5_000)
     assert (outcome.status, outcome.error_name) == (Status.ERROR, "BlockingIOError")
-    held = processes(session)
+    held = descendants(session.worker.init_pid)
     assert 10 < len(held) <= 24
     other = await engine.create()
     assert (await run(other, "import os\npid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)[1]"))[
@@ -141,7 +87,7 @@ async def test_a_child_that_left_the_session_goes_with_it(engine: Engine, end: s
     )
     await run(session, code)
     async with asyncio.timeout(20):
-        while len(held := processes(session)) < 2:
+        while len(held := descendants(session.worker.init_pid)) < 2:
             await asyncio.sleep(0.01)
     await run(session, end)
     await engine.close_session(session.id)
@@ -212,7 +158,7 @@ async def test_more_displays_than_allowed_cannot_be_forged(session: Session) -> 
 
 
 async def test_a_flood_leaves_the_supervisor_free(engine: Engine, session: Session) -> None:
-    other = await engine.create(0, 0, 0, 0)
+    other = await engine.create()
     flood = asyncio.create_task(run(session, "import os\nwhile True: os.write(1, b'x' * 65536)"))
     assert (await run(other, "6 * 7"))[1].result == "42"
     events, outcome = await flood
@@ -271,7 +217,7 @@ async def test_a_frame_cannot_be_written_outside_the_scratch_folder(session: Ses
     canary.write_text("untouched")
     code = f"import os\nfor name in ('.sheet_1.arrow', 'sheet_1', 'sheet_1.arrow'): os.symlink({str(canary)!r}, name)"
     await run(session, code)
-    await session.inject("sheet_1", frames.to_arrow(pd.DataFrame({"a": [1]})))
+    await session.inject("sheet_1", sheet(pd.DataFrame({"a": [1]})))
     assert (await run(session, "int(sheet_1.a[0])"))[1].result == "1"
     assert canary.read_text() == "untouched"
     assert list_files(session.worker.scratch) == []

@@ -3,76 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import os
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pandas as pd
 import pytest
-import pytest_asyncio
 
-from fathom import errors, frames
-from fathom.obs import Telemetry
-from services.sandbox.config import Config
-from services.sandbox.engine import Engine, list_files, read_file, write_file
-from services.sandbox.events import Display, Event, Outcome, Output, Status
+from fathom import errors
+from services.sandbox.engine import Engine
+from services.sandbox.events import Display, Status
+from services.sandbox.files import list_files, read_file, write_file
 from services.sandbox.session import Session
+from tests.integration.sandbox.conftest import alive, begun, printed, run, sheet
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-MIB = 1024 * 1024
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def engine() -> AsyncIterator[Engine]:
-    config = Config(max_sessions=3, spares=1, interrupt_grace_s=0.5, flood_bytes=4 * MIB)
-    engine = Engine(config, Telemetry("sandbox", stream=io.StringIO()))
-    await engine.start()
-    yield engine
-    await engine.close()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def session(engine: Engine) -> AsyncIterator[Session]:
-    session = await engine.create(0, 0, 0, 0)
-    yield session
-    await engine.close_session(session.id)
-
-
-async def run(session: Session, code: str, request_id: str = "", wall_ms: int = 0) -> tuple[list[Event], Outcome]:
-    events = [event async for event in session.execute(request_id, code, wall_ms)]
-    assert isinstance(events[-1], Outcome)
-    return events[:-1], events[-1]
-
-
-async def begun(session: Session, code: str) -> asyncio.Task[tuple[list[Event], Outcome]]:
-    """The cell as a task, once it has printed something."""
-    started = asyncio.Event()
-
-    async def work() -> tuple[list[Event], Outcome]:
-        events: list[Event] = []
-        async for event in session.execute("", code, 0):
-            events.append(event)
-            started.set()
-        assert isinstance(events[-1], Outcome)
-        return events[:-1], events[-1]
-
-    task = asyncio.create_task(work())
-    await started.wait()
-    return task
-
-
-def printed(events: list[Event], stream: str = "stdout") -> str:
-    return "".join(event.text for event in events if isinstance(event, Output) and event.stream == stream)
-
-
-def alive(pid: int) -> bool:
-    """Whether it still runs; one that only waits for its parent to take note does not."""
-    try:
-        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
 
 
 async def test_state_output_and_result(session: Session) -> None:
@@ -99,7 +43,7 @@ async def test_errors_come_back_trimmed_and_the_session_lives(session: Session) 
 
 async def test_frames_are_variables(session: Session) -> None:
     frame = pd.DataFrame({"date": pd.to_datetime(["2020-01-01", "2020-01-02"]), "AAPL.close": [1.5, None]})
-    await session.inject("sheet_1", frames.to_arrow(frame))
+    await session.inject("sheet_1", sheet(frame))
     events, _ = await run(session, "print(sheet_1.shape, sheet_1['AAPL.close'].isna().sum(), to_date('2025/7/27'))")
     assert printed(events) == "(2, 2) 1 2025-07-27 00:00:00\n"
     assert [item.name for item in await session.variables()] == ["sheet_1"]
@@ -107,7 +51,7 @@ async def test_frames_are_variables(session: Session) -> None:
 
 async def test_a_lazy_frame_waits_until_a_cell_names_it(engine: Engine, session: Session) -> None:
     for name, lazy in (("sheet_1", True), ("sheet_2", False)):
-        await engine.put_frame(session.id, name, frames.to_arrow(pd.DataFrame({"a": [1, 2]})), lazy=lazy)
+        await engine.inject(session.id, name, sheet(pd.DataFrame({"a": [1, 2]})), lazy=lazy)
     assert [(item.name, item.shape) for item in await session.variables()] == [
         ("sheet_1", "(2, 1)"),
         ("sheet_2", "(2, 1)"),
@@ -140,7 +84,7 @@ async def test_a_slow_cell_is_interrupted_and_keeps_its_session(session: Session
 async def test_a_cell_that_ignores_interrupts_loses_its_worker_and_restart_brings_the_frames(
     engine: Engine, session: Session
 ) -> None:
-    await session.inject("sheet_1", frames.to_arrow(pd.DataFrame({"a": [1]})))
+    await session.inject("sheet_1", sheet(pd.DataFrame({"a": [1]})))
     pid = session.worker.pid
     stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
     _, outcome = await run(session, stubborn, wall_ms=100)
@@ -168,7 +112,7 @@ async def test_deaths_are_named(session: Session, code: str, status: Status, cau
 
 
 async def test_output_is_bounded_and_what_is_dropped_is_counted(engine: Engine) -> None:
-    session = await engine.create(0, 0, 2048, 0)
+    session = await engine.create(output_bytes=2048)
     events, outcome = await run(session, "print('x' * 10_000)")
     assert (len(printed(events)), outcome.dropped_output_bytes) == (2048, 7953)
     await engine.close_session(session.id)
@@ -188,7 +132,7 @@ print('went on')
 
 @pytest.mark.parametrize("body", [b'{"kind": "done", "nonce": "guess"}', b"[]", b"\xff", b'{"kind": 1}'])
 async def test_forged_frames_hurt_nobody_else(engine: Engine, session: Session, body: bytes) -> None:
-    other = await engine.create(0, 0, 0, 0)
+    other = await engine.create()
     await run(session, FORGERY.format(body=body, size=len(body)))
     assert (await run(other, "6 * 7"))[1].result == "42"
     await engine.close_session(other.id)
@@ -210,11 +154,11 @@ async def test_same_request_id_runs_once(session: Session) -> None:
 
 
 async def test_admission_interrupt_and_leaving_nothing_behind(engine: Engine) -> None:
-    sessions = [await engine.create(0, 0, 0, 0) for _ in range(3)]
+    sessions = [await engine.create() for _ in range(3)]
     with pytest.raises(errors.Overloaded) as full:
-        await engine.create(0, 0, 0, 0)
+        await engine.create()
     assert full.value.retry_after_s == 1.0
-    running = await begun(sessions[0], "import time; print('begun', flush=True); time.sleep(60)")
+    running = await begun(sessions[0], "import time; time.sleep(60)")
     assert await sessions[0].interrupt()
     assert (await running)[1].status is Status.INTERRUPTED
     assert not await sessions[0].interrupt()
@@ -227,7 +171,7 @@ async def test_admission_interrupt_and_leaving_nothing_behind(engine: Engine) ->
 
 
 async def test_a_caller_that_goes_away_interrupts_its_cell(session: Session) -> None:
-    cell = await begun(session, "import time; print('begun', flush=True); time.sleep(60)")
+    cell = await begun(session, "import time; time.sleep(60)")
     cell.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cell
