@@ -28,6 +28,14 @@ class Config(Settings):
     """Tokens per completion, unless the request says less; 0 leaves it to the model's own default."""
     tool_timeout_s: float = Field(60.0, gt=0)
     """Longest single tool call in seconds."""
+    tool_deadlines_s: Mapping[str, float] = Field(default_factory=dict)
+    """Longest call of single tools in seconds, by tool, where ``tool_timeout_s`` does not fit."""
+    prompt_price: float = Field(0.0, ge=0)
+    """Money per million prompt tokens; 0 costs nothing."""
+    completion_price: float = Field(0.0, ge=0)
+    """Money per million sampled tokens."""
+    max_cost: float = Field(0.0, ge=0)
+    """Money per episode, in the currency of the prices; 0 sets no bound."""
     concurrent_runs: int = Field(8, ge=1)
     """Runs that this process works on at once."""
     concurrent_rollouts: int = Field(16, ge=1)

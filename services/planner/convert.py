@@ -177,7 +177,7 @@ def trajectory_to_proto(
     )
     if outcome is not None:
         message.stop_reason = STOPS[outcome.stop]
-        message.error = outcome.error
+        message.error, message.culprit = outcome.error, outcome.culprit
         if outcome.answer is not None:
             message.answer.CopyFrom(answer_to_proto(outcome.answer))
     return message

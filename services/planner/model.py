@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -77,11 +77,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one episode. ``deadline`` is wall-clock time in seconds since the epoch."""
+    """Bounds of one episode. ``deadline`` is wall-clock time in seconds since the epoch, ``max_seconds`` how long
+    before it the episode began, ``max_cost`` money in the currency of the prices; 0 sets no bound."""
 
     max_rounds: int
     max_tokens: int
     deadline: float
+    max_seconds: float = 0.0
+    max_cost: float = 0.0
+    since: int = 0
+    """Steps that do not count: those before the run was resumed with these limits."""
 
 
 @dataclass(frozen=True)
@@ -214,8 +219,13 @@ class Episode:
 
     @property
     def usage(self) -> Usage:
-        used = [step.completion.usage for step in self.steps]
-        used += [step.compaction.usage for step in self.steps if step.compaction is not None]
+        return self.usage_since(0)
+
+    def usage_since(self, index: int) -> Usage:
+        """What was sampled from step ``index`` on."""
+        steps = self.steps[index:]
+        used = [step.completion.usage for step in steps]
+        used += [step.compaction.usage for step in steps if step.compaction is not None]
         return Usage(
             sum(u.prompt_tokens for u in used),
             sum(u.completion_tokens for u in used),
@@ -235,3 +245,11 @@ class Episode:
         contents = [[result.content for result in step.results] for step in self.steps]
         ids = [id for part in self.segments for id in part.token_ids]
         return content_hash([ids, [bit for part in self.segments for bit in part.mask], contents])
+
+
+def rebuilt(task: Task, opening: tuple[Message, ...], steps: Sequence[Step]) -> Episode:
+    """The episode after these steps."""
+    episode = Episode(task, opening)
+    for step in steps:
+        episode.append(step)
+    return episode

@@ -45,7 +45,7 @@ class Session:
                 session.code.append(item.item.code)
         return session
 
-    async def put(self, sheet: data.Sheet) -> str:
+    def put(self, sheet: data.Sheet) -> str:
         """Names a sheet; it is injected before the next cell. The same sheet keeps its name."""
         for variable, known in self.sheets.items():
             if known.id == sheet.id:

@@ -47,7 +47,9 @@ def settled(result: ToolResult, before: Sequence[Block], after: Sequence[Block],
     if any(material.number in cited for material in result.material):
         return False
     again = [other for other in later if same(other.call) == key]
-    return result.call.name != "todo" and any(variables(result) <= variables(other) for other in again)
+    # A copy that the loop gave out of its memory has no material of its own, and the numbers of the first in its head.
+    copied = any(not other.material or variables(result) <= variables(other) for other in again)
+    return result.call.name != "todo" and copied
 
 
 def variables(result: ToolResult) -> set[str]:

@@ -153,11 +153,16 @@ def one_line(id: str, result: ToolResult) -> Message:
         head = None
     if not isinstance(head, dict):
         head = {"tool": result.call.name, "status": result.status.value}
-    line = {**brief(head), "left_out": len(result.content), "recall": id}
+    line = {**brief(head), "left_out": len(result.content), "recall": {"round": round_of(id)}}
     content = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
     # A result may be shorter than a line about it; then nothing is gained.
     text = content if len(content) < len(result.content) else result.content
     return Message(Role.TOOL, text, tool_call_id=result.call.id)
+
+
+def round_of(id: str) -> int:
+    """The round of a result, as ``recall`` counts them: from 1."""
+    return int(id.partition("-")[0]) + 1
 
 
 def brief(value: Any) -> Any:
@@ -179,7 +184,7 @@ def cut_long(blocks: Sequence[Block], messages: Sequence[Message], chars: int) -
         message = item.shown.text(messages)
         if item.result is None or len(message.content) <= chars:
             return item
-        text = f"{shortened(message.content, chars)}\n(the whole: recall {item.id})"
+        text = f"{shortened(message.content, chars)}\n(the whole: recall round {round_of(item.id)})"
         return replace(item, shown=Shown(item.shown.source, replace(message, content=text)))
 
     return tuple(replace(block, given=tuple(cut(item) for item in block.given)) for block in blocks)

@@ -53,6 +53,7 @@ def compaction_to_proto(compaction: Compaction) -> pb.Compaction:
         written=compaction.written,
         failures=compaction.failures,
         numbers_left_out=compaction.numbers_left_out,
+        window_tokens=compaction.window_tokens,
     )
     for item in compaction.shown:
         text = None if item.message is None else message_to_proto(item.message)
@@ -75,4 +76,5 @@ def compaction_from_proto(message: pb.Compaction) -> Compaction:
         message.written,
         message.failures,
         message.numbers_left_out,
+        message.window_tokens,
     )

@@ -6,7 +6,7 @@ They stand as a call of ``recall`` and its result, not as a word of the user: wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from services.planner.tools.tool import Reply, shortened
 from services.planner.window.quantities import canonical, numbers
 from services.planner.window.record import Shown, result_id
 
-EARLIER = "earlier"
 QUESTION_CHARS, PLAN_CHARS, SAID_CHARS = 400, 1_500, 300
 IN_A_TABLE = "data"
 
@@ -54,18 +53,27 @@ def told(episode: Episode, new: Sequence[Message], steps: Iterable[int]) -> list
 
 def as_messages(text: str) -> tuple[Shown, Shown]:
     """Notes as a call and its result."""
-    arguments = {"intent": "See the notes on earlier steps", "id": EARLIER}
+    arguments = {"intent": "See the notes on the rounds that are no longer shown", "round": 1}
     call = ToolCall("notes", "recall", json.dumps(arguments))
-    reply = Reply(ToolState.OK, {"id": EARLIER}, text).content("recall")
+    reply = Reply(ToolState.OK, {"notes": "on rounds that are no longer shown"}, text).content("recall")
     return (
         Shown(-1, Message(Role.ASSISTANT, format_tool_call("recall", arguments), (call,))),
         Shown(-1, Message(Role.TOOL, reply, tool_call_id=call.id)),
     )
 
 
-def facts(episode: Episode, gone: Sequence[Told]) -> str:
-    """What holds whatever is cut: question, plan, sheets with their columns, material, gaps, and what recall gives."""
-    material = [item for part in gone for _, _, result in part.given if result for item in result.material]
+def facts(episode: Episode, gone: Sequence[Told], stay: Collection[int]) -> str:
+    """What holds whatever is cut: question, plan, sheets with their columns, material, gaps, and what recall gives.
+
+    ``stay`` are the steps that are still shown; the material of all others is listed, that of failed code apart.
+    """
+    results = [result for step in episode.steps if step.index not in stay for result in step.results]
+    material = [
+        item
+        for result in results
+        for item in result.material
+        if result.status is ToolState.OK or item.kind is Kind.MISSING
+    ]
     parts = (
         ("Question", [shortened(episode.task.question, QUESTION_CHARS)]),
         ("Plan", [shortened(text, PLAN_CHARS) for text in plan(episode)]),
@@ -73,19 +81,19 @@ def facts(episode: Episode, gone: Sequence[Told]) -> str:
         ("Material to cite", [cited(item) for item in material if item.kind in (Kind.PASSAGE, Kind.CODE)]),
         ("Missing", [gap(item) for item in material if item.kind is Kind.MISSING]),
         ("Said meanwhile", [shortened(text, SAID_CHARS) for text in words(gone)]),
-        ("Results left out, by their id for recall", [left_out(part, id, result) for part, id, result in kept(gone)]),
+        ("Rounds left out, for recall", [left_out(part, result) for part, result in kept(gone)]),
     )
     return "\n\n".join(f"## {title}\n" + "\n".join(lines) for title, lines in parts if lines)
 
 
-def kept(gone: Sequence[Told]) -> list[tuple[Told, str, ToolResult]]:
+def kept(gone: Sequence[Told]) -> list[tuple[Told, ToolResult]]:
     """Results of steps that are gone, failures apart."""
     good = (ToolState.OK, ToolState.EMPTY)
-    return [(part, id, result) for part in gone for id, _, result in part.given if result and result.status in good]
+    return [(part, result) for part in gone for _, _, result in part.given if result and result.status in good]
 
 
-def left_out(part: Told, id: str, result: ToolResult) -> str:
-    return f"- {id} {result.call.name}: {shortened(result.intent, SAID_CHARS)}"
+def left_out(part: Told, result: ToolResult) -> str:
+    return f"- round {part.step.index + 1}, {result.call.name}: {shortened(result.intent, SAID_CHARS)}"
 
 
 def plan(episode: Episode) -> list[str]:
@@ -137,17 +145,19 @@ def extract(gone: Sequence[Told], chars: int) -> str:
     """Without a writer: of each result the lines that hold numbers, at most ``chars`` characters of them."""
     parts = []
     for part in gone:
-        for id, text, result in part.given:
+        for _, text, result in part.given:
             if result is None or result.status not in (ToolState.OK, ToolState.EMPTY):
                 continue
             lines = [line.strip() for line in text.splitlines()[1:] if numbers(line)]
             if lines:
-                parts.append(f"### {id} {result.intent}\n{shortened(chr(10).join(lines), chars)}")
+                parts.append(
+                    f"### round {part.step.index + 1}: {result.intent}\n{shortened(chr(10).join(lines), chars)}"
+                )
     return "\n".join(parts)
 
 
 def with_numbers(text: str, gone: Sequence[Told], *, tables: bool) -> tuple[str, int]:
-    """The text with every number of what is gone that it lacks, by result; and how many were left out.
+    """The text with every number of what is gone that it lacks, by round; and how many were left out.
 
     Without ``tables`` the numbers of table previews may be lacking: their tables are in Python, whole.
     """
@@ -156,11 +166,11 @@ def with_numbers(text: str, gone: Sequence[Told], *, tables: bool) -> tuple[str,
     left = 0
     for part in gone:
         texts = [("", part.said, None), *part.given]
-        for id, words_given, result in texts:
+        for _, words_given, result in texts:
             lacking = [number for number in numbers(words_given) if canonical(number) not in known]
             if lacking and not tables and result is not None and result.call.name == IN_A_TABLE:
                 left += len(lacking)
             elif lacking:
                 known.update(canonical(number) for number in lacking)
-                lines.append(f"- {id or part.step.index}: {' '.join(lacking)}")
-    return (f"{text}\n\n## Other numbers, by result\n" + "\n".join(lines) if lines else text), left
+                lines.append(f"- round {part.step.index + 1}: {' '.join(lacking)}")
+    return (f"{text}\n\n## Other numbers, by round\n" + "\n".join(lines) if lines else text), left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fathom.protocol.messages import Message, Role
@@ -66,7 +66,11 @@ class Plans:
         """Notes that are there stay as they are, with their findings, unless more steps join them."""
         if len(blocks) == len(self._blocks):
             return Cut(Layout(opening, self._layout.notes, blocks))
-        return Cut(Layout(opening, as_messages(facts(self._episode, self._gone(blocks))), blocks))
+        return Cut(
+            Layout(
+                opening, as_messages(facts(self._episode, self._gone(blocks), {block.step for block in blocks})), blocks
+            )
+        )
 
     def _gone(self, blocks: Sequence[Block]) -> list[Told]:
         """What the notes have to stand for when these blocks stay."""
@@ -112,17 +116,19 @@ class Plans:
         gone = self._gone(blocks)
         if not gone:
             return Cut(Layout(self._shorter_history(), self._layout.notes, blocks))
-        text, left = self.notes(gone, extract(gone, chars) if chars else "", tables=tables)
+        stay = [block.step for block in blocks]
+        text, left = self._notes(gone, stay, extract(gone, chars) if chars else "", tables=tables)
         return Cut(Layout(self._shorter_history(), as_messages(text), blocks), tuple(gone), left)
 
     def rewritten(self, cut: Cut, findings: str) -> Cut:
         """A summary with other findings, and again every number of what is gone."""
-        text, left = self.notes(cut.gone, findings, tables=not cut.lossy)
+        stay = [block.step for block in cut.layout.blocks]
+        text, left = self._notes(cut.gone, stay, findings, tables=not cut.lossy)
         return replace(cut, layout=replace(cut.layout, notes=as_messages(text)), left_out=left)
 
-    def notes(self, gone: Sequence[Told], findings: str, *, tables: bool = True) -> tuple[str, int]:
+    def _notes(self, gone: Sequence[Told], stay: Collection[int], findings: str, *, tables: bool) -> tuple[str, int]:
         """Facts, findings and the numbers that these lack; and how many numbers were left out."""
-        text = facts(self._episode, gone)
+        text = facts(self._episode, gone, stay)
         if findings:
             text = f"{text}\n\n## Findings\n{findings}"
         return with_numbers(text, gone, tables=tables)

@@ -79,7 +79,7 @@ class Compaction:
     tokens_before: int
     tokens_after: int
     dropped: tuple[str, ...] = ()
-    """Ids of results that are no longer shown in full, oldest first; ``recall`` gives them again."""
+    """Results that are no longer shown in full, oldest first; ``recall`` gives them again by their round."""
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     """What the summariser took."""
     written: bool = False
@@ -88,6 +88,13 @@ class Compaction:
     """How often the summariser failed at this."""
     numbers_left_out: int = 0
     """Numbers of summarised steps that found no room; their tables are still in Python."""
+    window_tokens: int = 0
+    """The working window: the setting, or the model's own when that is smaller."""
+
+    @property
+    def dropped_steps(self) -> tuple[int, ...]:
+        """Steps with results that are no longer shown in full."""
+        return tuple(dict.fromkeys(int(id.partition("-")[0]) for id in self.dropped))
 
 
 def result_id(step: int, position: int) -> str:

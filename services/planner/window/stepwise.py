@@ -82,6 +82,7 @@ class Stepwise:
             written=bool(found.text),
             failures=found.failures,
             numbers_left_out=cut.left_out,
+            window_tokens=settings.tokens,
         )
         self._metrics.compactions.labels(settings.policy.value).inc()
         self._metrics.saved.labels(settings.policy.value).inc(plain.tokens - size)

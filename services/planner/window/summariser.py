@@ -64,8 +64,8 @@ def source_of(question: str, gone: Sequence[Told]) -> str:
     """The steps as the writer reads them, oldest first."""
     parts = [f"Question: {question}"]
     for part in gone:
-        parts.append(f"# Step {part.step.index}\n{shortened(part.said, RESULT_CHARS)}")
-        parts += [f"## {id or 'said'}\n{shortened(text, RESULT_CHARS)}" for id, text, _ in part.given]
+        parts.append(f"# Round {part.step.index + 1}\n{shortened(part.said, RESULT_CHARS)}")
+        parts += [f"{'Result' if id else 'Said'}: {shortened(text, RESULT_CHARS)}" for id, text, _ in part.given]
     return shortened("\n\n".join(parts), WHOLE_CHARS)
 
 
@@ -73,7 +73,8 @@ def fault(text: str, gone: Sequence[Told], question: str) -> str:
     """What is wrong with findings, in words for the writer; "" for nothing."""
     if not text.strip():
         return "That was empty. Write the findings."
-    given = "\n".join([question, *(part.text for part in gone), *(id for part in gone for id, _, _ in part.given)])
+    rounds = [str(part.step.index + 1) for part in gone]
+    given = "\n".join([question, *(part.text for part in gone), *rounds])
     invented = missing(numbers(text), given)
     if invented:
         return f"These numbers do not stand in the steps: {', '.join(invented[:20])}. Write the findings without them."

@@ -21,9 +21,10 @@ from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import Research
 from services.planner.stage import Stage
+from services.planner.tools.recall import Recall
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
-from services.planner.tools.tool import Finding, Reply, schema
+from services.planner.tools.tool import Finding, Numbered, Reply, Tool, schema
 from services.planner.window.metrics import WindowMetrics
 from services.planner.window.record import Compaction, WindowSettings
 from services.planner.window.stepwise import Stepwise
@@ -101,6 +102,8 @@ class Notebook:
         self.steps: list[Step] = []
         self.compactions: list[tuple[int, Compaction]] = []
 
+    async def sampled(self, step: Step) -> None: ...
+
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
@@ -115,47 +118,51 @@ class Notebook:
 class Tables:
     """``data``: a sheet with a preview full of numbers, other ones for each question."""
 
-    name, description = "data", "Fetches numbers as tables."
+    name, description, reads = "data", "Fetches numbers as tables.", False
     parameters: Mapping[str, Any] = schema(["question"], question={"type": "string"})
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
         source = random.Random(arguments["question"])
         variable = f"sheet_{source.randrange(10_000)}"  # the same table keeps its name
         columns = [SimpleNamespace(name="date", type="date", unit=""), SimpleNamespace(name="x", type="f8", unit="USD")]
         sheet = SimpleNamespace(id=call_id, title=arguments["question"], rows=1_250, columns=columns)
         rows = [f"{row:>4} 20{row % 20 + 10}-03-31 {source.uniform(10, 9_000):,.2f}" for row in range(30)]
-        described = {"variable": variable, "material": first_number, "rows": 1_250, "columns": [{"name": "x"}]}
         finding = Finding(Kind.SHEET, sheet, variable)
-        return Reply(ToolState.OK, {"sheets": [described], "missing": []}, "\n".join(rows), (finding,))
+
+        def reply(first: int) -> Reply:
+            described = {"variable": variable, "material": first, "rows": 1_250, "columns": [{"name": "x"}]}
+            return Reply(ToolState.OK, {"sheets": [described], "missing": []}, "\n".join(rows), (finding,))
+
+        return reply
 
 
 class Cells:
     """``python``: fails where the code says ``bad``, else prints numbers that depend on the code."""
 
-    name, description = "python", "Runs Python."
+    name, description, reads = "python", "Runs Python.", False
     parameters: Mapping[str, Any] = schema(["code"], code={"type": "string"})
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
         code = arguments["code"]
         item = SimpleNamespace(id=call_id, code=code, figures=())
         finding = Finding(Kind.CODE, item)
         if "bad" in code:
             trace = "Traceback: " + "frame " * 120
-            return Reply(ToolState.FAILED, {"material": first_number, "error": "NameError"}, trace, (finding,))
+            return lambda first: Reply(ToolState.FAILED, {"material": first, "error": "NameError"}, trace, (finding,))
         if "flood" in code:
-            return Reply(ToolState.OK, {"material": first_number}, "many words " * 6_000, (finding,))
+            return lambda first: Reply(ToolState.OK, {"material": first}, "many words " * 6_000, (finding,))
         source = random.Random(code)
         lines = [f"measure {index}: {source.uniform(-1, 1):.6f}" for index in range(40)]
-        return Reply(ToolState.OK, {"material": first_number, "figures": []}, "\n".join(lines), (finding,))
+        return lambda first: Reply(ToolState.OK, {"material": first, "figures": []}, "\n".join(lines), (finding,))
 
 
 class Papers:
     """``search``: hits with long summaries."""
 
-    name, description = "search", "Finds documents."
+    name, description, reads = "search", "Finds documents.", False
     parameters: Mapping[str, Any] = schema(["query"], query={"type": "string"})
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
         source = random.Random(arguments["query"])
         hits = [
             {
@@ -171,15 +178,16 @@ class Papers:
 class Todo:
     """``todo``: says the list back."""
 
-    name, description = "todo", "Keeps the plan."
+    name, description, reads = "todo", "Keeps the plan.", False
     parameters: Mapping[str, Any] = schema(["items"], items={"type": "array", "items": {"type": "string"}})
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
         return Reply(ToolState.OK, {"items": arguments["items"]})
 
 
-def stage(window: Stepwise, material: int = 0) -> Stage:
-    return Stage(Registry([Tables(), Cells(), Papers(), Todo(), Think(), Finish()], material), window=window)
+def stage(window: Stepwise, episode: Episode) -> Stage:
+    tools: list[Tool] = [Tables(), Cells(), Papers(), Todo(), Think(), Finish(), Recall(episode.steps)]
+    return Stage(Registry(tools, len(episode.material)), window=window)
 
 
 @dataclass
@@ -217,7 +225,7 @@ async def play(
     summariser = Summariser(writer or ScriptedWriter(), PROMPTS.catalogue.find("notes", "en").body)
     window = Stepwise(settings, RulesTokens(), summariser, "rules", metrics)
     model, notes = ScriptedModel(script), Notebook()
-    loop = Loop(episode, protocol, model, stage(window, len(episode.material)), notes)
+    loop = Loop(episode, protocol, model, stage(window, episode), notes)
     await loop.run()
     window.close()
     return Run(loop, model, notes)

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fathom.api.planner.v1 import trajectory_pb2 as pb
-from fathom.errors import InvalidField, NotFound
+from fathom.errors import InvalidField
 from fathom.protocol.messages import Message, Role
 from services.planner.convert import trajectory_to_proto
 from services.planner.model import ToolState
@@ -17,7 +17,6 @@ from services.planner.window.blocks import split_pairs
 from services.planner.window.convert import compaction_from_proto, compaction_to_proto, settings_from_proto
 from services.planner.window.metrics import WindowMetrics
 from services.planner.window.quantities import missing, numbers
-from services.planner.window.recall import recall, recalled
 from services.planner.window.record import StepPolicy, WindowSettings
 from tests.unit.planner.long_runs import Line, Run, ScriptedWriter, mixed, play, task
 
@@ -58,7 +57,7 @@ async def test_off_is_off() -> None:
 async def test_failed_attempts_go_and_the_code_that_ran_stays(policy: StepPolicy) -> None:
     """Row M05: four failing edits and a success leave the success alone, newest steps or not."""
     attempts = code(*(f"bad({number})" for number in range(4)), "good(4)")
-    settings = WindowSettings(policy, tokens=7_000, soft_tokens=4_700)
+    settings = WindowSettings(policy, tokens=7_900, soft_tokens=5_400)
     run = await play([*attempts, ("finish", {"answer": "Done."})], settings)
     assert [index for index, _ in run.notes.compactions] == [5]
     text = shown(run)
@@ -71,7 +70,7 @@ async def test_failed_attempts_go_and_the_code_that_ran_stays(policy: StepPolicy
 async def test_failures_that_nothing_has_mended_stay() -> None:
     attempts = code(*(f"bad({number})" for number in range(8)))
     run = await play(
-        [*attempts, ("finish", {"answer": "I could not."})], WindowSettings(StepPolicy.DELETE, 6_600, 4_400)
+        [*attempts, ("finish", {"answer": "I could not."})], WindowSettings(StepPolicy.DELETE, 7_400, 5_100)
     )
     assert run.notes.compactions
     assert "bad(7)" in shown(run)
@@ -80,13 +79,19 @@ async def test_failures_that_nothing_has_mended_stay() -> None:
 
 async def test_repetitions_leave_one_and_cited_material_stays() -> None:
     same: Line = ("data", {"question": "prices"})
+    settings = WindowSettings(StepPolicy.DELETE, 10_500, 7_000)
     script: list[Line] = [same, same, ("think", {"content": "As [1] shows."}), same, *code("a", "b", "c"), same]
-    run = await play([*script, ("finish", {"answer": "Done."})], WindowSettings(StepPolicy.DELETE, 10_500, 7_000))
+    run = await play([*script, ("finish", {"answer": "Done."})], settings)
     first = run.notes.compactions[0][1]
     sources = {item.source for item in first.shown}
     said = [index for index, message in enumerate(run.episode.messages) if '"question": "prices"' in message.content]
     assert said[0] in sources, "its material is cited"
-    assert said[1] not in sources
+    assert said[2] not in sources, "it was refused, being the third of its kind"
+    run = await play([same, same, *code("a", "b", "c", "d"), ("finish", {"answer": "Done."})], settings)
+    sources = {item.source for item in run.notes.compactions[0][1].shown}
+    said = [index for index, message in enumerate(run.episode.messages) if '"question": "prices"' in message.content]
+    assert (said[0] in sources, said[1] in sources) == (False, True), "the copy stands for both"
+    assert '"material": 1' in shown(run) or '"material":1' in shown(run)
 
 
 async def test_the_last_five_results_stay_and_older_ones_become_one_line() -> None:
@@ -100,11 +105,11 @@ async def test_the_last_five_results_stay_and_older_ones_become_one_line() -> No
     for message in old:
         line = json.loads(message.content)
         assert "\n" not in message.content
-        again = recalled(run.episode.steps, line["recall"])
+        again = run.episode.steps[line["recall"]["round"] - 1].results[0]
         assert (line["tool"], line["left_out"]) == (again.call.name, len(again.content))
         if again.call.name == "data":
             assert line["sheets"][0]["columns"] == [{"name": "x"}]
-        assert line["recall"] in compaction.dropped
+        assert line["recall"]["round"] - 1 in compaction.dropped_steps
 
 
 @pytest.mark.parametrize("policy", [StepPolicy.SUMMARIZE, StepPolicy.HYBRID])
@@ -128,7 +133,9 @@ async def test_a_summary_keeps_what_the_row_names_and_every_number(policy: StepP
         result.content
         for step in run.episode.steps[:index]
         for result in step.results
-        if result.status is ToolState.OK and result.content not in text and f'"recall":"{step.index}-0"' not in text
+        if result.status is ToolState.OK
+        and result.content not in text
+        and f'"recall":{{"round":{step.index + 1}}}' not in text
     ]
     assert gone
     for content in gone:
@@ -214,7 +221,8 @@ async def test_long_history_is_cut_and_the_question_is_not() -> None:
         )
     )
     question = "And now, what about 2019?"
-    run = await play([("finish", {"answer": "Done."})], SETTINGS, of=task(question, history))
+    script: list[Line] = [("search", {"query": "2019"}), ("finish", {"answer": "Done."})]
+    run = await play(script, SETTINGS, of=task(question, history))
     assert [index for index, _ in run.notes.compactions] == [0]
     messages = run.model.views[0].messages
     assert messages[-1] == run.episode.opening[-1]
@@ -230,19 +238,19 @@ async def test_one_result_that_is_larger_than_the_window_is_cut_and_can_be_recal
     run = await play([*code("flood"), ("finish", {"answer": "Done."})], replace(SETTINGS, policy=policy))
     assert [index for index, _ in run.notes.compactions] == [1]
     assert run.model.prompts[-1] < 0.70 * 24_000
-    assert "(the whole: recall 0-0)" in shown(run)
-    assert recalled(run.episode.steps, "0-0").content == run.episode.steps[0].results[0].content
+    assert "(the whole: recall round 1)" in shown(run)
 
 
-async def test_recall() -> None:
-    run = await play(mixed(12), SETTINGS)
-    assert recall(run.episode.steps, " 0-0 ") == run.episode.steps[0].results[0].content
-    assert recall(run.episode.steps, "earlier").splitlines()[0].startswith("0-0 todo ok: todo it")
-    with pytest.raises(NotFound, match="10-0"):
-        recall(run.episode.steps, "99-0")
-    for bad in ("", "x", "1", "-1-0", "1-0; 2-0"):
-        with pytest.raises(InvalidField, match=r"recall\.id"):
-            recall(run.episode.steps, bad)
+async def test_what_was_dropped_can_be_recalled_as_its_line_says() -> None:
+    script = mixed(24)
+    run = await play(script, replace(SETTINGS, policy=StepPolicy.DELETE))
+    dropped = next(i for i in run.notes.compactions[0][1].dropped_steps if script[i][0] == "python" and i > 3)
+    assert f'"recall":{{"round":{dropped + 1}}}' in shown(run)
+    number = numbers(run.episode.steps[dropped].results[0].content)[7]
+    assert number not in shown(run)
+    script[-1:] = [("recall", {"round": dropped + 1}), script[-1]]
+    run = await play(script, replace(SETTINGS, policy=StepPolicy.DELETE))
+    assert number in shown(run)
 
 
 async def test_metrics_tell_sizes_and_savings() -> None:
