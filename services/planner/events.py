@@ -22,6 +22,7 @@ from services.planner.journal import Journal
 from services.planner.model import Step, ToolResult, ToolState
 from services.planner.record import Record
 from services.planner.todo import TODO, TodoItem, listed_items
+from services.planner.window.record import Compaction
 
 DELTA_CHARS = 160
 
@@ -175,6 +176,18 @@ class RunObserver:
         if result.call.name == TODO and result.status is ToolState.OK and (items := listed_items(result.content)):
             change = f"{index}-{result.call.id}"
             await self._events.publish(todo_changed=todo_changed(items, index, change, by_user=False))
+
+    async def compacted(self, index: int, compaction: Compaction) -> None:
+        """Goes out before the step that is sampled after it; the record has it with that step."""
+        compacted = pb.Compacted(
+            step=index,
+            dropped_steps=compaction.dropped_steps,
+            tokens_before=compaction.tokens_before,
+            tokens_after=compaction.tokens_after,
+            policy=compaction.policy.value,
+            window_tokens=compaction.window_tokens,
+        )
+        await self._events.publish(compacted=compacted)
 
     async def step_done(self, step: Step) -> None:
         await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))

@@ -37,7 +37,7 @@ class Journal:
         results = [result for name in self._names if "-" in name for result in notes[name].results]
         self._calls = {result.call.id for result in results}
         # In the order in which they ended: material has its numbers from there.
-        return Step(recorded, sampled.new_messages, sampled.completion, tuple(results))
+        return replace(sampled, index=recorded, results=tuple(results))
 
     async def sampled(self, step: Step) -> None:
         """Keeps what was sampled with the messages before it."""
