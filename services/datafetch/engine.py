@@ -85,7 +85,10 @@ class Engine:
         """The parts that widen a text, made when one is first widened: questions of exact names need none of them."""
         config = self._config
         names = framework_names(self.frameworks, self.layer) if config.frameworks else []
-        finder = Matcher(self.layer.indicators.values(), names)
+        tables = {
+            ident: spec.id for spec, _ in self.layer.tables if len(spec.columns) > 1 for ident in spec.columns.values()
+        }
+        finder = Matcher(self.layer.indicators.values(), names, tables)
         meaning = None
         if config.embedding == "on" or (config.embedding == "auto" and available(config.encoder, config.models_dir)):
             encoder = Encoders(config.models_dir, config.threads)(config.encoder)
@@ -107,6 +110,11 @@ class Engine:
             for stored in (one for found in self.warehouse.stored.values() for one in found):
                 days += [stored.members[e].last for e in entities if e in stored.members]
         return min(days, default=date.today())
+
+    def listed(self, ident: str) -> bool:
+        """Whether an entity is a company on a US exchange."""
+        spec = self.layer.entities.get(ident)
+        return spec is not None and spec.kind == "stock" and spec.market == "US"
 
     async def ask(self, question: str, as_of: date | None) -> Result:
         """Answers a question of 1 to 2,000 characters."""

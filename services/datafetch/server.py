@@ -46,7 +46,7 @@ def build(config: Config, deps: Deps) -> Service:
     coder = PolicyModel(deps.clients, writes, config.sql_model_seconds) if writes else None
     engine = Engine(config, associate, LastResort(coder, writes) if coder else None)
     vendors = connect(config.connectors) if config.connectors.enabled else None
-    outside = Outside(vendors, config.connectors)
+    outside = Outside(vendors, config.connectors, engine.listed)
 
     async def close() -> None:
         await outside.close()
