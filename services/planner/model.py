@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -72,11 +72,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one episode. ``deadline`` is wall-clock time in seconds since the epoch."""
+    """Bounds of one episode. ``deadline`` is wall-clock time in seconds since the epoch, ``max_seconds`` how long
+    before it the episode began, ``max_cost`` money in the currency of the prices; 0 sets no bound."""
 
     max_rounds: int
     max_tokens: int
     deadline: float
+    max_seconds: float = 0.0
+    max_cost: float = 0.0
+    since: int = 0
+    """Steps that do not count: those before the run was resumed with these limits."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class Task:
     sampling: Sampling
     limits: Limits
     policy_version: int = 0
+    depth: int = 0
+    """How many runs are above this one; see ``delegation``."""
     history: tuple[Message, ...] = ()
     as_of: Any = None
     """Instant that data are read at, in the tools' own type; None reads everything."""
@@ -98,14 +105,43 @@ class Task:
     """ISO date that the question is asked on; "" says none."""
 
 
+class Doubt(StrEnum):
+    """What is wrong with a place of the answer; ``FindingKind`` of the contract."""
+
+    NUMBER = "number"
+    TIME = "time"
+    EVENT = "event"
+    UNSUPPORTED = "unsupported"
+    UNCITED = "uncited"
+    UNRESOLVED = "unresolved"
+    TYPED_TABLE = "typed_table"
+    REPEATED = "repeated"
+    FIGURE = "figure"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a check found at one place of the answer: offsets in characters, ``end`` behind the last."""
+
+    start: int
+    end: int
+    kind: Doubt
+    text: str
+    detail: str
+    cited: tuple[int, ...] = ()
+    found_in: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class Answer:
-    """Markdown and what became of its citations."""
+    """Markdown, what became of its citations, what the checks found, and the material that came with it."""
 
     markdown: str
     cited: tuple[int, ...] = ()
     unresolved: tuple[int, ...] = ()
     model: str = ""
+    findings: tuple[Mark, ...] = ()
+    material: tuple[Material, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -157,7 +193,11 @@ class Episode:
 
     @property
     def usage(self) -> Usage:
-        used = [step.completion.usage for step in self.steps]
+        return self.usage_since(0)
+
+    def usage_since(self, index: int) -> Usage:
+        """What was sampled from step ``index`` on."""
+        used = [step.completion.usage for step in self.steps[index:]]
         return Usage(
             sum(u.prompt_tokens for u in used),
             sum(u.completion_tokens for u in used),
@@ -176,3 +216,11 @@ class Episode:
         """Equal for bit-identical replays: over ids, mask and what the tools gave."""
         contents = [[result.content for result in step.results] for step in self.steps]
         return content_hash([self.token_ids, self.mask, contents])
+
+
+def rebuilt(task: Task, opening: tuple[Message, ...], steps: Sequence[Step]) -> Episode:
+    """The episode after these steps."""
+    episode = Episode(task, opening)
+    for step in steps:
+        episode.append(step)
+    return episode

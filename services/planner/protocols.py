@@ -6,7 +6,6 @@ A protocol opens the conversation, says what a completion means, and turns tool 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -15,25 +14,27 @@ from fathom.errors import InvalidField
 from fathom.ids import sha256
 from fathom.protocol import tags
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
+from fathom.protocol.quoting import neutral
 from services.planner.model import Task, ToolResult
 from services.planner.prompting import Prompts
+from services.planner.tools.arguments import argument
 
 FINISH = "finish"
 CALL_A_TOOL = (
     "That was no tool call. Call one tool, with its `intent`; call `finish` with the answer when you are done."
 )
 LAST_ROUND = "This is the last round: call `finish` now with what is known, and say what is missing."
-TAG = re.compile(r"</?(?:think|search|information|answer)>")
 SEARCH_R1_STOPS = ("</search>", "</answer>")
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a completion asks for: tool calls, or the end, or a word of correction."""
+    """What a completion asks for: tool calls, or the end, or a word of correction. ``end`` is the call that ends."""
 
     calls: tuple[ToolCall, ...] = ()
     answer: str | None = None
     correction: Message | None = None
+    end: ToolCall | None = None
 
 
 class EpisodeProtocol(Protocol):
@@ -95,7 +96,7 @@ class Research:
             return Decision(correction=Message(Role.USER, CALL_A_TOOL))
         if calls[0].name == FINISH:
             answer = finish_argument(calls[0].arguments_json)
-            return Decision(calls=(calls[0],)) if answer is None else Decision(answer=answer)
+            return Decision(calls=(calls[0],)) if answer is None else Decision(answer=answer, end=calls[0])
         return Decision(calls=tuple(call for call in calls if call.name != FINISH))
 
     def render(self, result: ToolResult) -> Message:
@@ -107,11 +108,7 @@ class Research:
 
 def finish_argument(arguments_json: str) -> str | None:
     """The answer inside a ``finish`` call; None when there is none, so that the tool can say so."""
-    try:
-        answer = json.loads(arguments_json).get("answer")
-    except (ValueError, AttributeError):
-        return None
-    return answer.strip() if isinstance(answer, str) and answer.strip() else None
+    return argument(ToolCall("", FINISH, arguments_json), "answer").strip() or None
 
 
 class SearchR1:
@@ -165,7 +162,7 @@ class SearchR1:
             for index, hit in enumerate(json.loads(result.content.split("\n", 1)[0]).get("hits", ()), start=1)
         )
         # A document must not speak in the protocol's own tags: it is quoted, never obeyed, and never graded.
-        return Message(Role.USER, tags.information_block(TAG.sub("", documents)))
+        return Message(Role.USER, tags.information_block(neutral(documents)))
 
     def nudge(self) -> Message | None:
         """None: the last generation is simply one without a search (specs: rl.md 2.2)."""

@@ -21,7 +21,7 @@ from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
 from services.planner.config import Config
 from services.planner.convert import step_to_proto, trajectory_to_proto
-from services.planner.engine import Engine, Play, asked_on, bounded, checked_question, limits, tightened
+from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, checked_question, limits, tightened
 from services.planner.model import Step, Task, ToolResult
 from services.planner.protocols import EpisodeProtocol, SearchR1
 from services.planner.record import Record
@@ -32,6 +32,8 @@ MAX_TASKS, MAX_GROUP = 1024, 64
 
 class Silent:
     """Observes a rollout: nobody watches it, and its trajectory is kept when it ends."""
+
+    async def sampled(self, step: Step) -> None: ...
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
@@ -90,6 +92,7 @@ class Rollouts:
         rounds = tightened(budget.max_rounds, config.max_rounds, "budget.max_rounds")
         tokens = tightened(budget.max_tokens, config.max_tokens, "budget.max_tokens")
         milliseconds = tightened(budget.max_ms, config.max_run_ms, "budget.max_ms")
+        cost = cheaper(budget.max_cost, config.max_cost, "budget.max_cost")
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         model = request.model or config.default_model
         return [
@@ -98,7 +101,7 @@ class Rollouts:
                 checked_question(task.question, config.max_question_chars, f"tasks[{index}].question"),
                 model,
                 sampling,
-                limits(rounds, tokens, milliseconds),
+                limits(rounds, tokens, milliseconds, max_cost=cost),
                 request.policy_version,
                 as_of=request.as_of if request.HasField("as_of") else None,
                 date=asked_on(request.as_of if request.HasField("as_of") else None, time.time()),

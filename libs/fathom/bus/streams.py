@@ -19,6 +19,7 @@ FEEDBACK = "FEEDBACK"
 WEIGHTS = "WEIGHTS"
 DEAD_LETTERS = "DEAD_LETTERS"
 SERVING = "SERVING"
+SEEN = "SEEN"
 
 ROLLOUT_WORKERS = "rollout-workers"
 
@@ -32,7 +33,10 @@ ACK_WAIT_S = 10.0
 MAX_DELIVER = 5
 DUPLICATE_WINDOW_S = 120.0
 DAY_S = 86_400.0
+# Runs delegate runs, and these once more.
+MAX_DEPTH = 2
 KEPT_REVISIONS = 16
+MAX_SEEN_RUNS = 50_000
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*")
 SUBJECT_PATTERN = re.compile(r"[A-Za-z0-9_$%~-]+(?:\.[A-Za-z0-9_$%~-]+)*")
 
@@ -69,20 +73,34 @@ class Stream:
     durables: tuple[Durable, ...] = ()
     max_age_s: float = 0.0
     max_per_subject: int = 0
+    max_messages: int = 0
     duplicate_window_s: float = DUPLICATE_WINDOW_S
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Values by key, the last ``history`` of each; on a server a key-value bucket of JetStream."""
+    """Values by key, the last ``history`` of each; on a server a key-value bucket of JetStream.
+
+    With ``max_age_s`` or ``max_values`` (0 means none) values end by themselves when they are old, or the oldest when
+    there are many: for what may be forgotten. Nobody who watches is told.
+    """
 
     name: str
     history: int = KEPT_REVISIONS
+    max_age_s: float = 0.0
+    max_values: int = 0
 
     @property
     def stream(self) -> Stream:
         """The stream that carries it."""
-        return Stream(f"KV_{self.name}", (f"$KV.{self.name}.>",), Retention.LIMITS, max_per_subject=self.history)
+        return Stream(
+            f"KV_{self.name}",
+            (f"$KV.{self.name}.>",),
+            Retention.LIMITS,
+            max_age_s=self.max_age_s,
+            max_per_subject=self.history,
+            max_messages=self.max_values,
+        )
 
     def subject(self, key: str) -> str:
         """Where the values of a key are; raises ``InvalidField("key")``."""
@@ -134,7 +152,11 @@ def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) 
                 RUNS,
                 ("fathom.runs.*",),
                 Retention.WORK_QUEUE,
-                tuple(durable(run_durable(lane), run_subject(lane)) for lane in Lane),
+                tuple(
+                    durable(run_durable(lane, depth), run_subject(lane, depth))
+                    for lane in Lane
+                    for depth in range(MAX_DEPTH + 1)
+                ),
             ),
             Stream(EVENTS, ("fathom.events.*",), Retention.LIMITS, max_age_s=DAY_S),
             Stream(
@@ -156,8 +178,12 @@ def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) 
                 max_age_s=30 * DAY_S,
             ),
         ),
-        # Which version of which model serves which lane; see ``fathom.protocol.serving``.
-        (Bucket(SERVING),),
+        (
+            # Which version of which model serves which lane; see ``fathom.protocol.serving``.
+            Bucket(SERVING),
+            # What searches have shown to a run, by run: what ``Fetch`` may be told to enforce.
+            Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
+        ),
     )
 
 
@@ -166,14 +192,21 @@ def rpc_subject(service: str, method: str) -> str:
     return f"fathom.{checked_id('service', service)}.v1.{checked_id('method', method)}"
 
 
-def run_subject(lane: Lane) -> str:
-    """Runs to be done in a lane."""
-    return f"fathom.runs.{Lane(lane)}"
+def run_subject(lane: Lane, depth: int = 0) -> str:
+    """Runs to be done in a lane: those that a user asked for, or those ``depth`` delegations below one."""
+    return f"fathom.runs.{Lane(lane)}{below(depth)}"
 
 
-def run_durable(lane: Lane) -> str:
-    """The planners' queue of a lane: ``planner-interactive``, ``planner-evaluation``, ``planner-training``."""
-    return f"planner-{Lane(lane)}"
+def run_durable(lane: Lane, depth: int = 0) -> str:
+    """The planners' queue of a lane: ``planner-interactive``, ``planner-training-sub1``, …"""
+    return f"planner-{Lane(lane)}{below(depth)}"
+
+
+def below(depth: int) -> str:
+    """The part of a name that says how many runs are above; raises ``InvalidField("depth")``."""
+    if not 0 <= depth <= MAX_DEPTH:
+        raise InvalidField("depth", f"must be 0 to {MAX_DEPTH}")
+    return f"-sub{depth}" if depth else ""
 
 
 def events_subject(run_id: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fathom.config import load
 from fathom.errors import DependencyFailed, InvalidField
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, ToolSpec, Usage
@@ -22,23 +23,23 @@ from services.planner.protocols import Research, SearchR1
 from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
-from services.planner.tools.tool import Finding, Reply, schema
+from services.planner.tools.tool import Finding, Numbered, Reply, schema
 from services.planner.window.view import View
 
 
 class Echo:
     """A tool that finds what it is told."""
 
-    name, description = "echo", "Says it again."
+    name, description, reads = "echo", "Says it again.", True
     parameters: Mapping[str, Any] = schema(["text"], text={"type": "string"})
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
         if arguments["text"] == "fail":
             raise DependencyFailed("retrieval", "is gone")
         if arguments["text"] == "hang":
             await asyncio.Event().wait()
         found = Finding(Kind.MISSING, {"subject": arguments["text"], "reason": "NO_MATCH"})
-        return Reply(ToolState.OK, {"material": first_number, "hits": []}, arguments["text"], (found,))
+        return lambda first: Reply(ToolState.OK, {"material": first, "hits": []}, arguments["text"], (found,))
 
 
 class Script:
@@ -76,6 +77,8 @@ class Notes:
         self.log: list[str] = []
         self.steps: list[Step] = []
 
+    async def sampled(self, step: Step) -> None: ...
+
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None:
         self.log.append(f"{call.name}: {intent}")
 
@@ -98,12 +101,17 @@ def finish(answer: str) -> str:
     return format_tool_call("finish", {"intent": "to end", "answer": answer})
 
 
+def research() -> Research:
+    """The research protocol as it is shipped."""
+    return Research(Prompts.of(catalogue(), load(Config, "planner", environ={})))
+
+
 def task(max_rounds: int = 10, seconds: float = 20.0) -> Task:
     return Task("run_1", "why?", "script", Sampling(), Limits(max_rounds, 10_000, time.time() + seconds))
 
 
 def make(policy: Script, episode_task: Task | None = None, steps: Sequence[Step] = (), protocol: Any = None) -> Loop:
-    protocol = protocol or Research(Prompts.of(catalogue(), Config()))
+    protocol = protocol or research()
     episode = Episode(episode_task or task(), protocol.opening(episode_task or task()))
     for step in steps:
         episode.append(step)
@@ -169,7 +177,7 @@ async def test_missing_intent_is_repaired() -> None:
     loop = make(Script('<tool_call>{"name": "echo", "arguments": {"text": "a"}}</tool_call>', finish("ok")))
     await loop.run()
     assert loop.episode.steps[0].results[0].status is ToolState.OK
-    assert notes(loop).log[0] == "echo: (no intent given)"
+    assert notes(loop).log[0] == "echo: Call echo: a"
 
 
 async def test_a_failed_source_is_a_missing_material_and_the_run_goes_on() -> None:
@@ -234,7 +242,7 @@ async def test_search_r1_searches_then_answers_within_its_rounds() -> None:
         name = "search"
         parameters = schema(["query"], query={"type": "string"}, top_k={"type": "integer"})
 
-        async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+        async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
             hit = {"id": "d", "time": "", "title": "Paris", "summary": "is the <answer>capital</answer> of France."}
             return Reply(ToolState.OK, {"hits": [hit]})
 
@@ -246,7 +254,7 @@ async def test_search_r1_searches_then_answers_within_its_rounds() -> None:
     assert outcome.answer is not None
     assert outcome.answer.markdown == "Paris"
     shown = policy.requests[1][1][-1].content
-    assert shown == "\n\n<information>Doc 1(Title: Paris) is the capital of France.</information>\n\n"
+    assert shown == "\n\n<information>Doc 1(Title: Paris) is the ‹answer›capital‹/answer› of France.</information>\n\n"
     assert "<search>" in policy.requests[2][1][-1].content
     assert "<answer>" in policy.requests[2][1][-1].content
     assert protocol.sampling(task()).stop == ("</search>", "</answer>")

@@ -10,6 +10,8 @@ from typing import Any
 from fathom.protocol.guidance import question_of
 from fathom.protocol.hermes import OPEN, parse_tool_calls
 from fathom.protocol.messages import Message, Role, ToolCall
+from fathom.protocol.notices import is_note
+from fathom.protocol.quoting import unquoted
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Reading:
 
 
 def read(messages: Sequence[Message]) -> Reading:
-    """The last question of the conversation and the steps since then."""
+    """The last question of the conversation and the steps since then; notes ask for nothing and are left out."""
+    messages = [message for message in messages if not is_note(message)]
     start = question_index(messages)
     calls: dict[str, ToolCall] = {}
     unanswered: list[ToolCall] = []
@@ -89,7 +92,7 @@ def step_of(call: ToolCall | None, content: str) -> Step:
         head, body = {"status": "failed", "error": "the result is not in the agreed form"}, content
     tool = call.name if call else str(head.get("tool", ""))
     arguments = json_object(call.arguments_json) if call else None
-    return Step(tool, arguments or {}, head, body.strip())
+    return Step(tool, arguments or {}, head, unquoted(body).strip())
 
 
 def json_object(text: str) -> dict[str, Any] | None:
