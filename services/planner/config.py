@@ -36,6 +36,12 @@ class Config(Settings):
     """The same for single tools; 0 sets no bound. A run that delegates holds its place while another waits for one."""
     think_chars: int = Field(200, ge=0)
     """Length of a thought that the model is asked to keep to; 0 asks for none (to measure what it does)."""
+    max_delegations: int = Field(4, ge=0, le=16)
+    """Sub-questions that one run may delegate; 0 offers no such tool."""
+    delegated_rounds: int = Field(8, ge=1, le=200)
+    """Rounds of a delegated run."""
+    delegated_tokens: int = Field(40_000, ge=64)
+    """Tokens sampled in a delegated run."""
     prompt_price: float = Field(0.0, ge=0)
     """Money per million prompt tokens; 0 costs nothing."""
     completion_price: float = Field(0.0, ge=0)
@@ -64,6 +70,12 @@ class Config(Settings):
     """Weights of the ways to write an answer."""
     restate_question: bool = True
     """Whether the model says what is asked before it answers; shown in the trace, not in the answer."""
+    correct_answers: bool = True
+    """Whether an answer with places that do not hold goes back to the model, once; they are marked either way."""
+    judge_events: bool = False
+    """Whether the role ``judge`` is asked which events of an answer the material does not say; one call per text."""
+    answer_material_tokens: int = Field(3_000, ge=200)
+    """Tokens of the material list in a correction, by an upper estimate."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
 

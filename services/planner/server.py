@@ -16,6 +16,7 @@ from fathom.protocol.proto import tool_spec_to_proto
 from fathom.rpc.service import Deps, Service
 from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
+from services.planner.control import ask_to_edit
 from services.planner.engine import Engine
 from services.planner.events import follow
 from services.planner.mcp.mount import Mounts
@@ -63,7 +64,6 @@ class PlannerServicer:
     """Answers the planner's RPCs."""
 
     unimplemented: ClassVar = {
-        "UpdateTodo": "the research agent issue builds the mutable todo list",
         "RouteQuestion": "the workflow issue builds the scene router",
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
@@ -122,6 +122,10 @@ class PlannerServicer:
 
     async def StopRun(self, request: pb.StopRunRequest, call: Call) -> pb.StopRunResponse:
         return pb.StopRunResponse(was_running=await self._worker.stop(checked_id("run_id", request.run_id)))
+
+    async def UpdateTodo(self, request: pb.UpdateTodoRequest, call: Call) -> pb.UpdateTodoResponse:
+        await self._runs.record.header(checked_id("run_id", request.run_id))
+        return await ask_to_edit(self._deps.bus, request)
 
     async def GetRun(self, request: pb.GetRunRequest, call: Call) -> pb.GetRunResponse:
         return await self._runs.get(checked_id("run_id", request.run_id), LANES[call.lane])

@@ -6,13 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from fathom.rpc.service import Deps
-from services.planner.answering.ending import CitedEnding, Ending
+from services.planner.answering.coder import PolicyCoder, PolicyJudge
+from services.planner.answering.ending import CheckedEnding, CitedEnding, Ending
+from services.planner.answering.evidence import Evidence
+from services.planner.answering.figures import Figures
+from services.planner.backends.policy import PolicyService
 from services.planner.budget import Prices
 from services.planner.config import Config
+from services.planner.delegation import Allowance, Delegation
 from services.planner.metrics import Metrics
 from services.planner.model import Step, Task
+from services.planner.record import Record
 from services.planner.todo import Todo
 from services.planner.tools.data import Data
+from services.planner.tools.delegate import Delegate
 from services.planner.tools.documents import Fetch, Search, Shown
 from services.planner.tools.gates import Gates
 from services.planner.tools.python import Python
@@ -66,6 +73,7 @@ def stage(
     session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
     figures = sum(len(item.item.figures) for item in material if item.kind == "code")
     timeout_s, todo, shown = config.tool_timeout_s, Todo.rebuilt(known), Shown.rebuilt(task.run_id, known)
+    python = Python(session, deps.store, metrics.styles, task.run_id, figures)
     tools: list[Tool] = [
         Think(config.think_chars),
         Finish(),
@@ -74,20 +82,55 @@ def stage(
         Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
         Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
         Data(deps.clients, session, task.as_of, timeout_s),
-        Python(session, deps.store, metrics.styles, task.run_id, figures),
+        python,
         *foreign,
     ]
+    allowance = Allowance(config.max_delegations, config.delegated_rounds, config.delegated_tokens)
+    delegation = Delegation(deps.bus, Record(deps.store), task, allowance)
+    if delegation.allowed:
+        tools.append(Delegate(delegation, session))
     log = deps.telemetry.log
-    foreign_s = {
-        f"{server.name}_{tool}": server.timeout_s + GRACE_S for server in config.mcp_servers for tool in server.tools
-    }
     registry = Registry(
         tools,
         len(material),
-        # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
-        Bounds(timeout_s + GRACE_S, {"python": 3 * timeout_s + GRACE_S, **foreign_s, **config.tool_deadlines_s}, gates),
+        bounds(config, gates),
         lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
         cut_short.results if cut_short else (),
     )
     prices = Prices(config.prompt_price, config.completion_price)
-    return Stage(registry, close=session.close, todo=todo, prices=prices, metrics=metrics)
+    return Stage(
+        registry,
+        ending=ending(config, deps, python),
+        close=session.close,
+        todo=todo,
+        prices=prices,
+        metrics=metrics,
+    )
+
+
+def bounds(config: Config, gates: Gates | None) -> Bounds:
+    """How long the calls of each tool may take, and how many at once."""
+    usual = config.tool_timeout_s
+    deadlines = {
+        # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
+        "python": 3 * usual + GRACE_S,
+        "delegate": config.max_run_ms / 1000,
+        **{
+            f"{server.name}_{tool}": server.timeout_s + GRACE_S
+            for server in config.mcp_servers
+            for tool in server.tools
+        },
+    }
+    return Bounds(usual + GRACE_S, {**deadlines, **config.tool_deadlines_s}, gates)
+
+
+def ending(config: Config, deps: Deps, python: Python) -> Ending:
+    """The checks of answers; their figures run in the same session as the tools' cells."""
+    policy = PolicyService(deps.clients, tags=False)
+    return CheckedEnding(
+        Evidence(deps.store),
+        Figures(python, PolicyCoder(policy)),
+        PolicyJudge(policy) if config.judge_events else None,
+        config.correct_answers,
+        config.answer_material_tokens,
+    )
