@@ -1,0 +1,71 @@
+// Which part of a material a sentence rests on: the printed line, the passage's sentence, the cell. Pure but for `cellOf`.
+import { call, path } from "/static/api.js";
+
+const NUMBER = /[-−]?\d[\d,]*(?:\.\d+)?/g;
+const PAGE = 1000;
+const MAX_PAGES = 4;
+const pages = new Map();
+
+// The numbers of a text with half of their last digit, without those of list marks and dates.
+export function numbersOf(text) {
+  const plain = text.replace(/\d{4}-\d\d-\d\d|\d{4}年|\d{1,2}[月日]/g, " ");
+  return [...plain.matchAll(NUMBER)].map(([said]) => {
+    const digits = said.replace("−", "-").replaceAll(",", "");
+    const decimals = digits.split(".")[1]?.length ?? 0;
+    return { value: Number(digits), slack: 0.5 * 10 ** -decimals, decimals };
+  });
+}
+
+const same = (number, value) => [value, -value, value * 100].some(
+  (held) => Math.abs(held - number.value) <= number.slack * (1 + 1e-9),
+);
+
+const datesOf = (text) => [...text.matchAll(/\d{4}-\d\d(?:-\d\d)?/g)].map(([found]) => found);
+
+const wordsOf = (text) => new Set(text.toLowerCase().match(/[a-z]{4,}|\d[\d.,]*\d|[\u4e00-\u9fff]{2}/g) ?? []);
+
+// The line of a text that says most of what a sentence says, or "" when none says any of it.
+export function closest(lines, sentence) {
+  const wanted = wordsOf(sentence);
+  const numbers = numbersOf(sentence).filter((number) => number.decimals || Math.abs(number.value) > 12);
+  let best = ["", 0];
+  for (const line of lines) {
+    const words = wordsOf(line);
+    const held = numbersOf(line);
+    const score = [...wanted].filter((word) => words.has(word)).length +
+      3 * numbers.filter((number) => held.some(({ value }) => same(number, value))).length;
+    if (score > best[1]) best = [line.trim(), score];
+  }
+  return best[0];
+}
+
+export const sentencesOf = (text) => text.split(/(?<=[.!?])\s+|(?<=[。！？；])|\n+/).filter((line) => line.trim());
+
+// The row and column of a page that hold a number of the sentence; a row of a date that it names goes first.
+export function cellIn(page, sentence) {
+  const numbers = numbersOf(sentence).filter((number) => number.decimals || Math.abs(number.value) > 12);
+  const dates = datesOf(sentence);
+  const found = [];
+  for (const row of page.rows) {
+    const day = row.find((value) => typeof value === "string" && /^\d{4}-\d\d-\d\d/.test(value)) ?? "";
+    const dated = dates.some((date) => day.startsWith(date));
+    row.forEach((value, column) => {
+      if (typeof value !== "number" || !numbers.some((number) => same(number, value))) return;
+      found.push({ day: day.slice(0, 10), column: page.columns[column].name, value, dated });
+    });
+  }
+  return found.find((cell) => cell.dated) ?? (dates.length ? null : found[0] ?? null);
+}
+
+// The cell of a whole sheet behind a sentence, from at most 4,000 rows; null when there is none.
+export async function cellOf(sheet, sentence) {
+  let other = null;
+  for (let index = 0; index < MAX_PAGES && index * PAGE < Number(sheet.rows); index += 1) {
+    const url = `${path("tables", sheet.id)}?offset=${index * PAGE}&limit=${PAGE}`;
+    if (!pages.has(url)) pages.set(url, call(url));
+    const cell = cellIn(await pages.get(url), sentence);
+    if (cell?.dated) return cell;
+    other ??= cell;
+  }
+  return other;
+}
