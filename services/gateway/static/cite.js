@@ -1,11 +1,15 @@
 // Citation chips, and the card that shows what stands behind one.
+import { call, path } from "/static/api.js";
 import { byId, el } from "/static/dom.js";
-import { cellOf, closest, sentencesOf } from "/static/evidence.js";
+import { cellIn, closest, sentencesOf } from "/static/evidence.js";
 import { count, day, provenance } from "/static/format.js";
 import { kindOf } from "/static/run.js";
 import { word } from "/static/words.js";
 
 const SNIPPET = 320;
+const PAGE = 1000;
+const MAX_PAGES = 4;
+const pages = new Map();
 const cut = (text, length = SNIPPET) => (text.length > length ? `${text.slice(0, length).trimEnd()}…` : text);
 
 export function titleOf(item) {
@@ -29,6 +33,19 @@ export function originOf(item) {
   }
   if (kind === "code") return `${word("code")} · ${item.code.ok ? word("ok") : word("failed")}`;
   return item.missing.detail;
+}
+
+// The cell of a whole sheet behind a sentence, from at most 4,000 rows; null when there is none.
+async function cellOf(sheet, sentence) {
+  let other = null;
+  for (let index = 0; index < MAX_PAGES && index * PAGE < Number(sheet.rows); index += 1) {
+    const url = `${path("tables", sheet.id)}?offset=${index * PAGE}&limit=${PAGE}`;
+    if (!pages.has(url)) pages.set(url, call(url));
+    const cell = cellIn(await pages.get(url), sentence);
+    if (cell?.dated) return cell;
+    other ??= cell;
+  }
+  return other;
 }
 
 // The part of a material that the sentence before a chip rests on; its beginning when none stands out.

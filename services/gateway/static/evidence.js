@@ -1,10 +1,7 @@
-// Which part of a material a sentence rests on: the printed line, the passage's sentence, the cell. Pure but for `cellOf`.
-import { call, path } from "/static/api.js";
+// Which part of a material a sentence rests on: the printed line, the passage's sentence, the cell. Pure: tested under
+// node.
 
 const NUMBER = /[-−]?\d[\d,]*(?:\.\d+)?/g;
-const PAGE = 1000;
-const MAX_PAGES = 4;
-const pages = new Map();
 
 // The numbers of a text with half of their last digit, without those of list marks and dates.
 export function numbersOf(text) {
@@ -55,17 +52,4 @@ export function cellIn(page, sentence) {
     });
   }
   return found.find((cell) => cell.dated) ?? (dates.length ? null : found[0] ?? null);
-}
-
-// The cell of a whole sheet behind a sentence, from at most 4,000 rows; null when there is none.
-export async function cellOf(sheet, sentence) {
-  let other = null;
-  for (let index = 0; index < MAX_PAGES && index * PAGE < Number(sheet.rows); index += 1) {
-    const url = `${path("tables", sheet.id)}?offset=${index * PAGE}&limit=${PAGE}`;
-    if (!pages.has(url)) pages.set(url, call(url));
-    const cell = cellIn(await pages.get(url), sentence);
-    if (cell?.dated) return cell;
-    other ??= cell;
-  }
-  return other;
 }
