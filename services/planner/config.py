@@ -30,6 +30,18 @@ class Config(Settings):
     """Longest single tool call in seconds."""
     tool_deadlines_s: Mapping[str, float] = Field(default_factory=dict)
     """Longest call of single tools in seconds, by tool, where ``tool_timeout_s`` does not fit."""
+    concurrent_tool_calls: int = Field(64, ge=1)
+    """Calls of one tool at once, over all runs of this process."""
+    concurrent_calls_by_tool: Mapping[str, int] = Field(default_factory=lambda: {"delegate": 0})
+    """The same for single tools; 0 sets no bound. A run that delegates holds its place while another waits for one."""
+    think_chars: int = Field(200, ge=0)
+    """Length of a thought that the model is asked to keep to; 0 asks for none (to measure what it does)."""
+    max_delegations: int = Field(4, ge=0, le=16)
+    """Sub-questions that one run may delegate; 0 offers no such tool."""
+    delegated_rounds: int = Field(8, ge=1, le=200)
+    """Rounds of a delegated run."""
+    delegated_tokens: int = Field(40_000, ge=64)
+    """Tokens sampled in a delegated run."""
     prompt_price: float = Field(0.0, ge=0)
     """Money per million prompt tokens; 0 costs nothing."""
     completion_price: float = Field(0.0, ge=0)

@@ -94,6 +94,8 @@ class Task:
     sampling: Sampling
     limits: Limits
     policy_version: int = 0
+    depth: int = 0
+    """How many runs are above this one; see ``delegation``."""
     history: tuple[Message, ...] = ()
     as_of: Any = None
     """Instant that data are read at, in the tools' own type; None reads everything."""

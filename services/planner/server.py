@@ -16,6 +16,7 @@ from fathom.protocol.proto import tool_spec_to_proto
 from fathom.rpc.service import Deps, Service
 from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
+from services.planner.control import ask_to_edit
 from services.planner.engine import Engine
 from services.planner.events import follow
 from services.planner.mcp.mount import Mounts
@@ -28,6 +29,7 @@ from services.planner.record import Record
 from services.planner.rollouts import Rollouts
 from services.planner.runs import Runs
 from services.planner.stage import stage
+from services.planner.tools.gates import Gates
 from services.planner.worker import LANES, Worker
 
 # How long the first run waits for foreign tools: one that is late is there for later runs.
@@ -45,9 +47,10 @@ def build(config: Config, deps: Deps) -> Service:
     }
     metrics, log = Metrics.on(deps.telemetry.registry), deps.telemetry.log
     mounts = Mounts(config.mcp_servers, log)
+    gates = Gates(config.concurrent_tool_calls, config.concurrent_calls_by_tool, metrics.waiting, metrics.wait_seconds)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps, cut_short: stage(config, deps, metrics, task, steps, cut_short, mounts.tools()),
+        lambda task, steps, cut_short: stage(config, deps, metrics, task, steps, cut_short, mounts.tools(), gates),
     )
     record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
@@ -61,7 +64,6 @@ class PlannerServicer:
     """Answers the planner's RPCs."""
 
     unimplemented: ClassVar = {
-        "UpdateTodo": "the research agent issue builds the mutable todo list",
         "RouteQuestion": "the workflow issue builds the scene router",
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
@@ -120,6 +122,10 @@ class PlannerServicer:
 
     async def StopRun(self, request: pb.StopRunRequest, call: Call) -> pb.StopRunResponse:
         return pb.StopRunResponse(was_running=await self._worker.stop(checked_id("run_id", request.run_id)))
+
+    async def UpdateTodo(self, request: pb.UpdateTodoRequest, call: Call) -> pb.UpdateTodoResponse:
+        await self._runs.record.header(checked_id("run_id", request.run_id))
+        return await ask_to_edit(self._deps.bus, request)
 
     async def GetRun(self, request: pb.GetRunRequest, call: Call) -> pb.GetRunResponse:
         return await self._runs.get(checked_id("run_id", request.run_id), LANES[call.lane])

@@ -13,11 +13,15 @@ from services.planner.answering.figures import Figures
 from services.planner.backends.policy import PolicyService
 from services.planner.budget import Prices
 from services.planner.config import Config
+from services.planner.delegation import Allowance, Delegation
 from services.planner.metrics import Metrics
 from services.planner.model import Step, Task
+from services.planner.record import Record
 from services.planner.todo import Todo
 from services.planner.tools.data import Data
+from services.planner.tools.delegate import Delegate
 from services.planner.tools.documents import Fetch, Search, Shown
+from services.planner.tools.gates import Gates
 from services.planner.tools.python import Python
 from services.planner.tools.recall import Recall
 from services.planner.tools.registry import Bounds, Registry
@@ -56,6 +60,7 @@ def stage(
     steps: Sequence[Step],
     cut_short: Step | None = None,
     foreign: Sequence[Tool] = (),
+    gates: Gates | None = None,
 ) -> Stage:
     """The tools of one episode, ``foreign`` ones included; a resumed one gets its sheets, figures, numbers and its
     todo list back.
@@ -70,7 +75,7 @@ def stage(
     timeout_s, todo, shown = config.tool_timeout_s, Todo.rebuilt(known), Shown.rebuilt(task.run_id, known)
     python = Python(session, deps.store, metrics.styles, task.run_id, figures)
     tools: list[Tool] = [
-        Think(),
+        Think(config.think_chars),
         Finish(),
         TodoList(todo),
         Recall(steps),
@@ -80,15 +85,15 @@ def stage(
         python,
         *foreign,
     ]
+    allowance = Allowance(config.max_delegations, config.delegated_rounds, config.delegated_tokens)
+    delegation = Delegation(deps.bus, Record(deps.store), task, allowance)
+    if delegation.allowed:
+        tools.append(Delegate(delegation, session))
     log = deps.telemetry.log
-    foreign_s = {
-        f"{server.name}_{tool}": server.timeout_s + GRACE_S for server in config.mcp_servers for tool in server.tools
-    }
     registry = Registry(
         tools,
         len(material),
-        # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
-        Bounds(timeout_s + GRACE_S, {"python": 3 * timeout_s + GRACE_S, **foreign_s, **config.tool_deadlines_s}),
+        bounds(config, gates),
         lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
         cut_short.results if cut_short else (),
     )
@@ -101,6 +106,22 @@ def stage(
         prices=prices,
         metrics=metrics,
     )
+
+
+def bounds(config: Config, gates: Gates | None) -> Bounds:
+    """How long the calls of each tool may take, and how many at once."""
+    usual = config.tool_timeout_s
+    deadlines = {
+        # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
+        "python": 3 * usual + GRACE_S,
+        "delegate": config.max_run_ms / 1000,
+        **{
+            f"{server.name}_{tool}": server.timeout_s + GRACE_S
+            for server in config.mcp_servers
+            for tool in server.tools
+        },
+    }
+    return Bounds(usual + GRACE_S, {**deadlines, **config.tool_deadlines_s}, gates)
 
 
 def ending(config: Config, deps: Deps, python: Python) -> Ending:

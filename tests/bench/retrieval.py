@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathom.encoders.choose import Encoders
 from fathom.rpc.sockets import reserved_port
@@ -131,16 +132,21 @@ def shared(name: str) -> Iterator[dict[str, Any]]:
             return
 
 
-def make(folder: Path, count: int) -> None:
-    """A corpus and its flat index: each passage is a neighbour of one that is encoded."""
-    texts = passages()
-    centres = Encoders(MODELS)(MODEL).encode(texts, "passage")
-    random = np.random.default_rng(0)
-    stored = np.lib.format.open_memmap(folder / "made.npy", "w+", np.float32, (count, centres.shape[1]))
+def neighbours(centres: NDArray[np.float32], count: int, path: Path, seed: int = 0) -> NDArray[np.float32]:
+    """Unit vectors [count, dim] near the centres, in turn, in a file that is memory-mapped."""
+    random = np.random.default_rng(seed)
+    stored = np.lib.format.open_memmap(path, "w+", np.float32, (count, centres.shape[1]))
     for start in range(0, count, CHUNK):
         vectors = centres[np.arange(start, min(start + CHUNK, count)) % len(centres)]
         vectors += 0.03 * random.standard_normal(vectors.shape, dtype=np.float32)
         stored[start : start + CHUNK] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return stored
+
+
+def make(folder: Path, count: int) -> None:
+    """A corpus and its flat index: each passage is a neighbour of one that is encoded."""
+    texts = passages()
+    stored = neighbours(Encoders(MODELS)(MODEL).encode(texts, "passage"), count, folder / "made.npy")
     dense.build(stored, "flat", folder / "made.faiss")
     (folder / "made.npy").unlink()
     with (folder / "corpus.jsonl").open("w") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -30,7 +31,10 @@ def serve(
         ".fathom"
     ),
 ) -> None:
-    """Serves search, fetch, data, python, think and todo of the local stack; its log goes to standard error."""
+    """Serves search, fetch, data, python, think and todo of the local stack; its log goes to standard error.
+
+    With FATHOM_MCP_TOKEN in the environment, clients over HTTP must send it as a bearer token.
+    """
     try:
         import mcp  # noqa: F401
     except ImportError as error:
@@ -50,6 +54,7 @@ async def work(transport: str, host: str, port: int, home: Path) -> None:
 
     endpoints = read_endpoints(home)
     where = {"endpoints": dict(endpoints.services), "store_url": endpoints.store}
+    token = os.environ.get("FATHOM_MCP_TOKEN", "")
     runtime, config = load(Runtime, "runtime", overrides=where), load(Config, "planner")
     async with dependencies("mcp", runtime, sys.stderr) as deps:
         metrics = Metrics.on(deps.telemetry.registry)
@@ -59,6 +64,6 @@ async def work(transport: str, host: str, port: int, home: Path) -> None:
                 if transport == "stdio":
                     await serve_stdio(workspaces, shown.stage, 2 * config.tool_timeout_s)
                 else:
-                    await serve_http(workspaces, shown.stage, 2 * config.tool_timeout_s, host, port)
+                    await serve_http(workspaces, shown.stage, 2 * config.tool_timeout_s, host, port, token)
         finally:
             await workspaces.close()

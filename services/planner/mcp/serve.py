@@ -8,6 +8,7 @@ either each call has a workspace of its own.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,9 +21,13 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent
 from mcp_types import Tool as Described
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fathom import distribution_version
 from fathom.call import Call, Lane, calling
+from fathom.errors import InvalidField
 from fathom.ids import content_hash, new_id
 from fathom.protocol.messages import Sampling, ToolCall
 from fathom.rpc.host import until_signalled
@@ -34,6 +39,7 @@ from services.planner.stage import Stage
 HIDDEN = frozenset({"finish", "recall"})
 MAX_WORKSPACES, SESSION = 32, "fathom/session"
 GRACE_S = 5
+LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 OpenStage = Callable[[Task], Stage]
 
 
@@ -127,13 +133,32 @@ async def serve_stdio(workspaces: Workspaces, stage: Stage, timeout_s: float) ->
         await app.run(reading, writing, app.create_initialization_options())
 
 
-async def serve_http(workspaces: Workspaces, stage: Stage, timeout_s: float, host: str, port: int) -> None:
+def guarded(app: ASGIApp, token: str) -> ASGIApp:
+    """The app for those who know the token."""
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = Headers(scope=scope).get("authorization", "")
+            if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+                await Response("a bearer token is needed", 401, {"www-authenticate": "Bearer"})(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return door
+
+
+async def serve_http(
+    workspaces: Workspaces, stage: Stage, timeout_s: float, host: str, port: int, token: str = ""
+) -> None:
     """Serves streamable HTTP at ``/mcp`` until SIGINT or SIGTERM; of local addresses the SDK checks Host and Origin.
 
-    Raises ``PortInUse``.
+    Raises ``PortInUse``, and ``InvalidField("host")`` for an address that others reach while there is no token.
     """
+    if host not in LOCAL and not token:
+        raise InvalidField("host", f"{host} is reached by others: set FATHOM_MCP_TOKEN, or listen on 127.0.0.1")
     app = server(workspaces, stage, timeout_s, alone=False)
-    http = app.streamable_http_app(host=host, max_sessions=MAX_WORKSPACES)
+    http: ASGIApp = app.streamable_http_app(host=host, max_sessions=MAX_WORKSPACES)
+    http = guarded(http, token) if token else http
     listener = listen("mcp", host, port)
     settings = uvicorn.Config(http, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S)
     program = uvicorn.Server(settings)

@@ -182,7 +182,7 @@ async def test_every_tool_asks_for_its_intent(stack: Stack) -> None:
     _, clients = stack
     models = await clients.planner.list_tools(pb.ListToolsRequest())
     assert [tool.name for tool in models.tools] == [
-        "data", "fetch", "finish", "python", "recall", "search", "think", "todo",
+        "data", "delegate", "fetch", "finish", "python", "recall", "search", "think", "todo",
     ]  # fmt: skip
     assert all('"intent"' in tool.parameters_json for tool in models.tools)
 

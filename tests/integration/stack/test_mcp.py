@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
 from fathom.clients import Clients
 from fathom.rpc.sockets import reserved_port
@@ -62,19 +64,26 @@ async def test_over_standard_streams(stack: Stack) -> None:
 
 async def test_over_http_each_session_has_its_own_workspace(stack: Stack) -> None:
     endpoints, _ = stack
+    http = httpx2.AsyncClient(headers={"authorization": "Bearer s3cret"}, timeout=60)
     with reserved_port() as port:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, *SERVE, "--transport", "http", "--port", str(port), "--home", home_of(endpoints), cwd=ROOT
-        )
+            sys.executable, *SERVE, "--transport", "http", "--port", str(port), "--home", home_of(endpoints), cwd=ROOT,
+            env={**os.environ, "FATHOM_MCP_TOKEN": "s3cret"},
+        )  # fmt: skip
         try:
             async with asyncio.timeout(90):
                 url = f"http://127.0.0.1:{port}/mcp"
                 await until_listening(port)
-                async with Client(url, mode="legacy") as one, Client(url, mode="legacy") as other:
+                async with httpx2.AsyncClient() as nobody:
+                    for headers in ({}, {"authorization": "Bearer wrong"}):
+                        assert (await nobody.post(url, json={}, headers=headers)).status_code == 401
+                doors = [streamable_http_client(url, http_client=http) for _ in range(2)]
+                async with Client(doors[0], mode="legacy") as one, Client(doors[1], mode="legacy") as other:
                     await work(one)
                     _, _, wrong = await call(other, "python", intent="look", code="print(sheet_1)")
                     assert wrong, "another session's sheets are not there"
         finally:
+            await http.aclose()
             process.send_signal(signal.SIGTERM)
             assert await asyncio.wait_for(process.wait(), 15) == 0
 
@@ -88,6 +97,16 @@ async def until_listening(port: int) -> None:
             continue
         writer.close()
         return
+
+
+async def test_an_open_door_needs_a_token(stack: Stack) -> None:
+    endpoints, _ = stack
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *SERVE, "--transport", "http", "--host", "0.0.0.0", "--port", "0",
+        "--home", home_of(endpoints), cwd=ROOT, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, stderr = await process.communicate()
+    assert (process.returncode, b"FATHOM_MCP_TOKEN" in stderr, b"Traceback" in stderr) == (1, True, False)
 
 
 async def test_without_a_stack_it_says_so(tmp_path: Path) -> None:

@@ -74,6 +74,9 @@ QUESTIONS = [
     ("苹果以日元计算2019年到2020年的收益率是多少？", "以日元计的收益率"),
     ("How did Apple move in the 10 trading days before and after 2020-03-02?", "10 trading days before"),
     ("Backtest a dual moving average on Apple and Microsoft from January to June 2020", "best pair of windows"),
+    ("How many months was the unemployment rate above 6% between 2016 and 2021?", "of the period"),
+    ("Compare the return of Apple and Microsoft in 2019 and in 2020", "By price return in 2019"),
+    ("What did Microsoft do in the year when Apple fell most since 2018?", "The worst year of **Apple**"),
     ("Find the worst year of Apple since 2018, then say what Microsoft did in that year", "**Microsoft**"),
     ("Which of Apple and Microsoft had the highest return in 2020, and what was that company's maximum drawdown in 2021?", "maximum drawdown"),
 ]  # fmt: skip
@@ -212,6 +215,7 @@ def test_cues_with_numbers() -> None:
         ("苹果最差的是哪一年？微软当年涨跌多少？该公司次年呢？", 3),
         ("What did Apple do in that year?", 1),
         ("Compare Apple and Microsoft in 2020", 1),
+        ("What did Microsoft do in the year that Apple fell most?", 2),
     ],
 )
 def test_parts_of_a_chain(text: str, parts: int) -> None:

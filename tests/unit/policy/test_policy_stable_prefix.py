@@ -16,7 +16,7 @@ from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import Research
 from services.planner.tools.data import Data
-from services.planner.tools.documents import Fetch, Search
+from services.planner.tools.documents import Fetch, Search, Shown
 from services.planner.tools.python import Python
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
@@ -39,7 +39,7 @@ NOTHING = cast(Any, None)
 def research_tools() -> tuple[ToolSpec, ...]:
     """All tools that production's agent has."""
     tools = (
-        Think(), Finish(), Search(NOTHING, "", NOTHING, 1.0), Fetch(NOTHING, "", NOTHING, 1.0),
+        Think(), Finish(), Search(NOTHING, "", NOTHING, 1.0, Shown("r")), Fetch(NOTHING, "", NOTHING, 1.0, Shown("r")),
         Data(NOTHING, NOTHING, NOTHING, 1.0), Python(NOTHING, NOTHING, NOTHING, "r"),
     )  # fmt: skip
     return tuple(Registry(tools).specs)

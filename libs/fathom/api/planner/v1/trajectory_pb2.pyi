@@ -91,7 +91,7 @@ class Material(_message.Message):
     def __init__(self, number: _Optional[int] = ..., passage: _Optional[_Union[_retrieval_pb2.Document, _Mapping]] = ..., sheet: _Optional[_Union[_datafetch_pb2.Sheet, _Mapping]] = ..., code: _Optional[_Union[CodeRecord, _Mapping]] = ..., missing: _Optional[_Union[_common_pb2.MissingItem, _Mapping]] = ..., variable: _Optional[str] = ...) -> None: ...
 
 class CodeRecord(_message.Message):
-    __slots__ = ("id", "code", "stdout", "result", "traceback", "ok", "figures", "duration_ms")
+    __slots__ = ("id", "code", "stdout", "result", "traceback", "ok", "figures", "duration_ms", "run_id")
     ID_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     STDOUT_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,7 @@ class CodeRecord(_message.Message):
     OK_FIELD_NUMBER: _ClassVar[int]
     FIGURES_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     id: str
     code: str
     stdout: str
@@ -108,7 +109,8 @@ class CodeRecord(_message.Message):
     ok: bool
     figures: _containers.RepeatedCompositeFieldContainer[Figure]
     duration_ms: int
-    def __init__(self, id: _Optional[str] = ..., code: _Optional[str] = ..., stdout: _Optional[str] = ..., result: _Optional[str] = ..., traceback: _Optional[str] = ..., ok: bool = ..., figures: _Optional[_Iterable[_Union[Figure, _Mapping]]] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+    run_id: str
+    def __init__(self, id: _Optional[str] = ..., code: _Optional[str] = ..., stdout: _Optional[str] = ..., result: _Optional[str] = ..., traceback: _Optional[str] = ..., ok: bool = ..., figures: _Optional[_Iterable[_Union[Figure, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class Figure(_message.Message):
     __slots__ = ("id", "title", "ref")

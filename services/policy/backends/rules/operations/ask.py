@@ -82,7 +82,10 @@ class Ask:
 
     def part(self, start: int, end: int) -> Ask:
         """A part of the question as a question of its own; the language stays."""
-        text = self.text[start:end]
+        return self.saying(self.text[start:end])
+
+    def saying(self, text: str) -> Ask:
+        """Another text in the language of this question."""
         return Ask(replace(read_question(text), chinese=self.chinese, kind=Kind.ANALYSIS))
 
     @property

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from services.policy.backends.rules import code
 from services.policy.backends.rules.findings import Row
 from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.measures import measure, sentence, value_of
 from services.policy.backends.rules.operations.names import Name
+from services.policy.backends.rules.operations.periods import Period
 from services.policy.backends.rules.operations.script import Columns, Desk, Play, Script
 from services.policy.backends.rules.passages import method_query
 from services.policy.backends.rules.question import Kind
 from services.policy.backends.rules.writing import percent, signed, unit_text
 
-RANK = r"\brank|\border\b|\bsort|排名|排序|排列|从[大高小低]到"
+INVESTED = r"invest|\bworth\b|buy|bought|投资|买入"
 # Words that ask for the smallest value; a drawdown is a negative number, so that the smallest fall is the largest value.
 LEAST = r"lowest|smallest|least|weakest|worst|harder|fell|从小到大|从低到高|最小|最低|最差|跌得|跌幅"
 PRICES = r"price|shares?\b|stock|股价|价格|走势|行情"
@@ -49,24 +51,31 @@ def play(desk: Desk) -> Play[None]:
         f"Parts: the series of {labels}; for each: {', '.join(wanted)}; then what sets them apart.",
         f"拆解：{labels}的数据；逐一计算{'、'.join(wanted)}；再看差别。",
     )
-    columns, rows = yield from measure(desk, names, [ask.period])
+    columns, rows = yield from measure(desk, names, over(ask))
     write(desk, columns, rows, wanted)
     yield from draw(desk, columns, rows)
     if columns:
         yield from describe(desk)
 
 
+def over(ask: Ask) -> list[Period]:
+    """The periods to measure: several years or months side by side, or from the first to the last of an investment."""
+    found = list(dict.fromkeys(replace(period, place=0) for period in ask.periods))
+    if len(found) < 2 or not all(period.calendar for period in found):
+        return [ask.period]
+    return [Period(found[0].start, found[-1].end)] if ask.has(INVESTED) else found[:4]
+
+
 def write(desk: Desk, columns: Columns, rows: Sequence[Row], wanted: Sequence[str]) -> None:
     """A ranking or who is ahead first, then a sentence for each."""
     units = {one.label: unit_text(one.unit) for one in columns.values()}
     shown = wanted if desk.ask.measures and wanted != ("return",) else DEFAULT
-    complete = [row for row in rows if value_of(row, wanted[0]) is not None]
-    if len(complete) > 1:
-        lead(desk, complete, wanted[0])
-        for name in wanted[1:]:
-            others = [row for row in rows if value_of(row, name) is not None]
-            if len(others) > 1 and desk.ask.measures:
-                lead(desk, others, name)
+    windows = list(dict.fromkeys(str(row.values.get("window", "")) for row in rows))
+    for window in windows:
+        for name in wanted if desk.ask.measures else wanted[:1]:
+            rivals = [row for row in rows if row.values.get("window") == window and value_of(row, name) is not None]
+            if len(rivals) > 1:
+                lead(desk, rivals, name, window if len(windows) > 1 else "")
     for row in rows:
         desk.paragraphs.append(sentence(desk, row, shown, units.get(row.label, "")))
 
@@ -84,8 +93,8 @@ def ordered(ask: Ask, rows: Sequence[Row], name: str) -> list[Row]:
     return sorted(rows, key=lambda row: values[id(row)] if least and not most else -values[id(row)])
 
 
-def lead(desk: Desk, rows: Sequence[Row], name: str) -> None:
-    """The order by one measure."""
+def lead(desk: Desk, rows: Sequence[Row], name: str, window: str) -> None:
+    """The order by one measure, in one window where there are several."""
     best = ordered(desk.ask, rows, name)
     listed = desk.words.comma.join(f"{row.label} ({short(row, name)})" for row in best)
     title = {
@@ -95,7 +104,11 @@ def lead(desk: Desk, rows: Sequence[Row], name: str) -> None:
         "sharpe": ("Sharpe ratio", "夏普比率"),
         "drawdown": ("maximum drawdown", "最大回撤"),
     }[name]
-    desk.say(f"By {title[0]}, first to last: {listed}.", f"按{title[1]}排序：{listed}。", *best)
+    desk.say(
+        f"By {title[0]}{' in ' * bool(window)}{window}, first to last: {listed}.",
+        f"{window}按{title[1]}排序：{listed}。",
+        *best,
+    )
 
 
 def short(row: Row, name: str) -> str:

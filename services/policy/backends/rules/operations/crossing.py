@@ -14,6 +14,9 @@ from services.policy.backends.rules.writing import plain, unit_text
 ABOVE = r"exceed\w*|(?:rose|rise|climb\w*|went|go|move\w*|clos\w*)\s+above|above|surpass\w*|top(?:ped)?|reach\w*|超过|突破|升破|升至|高于|达到|涨破"
 BELOW = r"(?:fell|fall|drop\w*|went|go|move\w*|clos\w*)\s+(?:below|under)|below|under|跌破|低于|降至|降到|跌至"
 WHEN = r"\bwhen\b|\bfirst\b|何时|什么时候|首次|第一次|哪个月|哪一?天|哪年|哪一年"
+COUNT = (
+    r"how many (?:months|days|quarters|weeks)|number of (?:months|days)|多少个?(?:月|天|交易日)|几个月|月份有多少|天数"
+)
 LEVEL = r"\s*(?:of\s+)?\$?(\d[\d,]*(?:\.\d+)?)"
 CELL = '''\
 def first_crossing(sheet, column, label, start, end, level, above):
@@ -25,7 +28,7 @@ def first_crossing(sheet, column, label, start, end, level, above):
     if beyond.empty:
         return [{"label": label, "n": 0, "level": level}]
     at = s.index.get_loc(beyond.index[0])
-    row = {"label": label, "n": len(beyond), "level": level, "date": str(beyond.index[0].date()), "value": round(float(beyond.iloc[0]), 4)}
+    row = {"label": label, "n": len(beyond), "of": len(s), "level": level, "date": str(beyond.index[0].date()), "value": round(float(beyond.iloc[0]), 4)}
     return [row | ({"before": round(float(s.iloc[at - 1]), 4), "before_date": str(s.index[at - 1].date())} if at else {})]
 '''
 
@@ -40,9 +43,9 @@ def level_of(ask: Ask) -> tuple[float, bool] | None:
 
 
 def recognise(ask: Ask) -> Script | None:
-    """A level, a direction and a question for the time."""
+    """A level, a direction and a question for the time, or for how often."""
     subjects = ask.names("rate", "index", "level", "price")
-    return play if subjects and ask.has(WHEN) and level_of(ask) else None
+    return play if subjects and (ask.has(WHEN) or ask.has(COUNT)) and level_of(ask) else None
 
 
 def find(desk: Desk, name: Name) -> Play[list[Row]]:
@@ -77,6 +80,13 @@ def say(desk: Desk, row: Row, above: bool, unit: str) -> None:
             row,
         )
         return
+    if desk.ask.has(COUNT):
+        n, of = row.number("n"), row.number("of")
+        desk.say(
+            f"**{row.label}** was {side[0]} {level} in {n} of {of} values of the period.",
+            f"**{row.label}**在该区间的{of}个数值中有{n}个{side[1]}{level}。",
+            row,
+        )
     day, value = row.values["date"], plain(row.number("value"))
     before = ""
     if row.number("before") is not None:

@@ -15,8 +15,8 @@ from services.policy.backends.rules.operations.script import Desk, Play, Script
 from services.policy.backends.rules.sheets import Series
 from services.policy.backends.rules.writing import percent, plain, signed, unit_text
 
-BEST = r"\bbest\b|strongest|highest|\bpeak|\btop\b|most\b|最好|最高|最强|最佳|涨幅最大|见顶|峰值"
-WORST = r"\bworst\b|weakest|lowest|\bbottom|\btrough|最差|最弱|最低|跌幅最大|最糟|见底|谷底"
+BEST = r"\bbest\b|strongest|highest|\bpeak|\btop\b|(?:rose|gain\w*|grew|climb\w*|return\w*)\s+(?:the\s+)?most|涨得?最|最好|最高|最强|最佳|涨幅最大|见顶|峰值"
+WORST = r"\bworst\b|(?:fell|fall|lost|drop\w*|declin\w*)\s+(?:the\s+)?(?:most|hardest|furthest)|跌得?最|weakest|lowest|\bbottom|\btrough|最差|最弱|最低|跌幅最大|最糟|见底|谷底"
 WEEKDAY = r"weekdays?|day of the week|星期几|周几"
 GRAINS = (
     ("W", WEEKDAY),

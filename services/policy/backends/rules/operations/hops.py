@@ -24,11 +24,22 @@ WHO = r"\bthat (?:company|stock|share|index|one)(?:'s)?|\bthe winner|\bits\b|这
 BACK = "|".join((YEAR, MONTH, DAY, NEXT_YEAR, AFTER, WHO))
 BREAK = re.compile(r"[,，;；?？。.](?=\s|[\u4e00-\u9fff]|$)|[?？。；]")
 MAX_PARTS = 5
+REVERSED = re.compile(
+    r"(?P<asked>.+?)\s*\b(?P<back>in|during|over|on)\s+the\s+(?P<grain>year|month|day)\s+(?:that|when|in which|on which|where)\s+(?P<found>.+?)[?.]*$",
+    re.IGNORECASE,
+)
 PROFILE = r"what (?:does|do) .* (?:do|make|sell)\b|business|headquarter|sector|做什么|主营|业务|行业|总部"
 
 
 def parts_of(ask: Ask) -> list[Ask]:
-    """The question cut before each clause that refers back; one part when none does."""
+    """The question cut before each clause that refers back; one part when none does.
+
+    "What did A do in the year that B fell most?" is turned round: B's year comes first.
+    """
+    turned = REVERSED.match(ask.text)
+    if turned:
+        grain = turned["grain"].lower()
+        return [ask.saying(f"Which {grain}: {turned['found']}"), ask.saying(f"{turned['asked']} in that {grain}")]
     first = min((mention.end for mention in ask.mentions), default=len(ask.text))
     ends = [found.end() for found in BREAK.finditer(ask.rest)]
     cuts = set()
