@@ -25,6 +25,7 @@ class Journal:
         self._record, self._run_id = record, run_id
         self._names: list[str] = []
         self._calls: set[str] = set()
+        self._writing: set[asyncio.Task[None]] = set()
 
     async def read(self, recorded: int) -> Step | None:
         """The step after ``recorded`` whole ones as far as it had got, or None; notes of whole ones go."""
@@ -46,15 +47,25 @@ class Journal:
             self._calls = set()
             await self._keep(name, step)
 
-    async def called(self, index: int, result: ToolResult) -> None:
-        """Keeps the result of a finished call."""
-        if result.call.id not in self._calls:
-            self._calls.add(result.call.id)
-            name = f"{index:04d}-{len(self._calls):04d}-{sha256(result.call.id.encode())[:8]}"
-            await self._keep(name, Step(index, (), replace(NOTHING, tool_calls=(result.call,)), (result,)))
+    def called(self, index: int, result: ToolResult) -> asyncio.Task[None] | None:
+        """Keeps the result of a finished call; the task ends when it is kept, None says that it is."""
+        if result.call.id in self._calls:
+            return None
+        self._calls.add(result.call.id)
+        name = f"{index:04d}-{len(self._calls):04d}-{sha256(result.call.id.encode())[:8]}"
+        note = Step(index, (), replace(NOTHING, tool_calls=(result.call,)), (result,))
+        writing = asyncio.create_task(self._keep(name, note), name=f"note {name}")
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        return writing
+
+    async def settled(self) -> None:
+        """Returns when nothing is being written any more."""
+        await asyncio.gather(*self._writing, return_exceptions=True)
 
     async def close(self, index: int) -> None:
         """Drops the notes of a step that is whole."""
+        await self.settled()
         names = [name for name in self._names if name.startswith(f"{index:04d}")]
         self._names = [name for name in self._names if name not in names]
         await asyncio.gather(*(self._record.forget_note(self._run_id, name) for name in names))
