@@ -24,6 +24,8 @@ from services.planner.record import Record
 from services.planner.todo import TODO, TodoItem, listed_items
 
 DELTA_CHARS = 160
+MOST_WAITING = 64
+"""Events that may wait for the stream when a round begins."""
 
 
 class Events:
@@ -69,6 +71,11 @@ class Events:
             if self._sending is not None:
                 self._sending.result()
             self._sending = asyncio.create_task(self._send(), name=f"events {self._run_id}")
+
+    @property
+    def waiting(self) -> int:
+        """How many events are not sent yet."""
+        return len(self._waiting)
 
     async def flush(self) -> None:
         """Returns when the stream has every event; raises what kept it from that."""
@@ -205,11 +212,12 @@ class RunObserver:
         self._tell_done(index, result, self._journal.called(index, result))
 
     async def step_done(self, step: Step) -> None:
-        # Told at the same time: whoever takes the run up tells again what a recorded step lacks.
-        recorded = self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
-        await asyncio.gather(recorded, self._events.flush())
+        """Recorded, that is all the run waits for: whoever takes it up tells again what the readers lack."""
+        await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
         self.steps = step.index + 1
-        await self._journal.close(step.index)
+        self._journal.close(step.index)
+        if self._events.waiting > MOST_WAITING:
+            await self._events.flush()
 
     def _tell_sampled(self, step: Step) -> None:
         usage = step.completion.usage

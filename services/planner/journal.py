@@ -26,16 +26,20 @@ class Journal:
         self._names: list[str] = []
         self._calls: set[str] = set()
         self._writing: set[asyncio.Task[None]] = set()
+        self._dropping: set[asyncio.Task[None]] = set()
 
     async def read(self, recorded: int) -> Step | None:
         """The step after ``recorded`` whole ones as far as it had got, or None; notes of whole ones go."""
         notes = {name: step_from_proto(note) for name, note in (await self._record.notes(self._run_id)).items()}
         self._names = sorted(notes)
-        await asyncio.gather(*(self.close(step.index) for step in notes.values() if step.index < recorded))
+        for index in {step.index for step in notes.values() if step.index < recorded}:
+            self.close(index)
         sampled = notes.get(f"{recorded:04d}")
         if sampled is None:
             return None
-        results = [result for name in self._names if "-" in name for result in notes[name].results]
+        results = [
+            result for name in self._names if name.startswith(f"{recorded:04d}-") for result in notes[name].results
+        ]
         self._calls = {result.call.id for result in results}
         # In the order in which they ended: material has its numbers from there.
         return Step(recorded, sampled.new_messages, sampled.completion, tuple(results))
@@ -60,12 +64,21 @@ class Journal:
         return writing
 
     async def settled(self) -> None:
-        """Returns when nothing is being written any more."""
-        await asyncio.gather(*self._writing, return_exceptions=True)
+        """Returns when every finished call is kept; raises what kept one from that."""
+        await asyncio.gather(*self._writing)
 
-    async def close(self, index: int) -> None:
-        """Drops the notes of a step that is whole."""
-        await self.settled()
+    async def end(self) -> None:
+        """Returns when nothing is being written or dropped any more."""
+        await asyncio.gather(*self._writing, *self._dropping, return_exceptions=True)
+
+    def close(self, index: int) -> None:
+        """Drops the notes of a step that is whole; nobody waits for that."""
+        dropping = asyncio.create_task(self._drop(index, [*self._writing]), name=f"drop notes {index}")
+        self._dropping.add(dropping)
+        dropping.add_done_callback(self._dropping.discard)
+
+    async def _drop(self, index: int, writing: list[asyncio.Task[None]]) -> None:
+        await asyncio.gather(*writing, return_exceptions=True)
         names = [name for name in self._names if name.startswith(f"{index:04d}")]
         self._names = [name for name in self._names if name not in names]
         await asyncio.gather(*(self._record.forget_note(self._run_id, name) for name in names))

@@ -108,7 +108,7 @@ class Worker:
                 await self._end(play, header, leg, lane, events)
         finally:
             await events.close()
-            await journal.settled()
+            await journal.end()
 
     async def _play(
         self, task: Task, protocol: EpisodeProtocol, leg: Leg, attempt: int, events: Events, journal: Journal

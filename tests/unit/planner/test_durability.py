@@ -65,11 +65,11 @@ async def lost_after(house: House, writes: int) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(5):
             await life.over.wait()
+        working.cancel()  # it takes nothing more; what it had begun hangs
         yield
     finally:
         life.over.set()
         life.buried.set()
-        working.cancel()
         await asyncio.gather(working, return_exceptions=True)
 
 
