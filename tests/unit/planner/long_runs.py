@@ -182,7 +182,8 @@ class Todo:
     parameters: Mapping[str, Any] = schema(["items"], items={"type": "array", "items": {"type": "string"}})
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
-        return Reply(ToolState.OK, {"items": arguments["items"]})
+        listed = [{"n": n, "state": "done", "text": text} for n, text in enumerate(arguments["items"], start=1)]
+        return Reply(ToolState.OK, {"items": listed})
 
 
 def stage(window: Stepwise, episode: Episode) -> Stage:
