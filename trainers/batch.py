@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -32,6 +32,31 @@ class Batch:
     @property
     def trained_tokens(self) -> int:
         return int(self.loss_mask.sum().item())
+
+    def with_log_probs(self, log_probs: Tensor) -> Batch:
+        """The batch with other log-probabilities of the rollout, [B, S]: recomputed by the policy to be trained."""
+        return replace(self, log_probs=log_probs)
+
+
+def data_proto(batch: Batch) -> dict[str, Tensor]:
+    """The batch under the names and in the layout of verl's ``DataProto``.
+
+    ``prompts`` are the positions before the first sampled one of any row, ``responses`` [B, R] what follows;
+    ``response_mask`` is 1 on sampled ids only: what tools and the environment said in between is 0.
+    """
+    width = batch.input_ids.shape[1]
+    first = int(torch.argmax((batch.loss_mask.sum(dim=0) > 0).int()).item())
+    positions = (batch.attention_mask.cumsum(dim=1) - 1).clamp(min=0)
+    return {
+        "input_ids": batch.input_ids,
+        "attention_mask": batch.attention_mask,
+        "position_ids": positions,
+        "prompts": batch.input_ids[:, :first],
+        "responses": batch.input_ids[:, first:width],
+        "response_mask": batch.loss_mask[:, first:width],
+        "rollout_log_probs": batch.log_probs[:, first:width],
+        "rewards": batch.rewards.reshape(-1),
+    }
 
 
 def make_batch(trajectories: Sequence[Trajectory], groups: int, group_size: int, version: int) -> Batch:

@@ -127,8 +127,27 @@ def step_from_proto(message: pb.Step) -> model.Step:
     return model.Step(message.index, new_messages, completion, results, compaction, message.context_tokens)
 
 
+def mark_to_proto(mark: model.Mark) -> pb.Finding:
+    return pb.Finding(
+        start=mark.start,
+        end=mark.end,
+        kind=f"FINDING_KIND_{mark.kind.name}",
+        text=mark.text,
+        cited=mark.cited,
+        detail=mark.detail,
+        found_in=mark.found_in,
+    )
+
+
 def answer_to_proto(answer: model.Answer) -> pb.Answer:
-    return pb.Answer(markdown=answer.markdown, cited=answer.cited, unresolved=answer.unresolved, model=answer.model)
+    return pb.Answer(
+        markdown=answer.markdown,
+        cited=answer.cited,
+        unresolved=answer.unresolved,
+        model=answer.model,
+        findings=[mark_to_proto(mark) for mark in answer.findings],
+        material=[material_to_proto(item) for item in answer.material],
+    )
 
 
 def segments_to_proto(episode: model.Episode) -> list[pb.Segment]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
+from services.planner.answering.ending import CitedEnding
 from services.planner.loop import Loop, Observer, Policy
 from services.planner.model import Episode, Limits, Outcome, Step, Task, rebuilt
 from services.planner.protocols import EpisodeProtocol
@@ -44,14 +45,20 @@ class Engine:
         observer: Observer,
         steps: Sequence[Step] = (),
         cut_short: Step | None = None,
+        edited: Sequence[TodoItem] | None = None,
     ) -> Play:
         """One episode from its last recorded step to its end. Production and training both come here.
 
         ``cut_short`` is what the step after the recorded ones has given already; that is not asked for again.
+        ``edited`` is the user's todo list, where no step shows it yet.
         """
         episode = rebuilt(task, protocol.opening(task), steps)
         stage = self._stage(task, episode.steps, cut_short)
+        if protocol.tags:  # its answers are words to grade: nothing is corrected, drawn or added
+            stage = replace(stage, ending=CitedEnding())
         loop = Loop(episode, protocol, self._policy(protocol), stage, observer, cut_short)
+        if edited is not None:
+            loop.edit_todo(edited)
         self._running[task.run_id] = loop
         try:
             return Play(episode, await loop.run())
@@ -66,6 +73,10 @@ class Engine:
         if loop is not None:
             loop.stop()
         return loop is not None
+
+    def runs(self, run_id: str) -> bool:
+        """True while this process plays the run."""
+        return run_id in self._running
 
     def edit_todo(self, run_id: str, items: Sequence[TodoItem]) -> tuple[TodoItem, ...] | None:
         """Gives a run of this process another todo list; None when it is not running here.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Hashable
+from collections.abc import AsyncGenerator, Hashable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -19,8 +19,9 @@ from fathom.ids import new_id
 from fathom.protocol.messages import ToolCall
 from services.planner.convert import call_to_proto, material_to_proto, result_to_proto, step_from_proto, step_to_proto
 from services.planner.journal import Journal
-from services.planner.model import Step, ToolResult
+from services.planner.model import Step, ToolResult, ToolState
 from services.planner.record import Record
+from services.planner.todo import TODO, TodoItem, listed_items
 from services.planner.window.record import Compaction
 
 DELTA_CHARS = 160
@@ -126,6 +127,12 @@ def restatement(step: Step) -> str:
     return ""
 
 
+def todo_changed(items: Sequence[TodoItem], step: int, change_id: str, *, by_user: bool) -> pb.TodoChanged:
+    """The whole list as it is from now on."""
+    listed = [pb.TodoItem(text=item.text, state=item.state) for item in items]
+    return pb.TodoChanged(items=listed, by_user=by_user, step=step, change_id=change_id)
+
+
 def deltas(markdown: str) -> list[str]:
     """The answer in pieces that end between words."""
     pieces, rest = [], markdown
@@ -142,6 +149,8 @@ class RunObserver:
     def __init__(self, events: Events, record: Record, journal: Journal, run_id: str, prompt_hash: str) -> None:
         self._events, self._record, self._journal = events, record, journal
         self._run_id, self._prompt_hash = run_id, prompt_hash
+        self.steps = 0
+        """How many steps are recorded."""
 
     async def sampled(self, step: Step) -> None:
         """Keeps what was sampled, before anything comes of it."""
@@ -164,6 +173,9 @@ class RunObserver:
             material = [material_to_proto(item) for item in result.material]
             finished = pb.ToolCallFinished(result=result_to_proto(result), material=material, step=index)
             await self._events.publish(tool_finished=finished)
+        if result.call.name == TODO and result.status is ToolState.OK and (items := listed_items(result.content)):
+            change = f"{index}-{result.call.id}"
+            await self._events.publish(todo_changed=todo_changed(items, index, change, by_user=False))
 
     async def compacted(self, index: int, compaction: Compaction) -> None:
         """Goes out before the step that is sampled after it; the record has it with that step."""
@@ -179,6 +191,7 @@ class RunObserver:
 
     async def step_done(self, step: Step) -> None:
         await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
+        self.steps = step.index + 1
         await self._journal.close(step.index)
 
 
@@ -204,6 +217,7 @@ async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: Ob
     )
     if trajectory.HasField("answer"):
         finished.answer.CopyFrom(trajectory.answer)
+        finished.material.extend(trajectory.answer.material)
     await events.publish(finished=finished)
 
 

@@ -115,7 +115,7 @@ class Loop:
         decision, pending = self._resume()
         while True:
             if decision is not None and decision.answer is not None:
-                ended = self._refused(decision) or await self._stage.ending.finish(decision.answer, self.episode)
+                ended = self._refused(decision) or await self._finish(decision.answer)
                 if isinstance(ended, Answer):
                     return Outcome(Stop.FINISHED, ended)
                 pending = (ended,)
@@ -128,6 +128,11 @@ class Loop:
                 last = self._is_last(budget)
                 new = self._said(pending, budget, last)
             decision, pending = await self._round(new, last)
+
+    async def _finish(self, text: str) -> Answer | Message:
+        """The answer, or what to mend first; without another round to mend it in, the answer."""
+        budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
+        return await self._stage.ending.finish(text, self.episode, budget.over or self._was_last())
 
     def _refused(self, decision: Decision) -> Message | None:
         """The guard's refusal of an end that comes too early; never in the last round, and only once."""

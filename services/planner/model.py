@@ -99,6 +99,8 @@ class Task:
     sampling: Sampling
     limits: Limits
     policy_version: int = 0
+    depth: int = 0
+    """How many runs are above this one; see ``delegation``."""
     history: tuple[Message, ...] = ()
     as_of: Any = None
     """Instant that data are read at, in the tools' own type; None reads everything."""
@@ -110,14 +112,43 @@ class Task:
     """ISO date that the question is asked on; "" says none."""
 
 
+class Doubt(StrEnum):
+    """What is wrong with a place of the answer; ``FindingKind`` of the contract."""
+
+    NUMBER = "number"
+    TIME = "time"
+    EVENT = "event"
+    UNSUPPORTED = "unsupported"
+    UNCITED = "uncited"
+    UNRESOLVED = "unresolved"
+    TYPED_TABLE = "typed_table"
+    REPEATED = "repeated"
+    FIGURE = "figure"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a check found at one place of the answer: offsets in characters, ``end`` behind the last."""
+
+    start: int
+    end: int
+    kind: Doubt
+    text: str
+    detail: str
+    cited: tuple[int, ...] = ()
+    found_in: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class Answer:
-    """Markdown and what became of its citations."""
+    """Markdown, what became of its citations, what the checks found, and the material that came with it."""
 
     markdown: str
     cited: tuple[int, ...] = ()
     unresolved: tuple[int, ...] = ()
     model: str = ""
+    findings: tuple[Mark, ...] = ()
+    material: tuple[Material, ...] = ()
 
 
 @dataclass(frozen=True)

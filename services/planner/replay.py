@@ -65,7 +65,7 @@ class Script:
             raise RecordEnds
         return self.steps[index].completion
 
-    async def finish(self, text: str, episode: Episode) -> Answer | Message:
+    async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
         index = len(episode.steps)
         if index < len(self.steps):
             return self.steps[index].new_messages[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fathom.api.common.v1 import common_pb2 as common
@@ -16,6 +17,7 @@ from fathom.errors import Conflict, InvalidField, NotFound
 from fathom.ids import checked_id, new_id
 from fathom.protocol.messages import Sampling
 from services.planner.config import Config
+from services.planner.control import current_todo
 from services.planner.convert import step_from_proto, trajectory_to_proto
 from services.planner.engine import cheaper, checked_question, tightened
 from services.planner.model import Limits, Task, rebuilt
@@ -120,13 +122,18 @@ class Runs:
             episode = rebuilt(task, (), [step_from_proto(step) for step in steps])
             message = trajectory_to_proto(episode, None, header.run_request().protocol, lane, steps)
             running = True
-        children = [await self._summary(child) for child in await self.record.children(run_id)]
+        recorded = [step_from_proto(step) for step in message.steps]
+        children = []
+        for child in await self.record.children(run_id):
+            with suppress(NotFound):  # it is about to begin
+                children.append(await self._summary(child))
         return pb.GetRunResponse(
             trajectory=message,
             running=running,
             parent_run_id=header.parent_run_id,
             children=children,
             leg=leg.number,
+            todo=current_todo(recorded, await self.record.edit(run_id)),
         )
 
     async def list(self, page_size: int, page_token: str) -> pb.ListRunsResponse:

@@ -16,8 +16,10 @@ from fathom.protocol.proto import tool_spec_to_proto
 from fathom.rpc.service import Deps, Service
 from services.planner.backends.policy import PolicyService, PolicyTokens, PolicyWriter
 from services.planner.config import Config
+from services.planner.control import ask_to_edit
 from services.planner.engine import Engine
 from services.planner.events import follow
+from services.planner.mcp.mount import Mounts
 from services.planner.metrics import Metrics
 from services.planner.model import Limits, Task
 from services.planner.prompting import Prompts
@@ -27,10 +29,14 @@ from services.planner.record import Record
 from services.planner.rollouts import Rollouts
 from services.planner.runs import Runs
 from services.planner.stage import stage
+from services.planner.tools.gates import Gates
 from services.planner.window.metrics import WindowMetrics
 from services.planner.window.stepwise import Windows
 from services.planner.window.summariser import Summariser
 from services.planner.worker import LANES, Worker
+
+# How long the first run waits for foreign tools: one that is late is there for later runs.
+MOUNT_WAIT_S = 5.0
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -42,22 +48,26 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_RESEARCH: research,
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
-    metrics = Metrics.on(deps.telemetry.registry)
+    metrics, log = Metrics.on(deps.telemetry.registry), deps.telemetry.log
+    mounts = Mounts(config.mcp_servers, log)
     windows = Windows(
         config.window,
         PolicyTokens(deps.clients),
         Summariser(PolicyWriter(deps.clients, config.summary_tokens), prompts.catalogue.find("notes", "en").body),
         WindowMetrics.register(deps.telemetry.registry),
     )
+    gates = Gates(config.concurrent_tool_calls, config.concurrent_calls_by_tool, metrics.waiting, metrics.wait_seconds)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps, cut_short: stage(config, deps, metrics, windows, task, steps, cut_short),
+        lambda task, steps, cut_short: stage(
+            config, deps, metrics, windows, task, steps, cut_short, mounts.tools(), gates
+        ),
     )
-    record, log = Record(deps.store), deps.telemetry.log
+    record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
-    servicer = PlannerServicer(config, deps, metrics, windows, worker, rollouts, runs)
+    servicer = PlannerServicer(config, deps, metrics, windows, mounts, worker, rollouts, runs)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -65,7 +75,6 @@ class PlannerServicer:
     """Answers the planner's RPCs."""
 
     unimplemented: ClassVar = {
-        "UpdateTodo": "the research agent issue builds the mutable todo list",
         "RouteQuestion": "the workflow issue builds the scene router",
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
@@ -76,16 +85,20 @@ class PlannerServicer:
         deps: Deps,
         metrics: Metrics,
         windows: Windows,
+        mounts: Mounts,
         worker: Worker,
         rollouts: Rollouts,
         runs: Runs,
     ) -> None:
-        self._config, self._deps, self._metrics, self._windows = config, deps, metrics, windows
+        self._config, self._deps, self._metrics, self._mounts = config, deps, metrics, mounts
+        self._windows = windows
         self._worker, self._rollouts, self._runs = worker, rollouts, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
-        """Starts to take runs from every lane."""
+        """Connects the foreign tools, and starts to take runs from every lane."""
+        self._mounts.start()
+        await self._mounts.listed(MOUNT_WAIT_S)
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
             for lane in Lane
@@ -97,6 +110,7 @@ class PlannerServicer:
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
         header = await self._runs.begin(request)
@@ -122,6 +136,10 @@ class PlannerServicer:
     async def StopRun(self, request: pb.StopRunRequest, call: Call) -> pb.StopRunResponse:
         return pb.StopRunResponse(was_running=await self._worker.stop(checked_id("run_id", request.run_id)))
 
+    async def UpdateTodo(self, request: pb.UpdateTodoRequest, call: Call) -> pb.UpdateTodoResponse:
+        await self._runs.record.header(checked_id("run_id", request.run_id))
+        return await ask_to_edit(self._deps.bus, request)
+
     async def GetRun(self, request: pb.GetRunRequest, call: Call) -> pb.GetRunResponse:
         return await self._runs.get(checked_id("run_id", request.run_id), LANES[call.lane])
 
@@ -133,7 +151,9 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, self._metrics, self._windows, task, ()).tools.specs
+        specs = stage(
+            self._config, self._deps, self._metrics, self._windows, task, (), None, self._mounts.tools()
+        ).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

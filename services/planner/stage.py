@@ -6,14 +6,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from fathom.rpc.service import Deps
-from services.planner.answering.ending import CitedEnding, Ending
+from services.planner.answering.coder import PolicyCoder, PolicyJudge
+from services.planner.answering.ending import CheckedEnding, CitedEnding, Ending
+from services.planner.answering.evidence import Evidence
+from services.planner.answering.figures import Figures
+from services.planner.backends.policy import PolicyService
 from services.planner.budget import Prices
 from services.planner.config import Config
+from services.planner.delegation import Allowance, Delegation
 from services.planner.metrics import Metrics
 from services.planner.model import Step, Task
+from services.planner.record import Record
 from services.planner.todo import Todo
 from services.planner.tools.data import Data
+from services.planner.tools.delegate import Delegate
 from services.planner.tools.documents import Fetch, Search, Shown
+from services.planner.tools.gates import Gates
 from services.planner.tools.python import Python
 from services.planner.tools.recall import Recall
 from services.planner.tools.registry import Bounds, Registry
@@ -53,8 +61,11 @@ def stage(
     task: Task,
     steps: Sequence[Step],
     cut_short: Step | None = None,
+    foreign: Sequence[Tool] = (),
+    gates: Gates | None = None,
 ) -> Stage:
-    """The tools of one episode; a resumed one gets its sheets, figures, numbers and its todo list back.
+    """The tools of one episode, ``foreign`` ones included; a resumed one gets its sheets, figures, numbers and its
+    todo list back.
 
     ``steps`` are those of the episode itself, and grow with it. ``cut_short`` has the finished calls of the step
     in which an earlier worker left it.
@@ -64,22 +75,27 @@ def stage(
     session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
     figures = sum(len(item.item.figures) for item in material if item.kind == "code")
     timeout_s, todo, shown = config.tool_timeout_s, Todo.rebuilt(known), Shown.rebuilt(task.run_id, known)
+    python = Python(session, deps.store, metrics.styles, task.run_id, figures)
     tools: list[Tool] = [
-        Think(),
+        Think(config.think_chars),
         Finish(),
         TodoList(todo),
         Recall(steps),
         Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
         Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
         Data(deps.clients, session, task.as_of, timeout_s),
-        Python(session, deps.store, metrics.styles, task.run_id, figures),
+        python,
+        *foreign,
     ]
+    allowance = Allowance(config.max_delegations, config.delegated_rounds, config.delegated_tokens)
+    delegation = Delegation(deps.bus, Record(deps.store), task, allowance)
+    if delegation.allowed:
+        tools.append(Delegate(delegation, session))
     log = deps.telemetry.log
     registry = Registry(
         tools,
         len(material),
-        # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
-        Bounds(timeout_s + GRACE_S, {"python": 3 * timeout_s + GRACE_S, **config.tool_deadlines_s}),
+        bounds(config, gates),
         lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
         cut_short.results if cut_short else (),
     )
@@ -90,4 +106,40 @@ def stage(
         window.close()
         await session.close()
 
-    return Stage(registry, window, close=close, todo=todo, prices=prices, metrics=metrics)
+    return Stage(
+        registry,
+        window,
+        ending(config, deps, python),
+        close,
+        todo=todo,
+        prices=prices,
+        metrics=metrics,
+    )
+
+
+def bounds(config: Config, gates: Gates | None) -> Bounds:
+    """How long the calls of each tool may take, and how many at once."""
+    usual = config.tool_timeout_s
+    deadlines = {
+        # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
+        "python": 3 * usual + GRACE_S,
+        "delegate": config.max_run_ms / 1000,
+        **{
+            f"{server.name}_{tool}": server.timeout_s + GRACE_S
+            for server in config.mcp_servers
+            for tool in server.tools
+        },
+    }
+    return Bounds(usual + GRACE_S, {**deadlines, **config.tool_deadlines_s}, gates)
+
+
+def ending(config: Config, deps: Deps, python: Python) -> Ending:
+    """The checks of answers; their figures run in the same session as the tools' cells."""
+    policy = PolicyService(deps.clients, tags=False)
+    return CheckedEnding(
+        Evidence(deps.store),
+        Figures(python, PolicyCoder(policy)),
+        PolicyJudge(policy) if config.judge_events else None,
+        config.correct_answers,
+        config.answer_material_tokens,
+    )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
-from fathom.bus.base import Bus, Delivery, Message
-from fathom.bus.streams import MAX_DELIVER, control_subject, run_durable, run_subject
+from fathom.bus.base import Bus, Delivery
+from fathom.bus.streams import MAX_DELIVER, control_subject, run_durable
 from fathom.call import Call, Lane, calling
 from fathom.clients import Clients
 from fathom.errors import FathomError, NotFound, NotReady
@@ -20,7 +21,9 @@ from fathom.protocol.messages import Role
 from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
 from services.planner.config import Config
+from services.planner.control import Desk, ask_to_stop
 from services.planner.convert import step_from_proto, trajectory_to_proto
+from services.planner.delegation import submit
 from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, limits, tightened
 from services.planner.events import Events, RunObserver, heartbeat, tell_end
 from services.planner.journal import Journal
@@ -29,7 +32,6 @@ from services.planner.protocols import EpisodeProtocol
 from services.planner.record import Header, Leg, Record
 from services.planner.window.convert import settings_from_proto
 
-CONTROL_TIMEOUT_S = 5.0
 LANES = {
     Lane.INTERACTIVE: common.LANE_INTERACTIVE,
     Lane.EVALUATION: common.LANE_EVALUATION,
@@ -51,9 +53,7 @@ class Worker:
 
     async def submit(self, header: Header, lane: Lane, leg: Leg) -> None:
         """Queues a leg of a run once, however often it is submitted."""
-        subject = run_subject(lane, header.depth)
-        name = f"{header.run_id}:{leg.number}"
-        await self.bus.publish(subject, name.encode(), message_id=f"run:{name}")
+        await submit(self.bus, header, lane, leg)
 
     async def work(self, lane: Lane, depth: int) -> None:
         """Consumes until cancelled; runs that are cut short go back to the queue at once.
@@ -94,6 +94,7 @@ class Worker:
             return
         events = Events(self.bus, run_id)
         await events.take_up(attempt)
+        self.log.info("run taken up", run_id=run_id, leg=leg.number, attempt=attempt)
         journal = Journal(self.record, run_id)
         request = header.run_request()
         protocol = self.protocols[request.protocol]
@@ -108,13 +109,16 @@ class Worker:
         with calling(Call.new(lane=lane, timeout_s=timeout_s)):
             task = await self._task(header, request, leg)
             observer = RunObserver(events, self.record, journal, run_id, protocol.prompt_hash(task))
-            control = await self.bus.serve(control_subject(run_id), run_id, self._control(run_id))
+            observer.steps = len(steps)
+            desk = Desk(run_id, self.engine, self.record, events, observer)
+            control = await self.bus.serve(control_subject(run_id), run_id, desk.answer)
             try:
                 early = await self._given_up(run_id, leg, attempt)  # after serve: from here on a stop is heard
                 if early is not None:
                     play = Play(rebuilt(task, protocol.opening(task), steps), early)
                 else:
-                    play = await self.engine.play(task, protocol, observer, steps, cut_short)
+                    edited = await desk.unseen(steps, cut_short)
+                    play = await self.engine.play(task, protocol, observer, steps, cut_short, edited)
             finally:
                 await control.close()
             await self._end(play, header, leg, lane, events)
@@ -166,6 +170,7 @@ class Worker:
             prompts=prompts,
             date=asked_on(as_of, header.start_time),
             window=window,
+            depth=header.depth,
         )
 
     async def _history(self, conversation_id: str) -> tuple[Said, ...]:
@@ -202,19 +207,19 @@ class Worker:
             return False
         await self.record.mark_stopped(run_id, leg.number)
         try:
-            reply = await self.bus.request(control_subject(run_id), b"stop", headers={}, timeout_s=CONTROL_TIMEOUT_S)
+            return await ask_to_stop(self.bus, run_id)
         except NotReady:  # nobody is working on it
             return False
-        return bool(reply.payload)
 
     async def _stop_children(self, run_id: str) -> None:
         """A run that has ended waits for nobody: what it delegated ends too."""
         for child in await self.record.children(run_id):
-            await self.stop(child)
+            with suppress(NotFound):  # a worker was lost before it had written the header
+                await self.stop(child)
 
     async def _remember(self, header: Header, play: Play) -> None:
         """Appends the turn; an answer is still given when memory is out of reach, and the log says so."""
-        if play.outcome.stop is not Stop.FINISHED or play.outcome.answer is None:
+        if play.outcome.stop is not Stop.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
         turn = memory.Turn(question=header.question, answer=play.outcome.answer.markdown, run_id=header.run_id)
         request = memory.AppendTurnRequest(request_id=header.run_id, conversation_id=header.conversation_id, turn=turn)
@@ -222,9 +227,3 @@ class Worker:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
-
-    def _control(self, run_id: str) -> Any:
-        async def stop(message: Message) -> Message:
-            return Message(message.subject, b"stopping" if self.engine.stop(run_id) else b"")
-
-        return stop

@@ -66,6 +66,13 @@ class Arms:
     dense: Dense | None = None
     alpha: float = 0.5
 
+    @property
+    def ranking(self) -> Ranking:
+        """What ranks unless a search says otherwise: a weight that leaves nothing to one side saves its work."""
+        if self.dense is None or self.alpha <= 0:
+            return Ranking.LEXICAL
+        return Ranking.DENSE if self.alpha >= 1 else Ranking.HYBRID
+
     def rank(self, queries: Sequence[str], vectors: Floats | None, ask: Ask) -> list[Ranked]:
         """Per query; ``vectors`` [queries, dim] are needed unless the ranking is lexical."""
         mask = self.table.mask(ask.allowed)

@@ -41,7 +41,7 @@ class Session:
         for item in material:
             if item.kind is Kind.SHEET:
                 session.sheets[item.variable] = item.item
-            elif item.kind is Kind.CODE and isinstance(item.item, CodeRecord) and item.item.ok:
+            elif item.kind is Kind.CODE and isinstance(item.item, CodeRecord) and item.item.ok and not item.item.run_id:
                 session.code.append(item.item.code)
         return session
 

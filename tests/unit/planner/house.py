@@ -11,7 +11,7 @@ from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.bus.memory import MemoryBus
-from fathom.bus.streams import topology
+from fathom.bus.streams import MAX_DEPTH, topology
 from fathom.call import Lane
 from fathom.clients import Clients
 from fathom.obs import Telemetry
@@ -19,6 +19,7 @@ from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Sampling, ToolSpec, Usage
 from fathom.store.memory import MemoryStore
 from services.planner.config import Config
+from services.planner.delegation import Allowance, Delegation
 from services.planner.engine import Engine
 from services.planner.events import follow
 from services.planner.model import Kind, Step, Task, ToolState
@@ -29,7 +30,9 @@ from services.planner.record import Record
 from services.planner.runs import Runs
 from services.planner.stage import Stage
 from services.planner.todo import Todo
+from services.planner.tools.delegate import Delegate
 from services.planner.tools.registry import Registry
+from services.planner.tools.session import Session
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.todo import TodoList
 from services.planner.tools.tool import Finding, Numbered, Reply, Tool, schema
@@ -51,6 +54,7 @@ class Script:
     """A policy that says line n in round n, whichever worker asks; it counts what was sampled."""
 
     lines: Sequence[str]
+    by_question: dict[str, Sequence[str]] = field(default_factory=dict)
     sampled: list[str] = field(default_factory=list)
     hold: Mapping[int, asyncio.Event] = field(default_factory=dict)
 
@@ -61,7 +65,7 @@ class Script:
         if index in self.hold:
             await self.hold[index].wait()
         self.sampled.append(request_id)
-        line = self.lines[index]
+        line = self.by_question.get(task.question, self.lines)[index]
         ids = (200 + index, 201 + index)
         calls = parse_tool_calls(line)[1]
         usage = Usage(10, 5, 0, 1)
@@ -98,6 +102,7 @@ class House:
         self.record = Record(self.store)
         self.config = Config(heartbeat_s=0.05, **settings)
         self.policy = Script(lines)
+        """Says the same in each run, unless ``by_question`` has lines of its own for its question."""
         self.called: list[str] = []
         self.release = asyncio.Event()
         self.telemetry = Telemetry("test", log_level="critical")
@@ -109,6 +114,9 @@ class House:
         material = sum(len(result.material) for step in known for result in step.results)
         todo = Todo.rebuilt(known)
         tools: list[Tool] = [Echo(self.called, self.release), Think(), Finish(), TodoList(todo)]
+        delegation = Delegation(self.bus, self.record, task, Allowance(runs=2))
+        if delegation.allowed:
+            tools.append(Delegate(delegation, Session.rebuilt(self.clients, task.run_id, 1.0, [])))
         registry = Registry(tools, material, known=cut_short.results if cut_short else ())
         return Stage(registry, todo=todo)
 
@@ -124,14 +132,16 @@ class House:
         await self.runs.queue(header, Lane.INTERACTIVE)
 
     @asynccontextmanager
-    async def working(self, worker: Worker | None = None) -> AsyncIterator[asyncio.Task[None]]:
+    async def working(self, worker: Worker | None = None) -> AsyncIterator[list[asyncio.Task[None]]]:
         """A worker at work; what it had begun goes back to the queue at the end."""
-        task = asyncio.create_task((worker or self.runs.worker).work(Lane.INTERACTIVE, 0))
+        chosen = worker or self.runs.worker
+        tasks = [asyncio.create_task(chosen.work(Lane.INTERACTIVE, depth)) for depth in range(MAX_DEPTH + 1)]
         try:
-            yield task
+            yield tasks
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def events(self, run_id: str = "run_1", leg: int = 0, until: str = "") -> list[pb.RunEvent]:
         """The run's events to the end of its leg, or to the first one of a kind."""

@@ -74,7 +74,7 @@ async def test_a_worker_killed_after_any_write_leaves_a_run_that_ends_the_same(w
     await calm.ask()
     async with calm.working():
         wanted = await calm.events()
-    house = House(*LINES, ack_wait_s=0.1)
+    house = House(*LINES, ack_wait_s=0.3)
     house.release.set()
     await house.ask()
     await lost_after(house, writes)
@@ -95,7 +95,7 @@ async def test_a_worker_killed_after_any_write_leaves_a_run_that_ends_the_same(w
 
 
 async def test_a_run_that_ends_its_workers_ends_itself() -> None:
-    house = House(*LINES, ack_wait_s=0.05)
+    house = House(*LINES, ack_wait_s=0.4)
     await house.ask()
     for writes in (2, 3, 3, 3):
         await lost_after(house, writes)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fathom.config import load
 from fathom.errors import DependencyFailed, InvalidField
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, ToolSpec, Usage
@@ -106,7 +107,7 @@ def finish(answer: str) -> str:
 
 def research() -> Research:
     """The research protocol as it is shipped."""
-    return Research(Prompts.of(catalogue(), Config()))
+    return Research(Prompts.of(catalogue(), load(Config, "planner", environ={})))
 
 
 def task(max_rounds: int = 10, seconds: float = 20.0) -> Task:

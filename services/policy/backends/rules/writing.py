@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.policy.backends.rules.findings import Findings, Row
+from services.policy.backends.rules.missing import missing_items
 from services.policy.backends.rules.question import Kind, Question
 from services.policy.backends.rules.sheets import Series, subject_of
 from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
@@ -141,7 +142,7 @@ def endings(found: Findings, question: Question, words: Words, numbers: bool) ->
     """What is missing, what failed, how old the data are, and how far the figures reach."""
     parts = []
     if found.missing:
-        items = ("；" if question.chinese else "; ").join(missing_item(item, words) for item in found.missing)
+        items = ("；" if question.chinese else "; ").join(missing_items(found.missing, words))
         parts.append(words.missing.format(items=items))
     uncomputed = [a.chinese if question.chinese else a.english for a in question.aspects if not a.computed]
     if uncomputed and question.kind is Kind.ANALYSIS and found.sheets:
@@ -156,24 +157,15 @@ def endings(found: Findings, question: Question, words: Words, numbers: bool) ->
     return parts
 
 
-def missing_item(item: object, words: Words) -> str:
-    """Subject, reason and nearest names of one missing item."""
-    fields = item if isinstance(item, dict) else {}
-    subject = " ".join(str(fields[key]) for key in ("subject", "aspect", "period") if fields.get(key))
-    reason = words.reasons.get(str(fields.get("reason", "")), str(fields.get("reason", "")).lower())
-    nearest = [str(name) for name in fields.get("nearest", ())]
-    more = words.nearest.format(names=words.comma.join(nearest)) if nearest else ""
-    return words.missing_item.format(subject=subject or "?", reason=reason + more)
-
-
 def unit_of(row: Row, found: Findings) -> str:
     """Unit of a row's series, ready to follow a number."""
     return unit_text(next((one.unit for one in found.series if one.label == row.label), ""))
 
 
 def unit_text(unit: str) -> str:
-    """A unit after a number: ``%`` close to it, others after a space, remarks in brackets left out."""
+    """A unit after a number: ``%`` close to it, others after a space, without remarks in brackets and base years."""
     name = unit.partition(" (")[0].strip()
+    name = "" if "=" in name else name
     return name if name in ("", "%") else f" {name}"
 
 

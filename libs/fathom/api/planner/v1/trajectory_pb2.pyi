@@ -44,6 +44,19 @@ class StopReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STOP_REASON_BUDGET: _ClassVar[StopReason]
     STOP_REASON_STOPPED: _ClassVar[StopReason]
     STOP_REASON_FAILED: _ClassVar[StopReason]
+
+class FindingKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINDING_KIND_UNSPECIFIED: _ClassVar[FindingKind]
+    FINDING_KIND_NUMBER: _ClassVar[FindingKind]
+    FINDING_KIND_TIME: _ClassVar[FindingKind]
+    FINDING_KIND_EVENT: _ClassVar[FindingKind]
+    FINDING_KIND_UNSUPPORTED: _ClassVar[FindingKind]
+    FINDING_KIND_UNCITED: _ClassVar[FindingKind]
+    FINDING_KIND_UNRESOLVED: _ClassVar[FindingKind]
+    FINDING_KIND_TYPED_TABLE: _ClassVar[FindingKind]
+    FINDING_KIND_REPEATED: _ClassVar[FindingKind]
+    FINDING_KIND_FIGURE: _ClassVar[FindingKind]
 PROTOCOL_UNSPECIFIED: Protocol
 PROTOCOL_RESEARCH: Protocol
 PROTOCOL_WORKFLOW: Protocol
@@ -63,6 +76,16 @@ STOP_REASON_FINISHED: StopReason
 STOP_REASON_BUDGET: StopReason
 STOP_REASON_STOPPED: StopReason
 STOP_REASON_FAILED: StopReason
+FINDING_KIND_UNSPECIFIED: FindingKind
+FINDING_KIND_NUMBER: FindingKind
+FINDING_KIND_TIME: FindingKind
+FINDING_KIND_EVENT: FindingKind
+FINDING_KIND_UNSUPPORTED: FindingKind
+FINDING_KIND_UNCITED: FindingKind
+FINDING_KIND_UNRESOLVED: FindingKind
+FINDING_KIND_TYPED_TABLE: FindingKind
+FINDING_KIND_REPEATED: FindingKind
+FINDING_KIND_FIGURE: FindingKind
 
 class Material(_message.Message):
     __slots__ = ("number", "passage", "sheet", "code", "missing", "variable")
@@ -81,7 +104,7 @@ class Material(_message.Message):
     def __init__(self, number: _Optional[int] = ..., passage: _Optional[_Union[_retrieval_pb2.Document, _Mapping]] = ..., sheet: _Optional[_Union[_datafetch_pb2.Sheet, _Mapping]] = ..., code: _Optional[_Union[CodeRecord, _Mapping]] = ..., missing: _Optional[_Union[_common_pb2.MissingItem, _Mapping]] = ..., variable: _Optional[str] = ...) -> None: ...
 
 class CodeRecord(_message.Message):
-    __slots__ = ("id", "code", "stdout", "result", "traceback", "ok", "figures", "duration_ms")
+    __slots__ = ("id", "code", "stdout", "result", "traceback", "ok", "figures", "duration_ms", "run_id")
     ID_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     STDOUT_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +113,7 @@ class CodeRecord(_message.Message):
     OK_FIELD_NUMBER: _ClassVar[int]
     FIGURES_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     id: str
     code: str
     stdout: str
@@ -98,7 +122,8 @@ class CodeRecord(_message.Message):
     ok: bool
     figures: _containers.RepeatedCompositeFieldContainer[Figure]
     duration_ms: int
-    def __init__(self, id: _Optional[str] = ..., code: _Optional[str] = ..., stdout: _Optional[str] = ..., result: _Optional[str] = ..., traceback: _Optional[str] = ..., ok: bool = ..., figures: _Optional[_Iterable[_Union[Figure, _Mapping]]] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+    run_id: str
+    def __init__(self, id: _Optional[str] = ..., code: _Optional[str] = ..., stdout: _Optional[str] = ..., result: _Optional[str] = ..., traceback: _Optional[str] = ..., ok: bool = ..., figures: _Optional[_Iterable[_Union[Figure, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class Figure(_message.Message):
     __slots__ = ("id", "title", "ref")
@@ -205,16 +230,38 @@ class Step(_message.Message):
     def __init__(self, index: _Optional[int] = ..., new_messages: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., completion: _Optional[_Union[_policy_pb2.Completion, _Mapping]] = ..., tool_results: _Optional[_Iterable[_Union[ToolResult, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., versions: _Optional[_Union[_common_pb2.VersionStamp, _Mapping]] = ..., compaction: _Optional[_Union[Compaction, _Mapping]] = ..., context_tokens: _Optional[int] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("markdown", "cited", "unresolved", "model")
+    __slots__ = ("markdown", "cited", "unresolved", "model", "findings", "material")
     MARKDOWN_FIELD_NUMBER: _ClassVar[int]
     CITED_FIELD_NUMBER: _ClassVar[int]
     UNRESOLVED_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    MATERIAL_FIELD_NUMBER: _ClassVar[int]
     markdown: str
     cited: _containers.RepeatedScalarFieldContainer[int]
     unresolved: _containers.RepeatedScalarFieldContainer[int]
     model: str
-    def __init__(self, markdown: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., unresolved: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ...) -> None: ...
+    findings: _containers.RepeatedCompositeFieldContainer[Finding]
+    material: _containers.RepeatedCompositeFieldContainer[Material]
+    def __init__(self, markdown: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., unresolved: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ...) -> None: ...
+
+class Finding(_message.Message):
+    __slots__ = ("start", "end", "kind", "text", "cited", "detail", "found_in")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    CITED_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    FOUND_IN_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    end: int
+    kind: FindingKind
+    text: str
+    cited: _containers.RepeatedScalarFieldContainer[int]
+    detail: str
+    found_in: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., kind: _Optional[_Union[FindingKind, str]] = ..., text: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., detail: _Optional[str] = ..., found_in: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Trajectory(_message.Message):
     __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit")
