@@ -83,7 +83,7 @@ def stage(
         Recall(steps),
         Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
         Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
-        Data(deps.clients, session, task.as_of, timeout_s),
+        Data(deps.clients, session, task.as_of, timeout_s, windows.metrics.digest),
         python,
         *foreign,
     ]

@@ -22,7 +22,7 @@ from fathom.store import ObjectStore, open_store
 from fathom.store.refs import read_ref
 from services.local import Endpoints, LocalSettings, LocalStack
 from tests.integration.stack.conftest import prepare
-from tests.integration.stack.scripted_model import Line, Said, ScriptedModel, Seen
+from tests.integration.stack.scripted_model import TOKENIZER, Line, Said, ScriptedModel, Seen
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 POLICIES = {
@@ -83,6 +83,7 @@ def script() -> list[Line]:
 
 
 SCRIPTS: dict[str, list[Line | Callable[[Said], Line]]] = {f"case {name}": [*script(), finish] for name in POLICIES}
+SCRIPTS["case digest"] = [data("AAPL"), ("finish", {"answer": "See {{table:sheet_1}} [1]."})]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -166,3 +167,18 @@ def check_compactions(played: trajectory.Trajectory, steps: list[trajectory.Step
     assert peak.group() in recalled.content
     assert played.steps[ROUNDS - 1].HasField("completion")
     assert (seen.writings > 0) == any(step.compaction.written or step.compaction.failures for step in steps)
+
+
+async def test_a_series_of_1250_rows_costs_at_most_1500_tokens(
+    scripted: tuple[Endpoints, Clients, ScriptedModel],
+) -> None:
+    """Rows R14, R15, M01, by a real count; the reference policy's tokens are shorter than a language model's."""
+    _, clients, model = scripted
+    model.seen.pop("case digest", None)
+    events = [event async for event in run(clients, pb.RunRequest(question="Show Apple's prices. (case digest)"))]
+    finished = events[-1].finished
+    assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
+    result = next(event.tool_finished.result for event in events if event.HasField("tool_finished"))
+    sheet = next(material.sheet for material in finished.material if material.HasField("sheet"))
+    assert sheet.rows >= 1_250
+    assert len(TOKENIZER.encode(result.content)) <= 1_500
