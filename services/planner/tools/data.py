@@ -72,7 +72,12 @@ class Data:
             sheets.append(described(sheet, variable, first + offset))
             digests.append(sheet.digest.replace(sheet.id, variable))
         findings += [Finding(Kind.MISSING, item) for item in response.missing]
-        head = {"sheets": sheets, "missing": [missing_item(item) for item in response.missing]}
+        # What is missing is material as well, numbered after the sheets: an answer may cite it.
+        missing = [
+            {**missing_item(item), "material": number}
+            for number, item in enumerate(response.missing, first + len(sheets))
+        ]
+        head = {"sheets": sheets, "missing": missing}
         status = ToolState.OK if sheets else ToolState.EMPTY
         return Reply(status, head, shortened("\n\n".join(digests), DIGEST_CHARS), tuple(findings))
 
