@@ -91,7 +91,7 @@ class Matcher:
         extra: Iterable[tuple[str, str]] = (),
         tables: Mapping[str, str] | None = None,
     ) -> None:
-        """``extra``: further names, as pairs of id and name; ``tables``: the wide table in which an indicator stands."""
+        """``extra``: further names, as pairs of id and name; ``tables``: the wide table of an indicator."""
         self._tables = tables or {}
         self._documents: list[tuple[str, str]] = []
         for spec in specs:
