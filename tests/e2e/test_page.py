@@ -268,7 +268,7 @@ async def test_a_stopped_run_goes_on_at_a_click(browser: Browser, house: ReplayH
     page = watched.page
     await ask(page)
     await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
-    await page.locator(".trace .stop").first.click()
+    await page.locator(".trace .stop").click()
     await expect(page.locator(".trace.over")).to_contain_text("Stopped")
     house.planner.release()
     await page.locator(".trace .resume").click()

@@ -86,7 +86,7 @@ export class TraceView {
       event.preventDefault();
       onResume();
     };
-    this.resume = el("button", { type: "button", class: "stop resume", hidden: true, onclick: resumed }, word("resume"));
+    this.resume = el("button", { type: "button", class: "resume", hidden: true, onclick: resumed }, word("resume"));
     this.meter = el("meter", { min: 0, max: 1, high: 0.7, hidden: true, "aria-label": word("context") });
     this.rows = el("div", { class: "rows" });
     const line = el("summary", {}, this.spin, this.line, this.meter, this.clock, this.stop, this.resume);
