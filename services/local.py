@@ -1,7 +1,7 @@
 """The whole stack on one machine: a real nats-server, every service on a port of its own.
 
 By default the services share one process; policy always has its own, and so have the sandbox's
-kernels. With ``processes`` each service is a process, restarted a bounded number of times when it
+supervisor and kernels. With ``processes`` each service is a process, restarted a bounded number of times when it
 dies. Whatever is started is stopped in reverse order, and nothing outlives the stack.
 """
 
@@ -140,6 +140,7 @@ class LocalStack:
         self._home = settings.home.resolve()
         self._children: list[Child] = []
         self._warming: dict[str, asyncio.Task[None]] = {}
+        self._duties: list[asyncio.Task[None]] = []
         self._nats: NatsServer | None = None
         self._grpc_urls: dict[str, str] = {}
 
@@ -246,6 +247,7 @@ class LocalStack:
         hosted: Any = await stack.enter_async_context(host(build(settings, deps), deps, runtime))
         if name != "gateway":
             self._warming[name] = hosted.warm
+            self._duties.append(hosted.following)
         stack.callback(self._report, name, "stopping")
 
     async def _until_ready(self, grpc_urls: Mapping[str, str], gateway: str) -> None:
@@ -272,8 +274,8 @@ class LocalStack:
                 task.cancel()
 
     async def until_broken(self) -> None:
-        """Returns never; raises when a service's process would not stay up."""
-        await asyncio.gather(*(child.failed for child in self._children))
+        """Returns never; raises when a service, or its process, would not stay up."""
+        await asyncio.gather(*(child.failed for child in self._children), *map(asyncio.shield, self._duties))
         await asyncio.Event().wait()
 
 

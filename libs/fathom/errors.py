@@ -213,3 +213,33 @@ class Cancelled(FathomError):
 
 class Internal(FathomError):
     """Something failed inside; the cause is in the log under the request id, not in the message."""
+
+
+BY_REASON: Mapping[str, type[FathomError]] = MappingProxyType(
+    {
+        kind.reason: kind
+        for kind in (
+            InvalidField, PayloadTooLarge, NotFound, Conflict, SessionLost, FailedPrecondition, VersionMismatch,
+            MissingExtra, UpstreamRefused, UnreadableContent, NotImplementedYet, CorruptData, NotReady,
+            DependencyFailed, Overloaded, DeadlineExceeded, Cancelled, Internal,
+        )
+    }
+)  # fmt: skip
+"""The class of each reason."""
+
+
+def rebuild(
+    kind: type[FathomError], message: str, metadata: Mapping[str, str], retry_after_s: float | None
+) -> FathomError:
+    """An instance of ``kind`` with exactly this message: its constructor would compose another one."""
+    error = kind.__new__(kind)
+    FathomError.__init__(error, message, metadata=metadata, retry_after_s=retry_after_s)
+    for name in ("field", "culprit"):
+        if name in metadata:
+            setattr(error, name, metadata[name])
+    if isinstance(error, UpstreamRefused):
+        said = metadata.get("http_status", "")
+        error.status = int(said) if said.isdecimal() else 0
+    if isinstance(error, NotFound):
+        error.nearest = tuple(filter(None, metadata.get("nearest", "").split(",")))
+    return error

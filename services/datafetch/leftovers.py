@@ -25,8 +25,15 @@ from services.datafetch.semantic.text import CJK, is_chinese
 
 ACCEPT = 0.62
 MAX_BEFORE, MAX_AFTER = 12, 16
+PHRASE = re.compile(
+    r"[A-Za-z][A-Za-z'-]+(?: [A-Za-z'-]+)* (?:of|in|for|on|by) (?:the |all )?[A-Za-z'-]+(?: [A-Za-z'-]+)*?(?=\s*(?:[,;:?\0]|$)|\s+(?:per|each|in|for|from|at|on|during|between|by|over)\b)"
+)
+OF = re.compile(
+    r"\s+(?:of|in|for|among)\s+(?:the\s+|all\s+)?(?P<what>[a-z][a-z'-]+(?:\s+(?!in\b|for\b|from\b|at\b|on\b|during\b|between\b|by\b|over\b|since\b)[a-z][a-z'-]+){0,3})"
+)
 JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
 MARGIN = 0.04
+STRANGE, ALIEN = 0.35, 0.2
 
 
 @dataclass
@@ -68,27 +75,47 @@ class Leftovers:
                 self._unknown(name, kinds, found, seen)
             elif not ECONOMIES.fullmatch(name):
                 seen.missing.append(unknown_entity(name, tuple(self._layer.entity_names.nearest(name))))
-        if not names and not is_chinese(shown):
+        if not names and not is_chinese(shown) and not self._phrase(rest, shown, kinds, names, seen):
             for words in latin_leftovers(rest):
                 if any(words in item.subject or item.subject in words for item in seen.missing):
                     continue
                 if not self._match_free(words, kinds, names, seen, quiet=True) and found:
                     self._unknown(words, kinds, found, seen)
         self._attached(shown, mentions, names, found, kinds, seen)
-        for words, start, end in chinese_leftovers(rest):
+        if not is_chinese(shown):
+            self._of(rest, mentions, names, kinds, seen)
+        left = list(chinese_leftovers(rest))
+        for position, (words, start, end) in enumerate(left):
             touching = [
                 m for m in mentions if end == m.start or (start == m.end and not cues.GROWTH.match(shown, m.end))
             ]
             inside = [item for item in found if item.end == start or end == item.start]
             if inside and (is_company(words, rest, end) or COMPANY_TAIL.match(shown, inside[0].end)):
                 self._longer(shown, rest, start, end, inside[0], found, seen)
-            elif self._is_name(words, rest, start, end, found, names):
+            elif self._is_name(words, rest, start, end, found, names) or (
+                not found and not names and position == 0 and self._is_strange(words, alone=len(left) == 1)
+            ):
                 seen.missing.append(unknown_entity(words, tuple(self._layer.entity_names.nearest(words))))
             elif touching:
                 surface = shown[min(start, touching[0].start) : max(end, touching[0].end)]
                 self._qualified(surface, touching[0], names, mentions, kinds, seen)
             elif not names and (found or mentions or is_chinese(shown)):
                 self._match_free(words, kinds, names, seen)
+
+    def _phrase(self, rest: str, shown: str, kinds: set[str], names: list[str], seen: Understanding) -> bool:
+        """Words that prepositions join are tried as one name before each alone: "capacity utilization of manufacturing"."""
+        found = PHRASE.search(rest)
+        return found is not None and self._match_free(found.group().strip(), kinds, names, seen, quiet=True)
+
+    def _of(self, rest: str, mentions: list[Mention], names: list[str], kinds: set[str], seen: Understanding) -> None:
+        """ "Weekly hours in mining" are not those of all: what a preposition adds to a name makes it another one."""
+        for mention in list(mentions):
+            more = OF.match(rest, mention.end)
+            if more is None or mention not in mentions or len(mentions) != len(names):
+                continue
+            words = latin_leftovers(more["what"])
+            if words and len(" ".join(words)) > 3 and not ECONOMIES.fullmatch(more["what"].strip()):
+                self._qualified(mention.surface + more.group().rstrip(), mention, names, mentions, kinds, seen)
 
     def _economies(self, rest: str, names: Sequence[str]) -> list[str]:
         """Economies that are named beside an indicator that is kept for another one."""
@@ -137,6 +164,11 @@ class Leftovers:
             return True
         needs = [name for name in names if "economy" not in self._layer.indicators[name].kinds]
         return not found and bool(needs) and len(needs) == len(names)
+
+    def _is_strange(self, words: str, *, alone: bool) -> bool:
+        """Whether words are like no indicator: of two runs that are left the first is who, the second what."""
+        near = self._matcher.match(words, 1)
+        return len(words) > 2 and (not near or near[0].score < (ALIEN if alone else STRANGE))
 
     def _longer(
         self, shown: str, rest: str, start: int, end: int, inside: Found, found: list[Found], seen: Understanding

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
+from services.planner.answering.ending import CitedEnding
 from services.planner.loop import Loop, Observer, Policy
-from services.planner.model import Episode, Limits, Outcome, Step, Task
+from services.planner.model import Episode, Limits, Outcome, Step, Task, rebuilt
 from services.planner.protocols import EpisodeProtocol
-from services.planner.tools.registry import Registry
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What an episode plays on: its tools, and how to leave when it is over."""
-
-    tools: Registry
-    close: Callable[[], Any]
+from services.planner.stage import Stage
+from services.planner.todo import TodoItem
 
 
 @dataclass(frozen=True)
@@ -32,27 +27,44 @@ class Play:
     outcome: Outcome
 
 
-class Engine:
-    """Runs episodes. ``stage`` sets up tools for a task and the steps that it already has."""
+MakeStage = Callable[[Task, Sequence[Step], Step | None], Stage]
+"""Sets up the tools for a task, the steps that it already has, and the one that was cut short."""
 
-    def __init__(self, policy: Callable[[EpisodeProtocol], Policy], stage: Callable[[Task, list[Step]], Stage]) -> None:
+
+class Engine:
+    """Runs episodes."""
+
+    def __init__(self, policy: Callable[[EpisodeProtocol], Policy], stage: MakeStage) -> None:
         self._policy, self._stage = policy, stage
         self._running: dict[str, Loop] = {}
 
     async def play(
-        self, task: Task, protocol: EpisodeProtocol, observer: Observer, steps: list[Step] | None = None
+        self,
+        task: Task,
+        protocol: EpisodeProtocol,
+        observer: Observer,
+        steps: Sequence[Step] = (),
+        cut_short: Step | None = None,
+        edited: Sequence[TodoItem] | None = None,
     ) -> Play:
-        """One episode from its last recorded step to its end. Production and training both come here."""
-        episode = Episode(task, protocol.opening(task))
-        for step in steps or []:
-            episode.append(step)
-        stage = self._stage(task, episode.steps)
-        loop = Loop(episode, protocol, self._policy(protocol), stage.tools, observer)
+        """One episode from its last recorded step to its end. Production and training both come here.
+
+        ``cut_short`` is what the step after the recorded ones has given already; that is not asked for again.
+        ``edited`` is the user's todo list, where no step shows it yet.
+        """
+        episode = rebuilt(task, protocol.opening(task), steps)
+        stage = self._stage(task, episode.steps, cut_short)
+        if protocol.tags:  # its answers are words to grade: nothing is corrected, drawn or added
+            stage = replace(stage, ending=CitedEnding())
+        loop = Loop(episode, protocol, self._policy(protocol), stage, observer, cut_short)
+        if edited is not None:
+            loop.edit_todo(edited)
         self._running[task.run_id] = loop
         try:
             return Play(episode, await loop.run())
         finally:
             del self._running[task.run_id]
+            stage.metrics.episode(episode.steps)
             await stage.close()
 
     def stop(self, run_id: str) -> bool:
@@ -61,6 +73,18 @@ class Engine:
         if loop is not None:
             loop.stop()
         return loop is not None
+
+    def runs(self, run_id: str) -> bool:
+        """True while this process plays the run."""
+        return run_id in self._running
+
+    def edit_todo(self, run_id: str, items: Sequence[TodoItem]) -> tuple[TodoItem, ...] | None:
+        """Gives a run of this process another todo list; None when it is not running here.
+
+        The list as it will be kept; raises ``InvalidField`` for one that is too long or malformed.
+        """
+        loop = self._running.get(run_id)
+        return None if loop is None else loop.edit_todo(items)
 
     async def group(
         self,
@@ -111,9 +135,24 @@ def tightened(requested: int, longest: int, field: str) -> int:
     return min(requested, longest) if requested else longest
 
 
-def limits(max_rounds: int, max_tokens: int, max_ms: int, start_time: float | None = None) -> Limits:
-    """Limits that count from ``start_time`` (seconds since the epoch), or from now."""
-    return Limits(max_rounds, max_tokens, (time.time() if start_time is None else start_time) + max_ms / 1000)
+def cheaper(requested: float, most: float, field: str) -> float:
+    """The requested bound on money, where 0 is none on either side; a request may only tighten."""
+    if not requested >= 0:
+        raise InvalidField(field, "must not be negative")
+    return min(requested, most) if requested and most else requested or most
+
+
+def limits(
+    max_rounds: int,
+    max_tokens: int,
+    max_ms: int,
+    start_time: float | None = None,
+    max_cost: float = 0.0,
+    since: int = 0,
+) -> Limits:
+    """Limits that count from ``start_time`` (seconds since the epoch), or from now, and from the step ``since``."""
+    start = time.time() if start_time is None else start_time
+    return Limits(max_rounds, max_tokens, start + max_ms / 1000, max_ms / 1000, max_cost, since)
 
 
 def bounded(sampling: Sampling, max_tokens: int) -> Sampling:
@@ -121,3 +160,9 @@ def bounded(sampling: Sampling, max_tokens: int) -> Sampling:
     if max_tokens == 0:
         return sampling
     return replace(sampling, max_tokens=tightened(sampling.max_tokens, max_tokens, "sampling.max_tokens"))
+
+
+def asked_on(as_of: Any, start_time: float) -> str:
+    """ISO date (UTC) that an episode takes for today: that of ``as_of`` (a Timestamp), else that of its start."""
+    moment = as_of.ToDatetime() if as_of is not None else datetime.fromtimestamp(start_time, UTC)
+    return str(moment.date().isoformat())

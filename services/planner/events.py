@@ -1,69 +1,168 @@
-"""A run's events on the bus. Numbers are a function of the steps, so a resumed run goes on counting rightly."""
+"""A run's events on the bus: numbered from 1, each once, whichever workers have published them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Hashable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
 from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
 from fathom.bus.base import Bus
 from fathom.bus.streams import events_subject
 from fathom.errors import NotReady
+from fathom.ids import new_id
 from fathom.protocol.messages import ToolCall
-from services.planner.convert import (
-    STOPS,
-    answer_to_proto,
-    call_to_proto,
-    material_to_proto,
-    result_to_proto,
-    step_to_proto,
-    usage_to_proto,
-)
-from services.planner.model import Episode, Outcome, Step, ToolResult
+from services.planner.convert import call_to_proto, material_to_proto, result_to_proto, step_from_proto, step_to_proto
+from services.planner.journal import Journal
+from services.planner.model import Step, ToolResult, ToolState
 from services.planner.record import Record
+from services.planner.todo import TODO, TodoItem, listed_items
+from services.planner.window.record import Compaction
 
 DELTA_CHARS = 160
+MOST_WAITING = 64
+"""Events that may wait for the stream when a round begins."""
 
 
 class Events:
-    """Publishes the events of one run in order, each with its number as message id: duplicates are dropped."""
+    """Publishes the events of one run in order. What an earlier worker has published is not published again.
+
+    Events are sent while the run goes on; ``flush`` waits for them. What a lost worker had not sent yet is told
+    again from the recorded steps by the next one.
+    """
 
     def __init__(self, bus: Bus, run_id: str) -> None:
         self._bus, self._run_id = bus, run_id
         self._sequence = 0
+        self._published: Counter[Hashable] = Counter()
+        self._waiting: deque[tuple[pb.RunEvent, Awaitable[object] | None]] = deque()
+        self._sending: asyncio.Task[None] | None = None
 
-    def skip(self, steps: Sequence[Step]) -> None:
-        """Counts what an earlier worker has published: the start and whole steps."""
-        self._sequence += 1 + sum(count(step) for step in steps)
+    async def take_up(self, attempt: int) -> None:
+        """Reads what is there: a mark tells where the earlier workers' events end. Comes before ``publish``."""
+        mark = pb.RunEvent(run_id=self._run_id, taken_up=pb.TakenUp(attempt=attempt))
+        subject = events_subject(self._run_id)
+        end = await self._bus.publish(subject, mark.SerializeToString(), message_id=new_id(self._run_id))
+        async with aclosing(self._bus.follow(subject)) as deliveries:
+            async for delivery in deliveries:
+                if delivery.sequence >= end:
+                    return
+                self._seen(pb.RunEvent.FromString(delivery.payload))
 
-    async def publish(self, **event: Any) -> None:
-        """Publishes one event and waits until the stream has it."""
-        self._sequence += 1
-        message = pb.RunEvent(sequence=self._sequence, run_id=self._run_id, **event)
+    def _seen(self, event: pb.RunEvent) -> None:
+        if event.sequence <= self._sequence:
+            return
+        self._sequence = event.sequence
+        if event.HasField("resumed"):
+            # What was said at an earlier end may be said again at the next.
+            self._published = Counter({k: n for k, n in self._published.items() if key_kind(k) != "answer_delta"})
+        self._published[key(event)] += 1
+
+    def publish(self, after: Awaitable[object] | None = None, **event: Any) -> None:
+        """Sends one event behind those before it, when ``after`` is done; its time is now."""
+        message = pb.RunEvent(run_id=self._run_id, **event)
         message.time.GetCurrentTime()
-        await self._bus.publish(
-            events_subject(self._run_id),
-            message.SerializeToString(),
-            message_id=f"{self._run_id}:{self._sequence}",
-        )
+        self._waiting.append((message, after))
+        if self._sending is None or (self._sending.done() and not self._sending.cancelled()):
+            if self._sending is not None:
+                self._sending.result()
+            self._sending = asyncio.create_task(self._send(), name=f"events {self._run_id}")
+
+    @property
+    def waiting(self) -> int:
+        """How many events are not sent yet."""
+        return len(self._waiting)
+
+    async def flush(self) -> None:
+        """Returns when the stream has every event; raises what kept it from that."""
+        while self._sending is not None and not self._sending.done():
+            await asyncio.shield(self._sending)
+        if self._sending is not None:
+            self._sending.result()
+
+    async def close(self) -> None:
+        """Drops what is not sent."""
+        self._waiting.clear()
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+
+    async def _send(self) -> None:
+        while self._waiting:
+            message, after = self._waiting[0]
+            if after is not None:
+                await after
+            name = key(message)
+            if self._published[name]:
+                self._published[name] -= 1
+            else:
+                message.sequence = self._sequence + 1
+                message_id = f"{self._run_id}:{message.sequence}"
+                payload = message.SerializeToString()
+                await self._bus.publish(events_subject(self._run_id), payload, message_id=message_id)
+                self._sequence += 1
+            self._waiting.popleft()
 
 
-def thought(call: ToolCall) -> pb.Thought:
+def key(event: pb.RunEvent) -> Hashable:
+    """Names what an event tells: equal for the same thing told by another worker."""
+    kind = event.WhichOneof("event")
+    if kind == "thought":
+        return kind, event.thought.step, event.thought.tool_call_id
+    if kind == "tool_started":
+        return kind, event.tool_started.step, event.tool_started.call.id
+    if kind == "tool_finished":
+        return kind, event.tool_finished.step, event.tool_finished.result.tool_call_id
+    if kind == "answer_delta":
+        return kind, event.answer_delta.text
+    if kind == "todo_changed":
+        return kind, event.todo_changed.change_id
+    if kind == "sampled":
+        return kind, event.sampled.step
+    if kind == "compacted":
+        return kind, event.compacted.step
+    if kind == "resumed":
+        return kind, event.resumed.leg
+    if kind == "finished":
+        return kind, event.finished.leg
+    return (kind,)
+
+
+def key_kind(name: Hashable) -> str:
+    """The kind in a key."""
+    return str(name[0]) if isinstance(name, tuple) else ""
+
+
+def thought(call: ToolCall, step: int) -> pb.Thought:
     """A ``think`` call as the reader sees it; malformed arguments give an empty thought."""
+    message = pb.Thought(step=step, tool_call_id=call.id)
     try:
         arguments = json.loads(call.arguments_json)
-        return pb.Thought(text=str(arguments.get("content", "")), kind=str(arguments.get("kind", "plain")))
+        message.text = str(arguments.get("content", ""))
+        message.kind = str(arguments.get("kind", "plain"))
     except (ValueError, AttributeError):
-        return pb.Thought()
+        message.text = message.kind = ""
+    return message
 
 
-def count(step: Step) -> int:
-    """How many events a finished step has: one per thought, two per other call."""
-    return sum(1 if result.call.name == "think" else 2 for result in step.results)
+def restatement(step: Step) -> str:
+    """How the model restated the question when it finished; "" when it did not (row L04)."""
+    for call in step.completion.tool_calls:
+        if call.name == "finish":
+            with suppress(ValueError, AttributeError):
+                return str(json.loads(call.arguments_json).get("restated_question", "")).strip()
+    return ""
+
+
+def todo_changed(items: Sequence[TodoItem], step: int, change_id: str, *, by_user: bool) -> pb.TodoChanged:
+    """The whole list as it is from now on."""
+    listed = [pb.TodoItem(text=item.text, state=item.state) for item in items]
+    return pb.TodoChanged(items=listed, by_user=by_user, step=step, change_id=change_id)
 
 
 def deltas(markdown: str) -> list[str]:
@@ -79,46 +178,104 @@ def deltas(markdown: str) -> list[str]:
 class RunObserver:
     """Publishes and records one production run."""
 
-    def __init__(self, events: Events, record: Record, run_id: str, prompt_hash: str) -> None:
-        self._events, self._record, self._run_id, self._prompt_hash = events, record, run_id, prompt_hash
+    def __init__(self, events: Events, record: Record, journal: Journal, run_id: str, prompt_hash: str) -> None:
+        self._events, self._record, self._journal = events, record, journal
+        self._run_id, self._prompt_hash = run_id, prompt_hash
+        self.steps = 0
+        """How many steps are recorded."""
+
+    async def retell(self, steps: Sequence[Step]) -> None:
+        """Publishes what an earlier worker had recorded and not told."""
+        self.steps = len(steps)
+        for step in steps:
+            self._tell_sampled(step)
+            for result in step.results:
+                await self.tool_starts(step.index, result.call, result.intent)
+                self._tell_done(step.index, result, None)
+        await self._events.flush()
+
+    async def sampled(self, step: Step) -> None:
+        """Keeps what was sampled, before anything comes of it."""
+        await self._journal.sampled(step)
+        self._tell_sampled(step)
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None:
-        """The intent goes out before the result (row R11)."""
+        """The intent goes out before the result (row R11); no call begins before the results so far are kept."""
+        await self._journal.settled()
         if call.name == "think":
-            await self._events.publish(thought=thought(call))
+            self._events.publish(thought=thought(call, index))
         else:
             started = pb.ToolCallStarted(call=call_to_proto(call), intent=intent, step=index)
-            await self._events.publish(tool_started=started)
+            self._events.publish(tool_started=started)
 
     async def tool_done(self, index: int, result: ToolResult) -> None:
-        if result.call.name != "think":
-            material = [material_to_proto(item) for item in result.material]
-            finished = pb.ToolCallFinished(result=result_to_proto(result), material=material)
-            await self._events.publish(tool_finished=finished)
+        """Told when it is kept; the run does not wait for that."""
+        self._tell_done(index, result, self._journal.called(index, result))
 
     async def step_done(self, step: Step) -> None:
+        """Recorded, that is all the run waits for: whoever takes it up tells again what the readers lack."""
         await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
+        self.steps = step.index + 1
+        self._journal.close(step.index)
+        if self._events.waiting > MOST_WAITING:
+            await self._events.flush()
 
-    async def ended(self, episode: Episode, outcome: Outcome, trajectory: ObjectRef) -> None:
-        """The answer in pieces, then the end."""
-        if outcome.answer is not None:
-            for piece in deltas(outcome.answer.markdown):
-                await self._events.publish(answer_delta=pb.AnswerDelta(text=piece))
-        finished = pb.RunFinished(
-            stop_reason=STOPS[outcome.stop],
-            error=outcome.error,
-            culprit=outcome.culprit,
-            usage=usage_to_proto(episode.usage),
-            trajectory=trajectory,
-            material=[material_to_proto(item) for item in episode.material],
+    def _tell_sampled(self, step: Step) -> None:
+        usage = step.completion.usage
+        tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+        self._events.publish(sampled=pb.Sampled(step=step.index, **tokens))
+
+    def _tell_done(self, index: int, result: ToolResult, kept: Awaitable[object] | None) -> None:
+        if result.call.name != "think":
+            material = [material_to_proto(item) for item in result.material]
+            finished = pb.ToolCallFinished(result=result_to_proto(result), material=material, step=index)
+            self._events.publish(kept, tool_finished=finished)
+        if result.call.name == TODO and result.status is ToolState.OK and (items := listed_items(result.content)):
+            change = f"{index}-{result.call.id}"
+            self._events.publish(todo_changed=todo_changed(items, index, change, by_user=False))
+
+    async def compacted(self, index: int, compaction: Compaction) -> None:
+        """Goes out before the step that is sampled after it; the record has it with that step."""
+        compacted = pb.Compacted(
+            step=index,
+            dropped_steps=compaction.dropped_steps,
+            tokens_before=compaction.tokens_before,
+            tokens_after=compaction.tokens_after,
+            policy=compaction.policy.value,
+            window_tokens=compaction.window_tokens,
         )
-        if outcome.answer is not None:
-            finished.answer.CopyFrom(answer_to_proto(outcome.answer))
-        await self._events.publish(finished=finished)
+        self._events.publish(compacted=compacted)
 
 
-async def follow(bus: Bus, run_id: str, after: int) -> AsyncIterator[pb.RunEvent]:
-    """Events of a run after a number, in order and once each, until it has finished."""
+async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: ObjectRef) -> None:
+    """What was understood, the answer in pieces, then the end."""
+    if (
+        trajectory.HasField("answer")
+        and trajectory.steps
+        and (understood := restatement(step_from_proto(trajectory.steps[-1])))
+    ):
+        step = trajectory.steps[-1].index
+        events.publish(thought=pb.Thought(text=understood, kind="restatement", step=step))
+    for piece in deltas(trajectory.answer.markdown):
+        events.publish(answer_delta=pb.AnswerDelta(text=piece))
+    finished = pb.RunFinished(
+        stop_reason=trajectory.stop_reason,
+        error=trajectory.error,
+        culprit=trajectory.culprit,
+        usage=trajectory.usage,
+        trajectory=ref,
+        material=[item for step in trajectory.steps for item in step.material],
+        leg=trajectory.leg,
+    )
+    if trajectory.HasField("answer"):
+        finished.answer.CopyFrom(trajectory.answer)
+        finished.material.extend(trajectory.answer.material)
+    events.publish(finished=finished)
+    await events.flush()
+
+
+async def follow(bus: Bus, run_id: str, after: int, leg: int = 0) -> AsyncGenerator[pb.RunEvent, None]:
+    """Events of a run after a number, in order and once each, until its leg ``leg`` has finished."""
     last = after
     async with aclosing(bus.follow(events_subject(run_id))) as deliveries:
         async for delivery in deliveries:
@@ -126,7 +283,7 @@ async def follow(bus: Bus, run_id: str, after: int) -> AsyncIterator[pb.RunEvent
             if event.sequence > last:
                 last = event.sequence
                 yield event
-            if event.HasField("finished"):
+            if event.HasField("finished") and event.finished.leg >= leg:
                 return
 
 

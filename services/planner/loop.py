@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from fathom.errors import FathomError
-from fathom.protocol.messages import Completion, Message, Sampling, ToolCall, ToolSpec
-from services.planner.answer import check_citations
+from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
+from services.planner import guard
+from services.planner.budget import Account, account, warned
+from services.planner.calls import Calls, not_made
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, Task, ToolResult
 from services.planner.protocols import Decision, EpisodeProtocol
+from services.planner.repeats import Repeats
+from services.planner.stage import Stage
+from services.planner.todo import TodoItem, checked, edit_note
+from services.planner.window.record import Compaction
+from services.planner.window.view import View
 
 
 class Policy(Protocol):
@@ -21,30 +29,24 @@ class Policy(Protocol):
         self,
         request_id: str,
         task: Task,
-        messages: Sequence[Message],
-        context: tuple[Sequence[int], int],
+        view: View,
         tools: Sequence[ToolSpec],
         sampling: Sampling,
     ) -> Completion: ...
 
 
-class Tools(Protocol):
-    """Runs one call; failures of a tool are results, failures of the house are ``FathomError``."""
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]: ...
-
-    def intent(self, call: ToolCall) -> str: ...
-
-    async def call(self, call_id: str, call: ToolCall) -> ToolResult: ...
-
-
 class Observer(Protocol):
     """Sees the episode as it happens and keeps it; a step counts when ``step_done`` has returned."""
+
+    async def sampled(self, step: Step) -> None:
+        """The step as far as it has got, before its first call."""
+        ...
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
+
+    async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
 
@@ -53,16 +55,35 @@ class Loop:
     """Runs one episode to its end. ``stop`` ends it early; what was collected stays."""
 
     def __init__(
-        self, episode: Episode, protocol: EpisodeProtocol, policy: Policy, tools: Tools, observer: Observer
+        self,
+        episode: Episode,
+        protocol: EpisodeProtocol,
+        policy: Policy,
+        stage: Stage,
+        observer: Observer,
+        cut_short: Step | None = None,
     ) -> None:
-        self.episode = episode
-        self._protocol, self._policy, self._tools, self._observer = protocol, policy, tools, observer
+        """``cut_short`` is the step in which an earlier worker left the episode: it is not sampled again."""
+        self.episode, self._cut_short = episode, cut_short
+        self._protocol, self._policy, self._stage, self._observer = protocol, policy, stage, observer
+        # Tag protocols are an environment to train in, whose rules are published: nothing of ours intervenes there.
+        repeats = None if protocol.tags else Repeats.rebuilt(episode.steps)
+        self._calls = Calls(episode.task.run_id, stage.tools, observer, stage.metrics, repeats)
         self._stopped = asyncio.Event()
-        self._waiting_for = ""
+        self._edited: tuple[TodoItem, ...] | None = None
+        self._sampling = False
 
     def stop(self) -> None:
         """Asks the episode to end; the call in flight is cancelled."""
         self._stopped.set()
+
+    def edit_todo(self, items: Sequence[TodoItem]) -> tuple[TodoItem, ...]:
+        """The todo list as the user wants it, from the next round on, in which the model is told; as it will be kept.
+
+        Raises ``InvalidField``. The edit is durable when the step of that round is.
+        """
+        self._edited = checked(items)
+        return self._edited
 
     async def run(self) -> Outcome:
         """Goes on from the steps that are there until the end; never raises ``FathomError``."""
@@ -71,10 +92,10 @@ class Loop:
             async with asyncio.timeout(max(0.0, limits.deadline - time.time())):
                 return await self._until_stopped(self._rounds)
         except TimeoutError:
-            culprit = self._waiting_for or "policy"
+            culprit = self._calls.waiting_for or "policy"
             return Outcome(Stop.BUDGET, None, f"the time for this run was spent, waiting for {culprit}", culprit)
         except FathomError as error:
-            culprit = error.metadata.get("culprit", self._waiting_for)
+            culprit = error.metadata.get("culprit", "policy" if self._sampling else self._calls.waiting_for)
             return Outcome(Stop.FAILED, None, f"{culprit}: {error.message}" if culprit else error.message, culprit)
 
     async def _until_stopped(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
@@ -94,62 +115,126 @@ class Loop:
         decision, pending = self._resume()
         while True:
             if decision is not None and decision.answer is not None:
-                return self._finished(decision.answer)
-            index, limits = len(self.episode.steps), self.episode.task.limits
-            spent = self.episode.usage.completion_tokens
-            if index >= limits.max_rounds or spent >= limits.max_tokens:
-                return Outcome(Stop.BUDGET, None, f"{index} rounds and {spent} tokens are spent")
-            last = index == limits.max_rounds - 1
-            nudge = self._protocol.nudge() if last and index > 0 else None
-            decision, pending = await self._round(index, (*pending, *((nudge,) if nudge else ())), last)
+                ended = self._refused(decision) or await self._finish(decision.answer)
+                if isinstance(ended, Answer):
+                    return Outcome(Stop.FINISHED, ended)
+                # Each call has its result, or endpoints would refuse the conversation.
+                pending = (ended, *(self._protocol.render(not_made(call)) for call in decision.unmade))
+            budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
+            if budget.over or self._was_last():
+                return Outcome(Stop.BUDGET, None, f"the budget is spent: {budget}")
+            if self._cut_short is not None and self._cut_short.index == len(self.episode.steps):
+                new, last = self._cut_short.new_messages, self._announced(self._cut_short)
+            else:
+                last = self._is_last(budget)
+                new = self._said(pending, budget, last)
+            decision, pending = await self._round(new, last)
+
+    async def _finish(self, text: str) -> Answer | Message:
+        """The answer, or what to mend first; without another round to mend it in, the answer."""
+        budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
+        return await self._stage.ending.finish(text, self.episode, budget.over or self._was_last())
+
+    def _refused(self, decision: Decision) -> Message | None:
+        """The guard's refusal of an end that comes too early; never in the last round, and only once."""
+        if self._protocol.tags or self._was_last():
+            return None
+        why = guard.reason(self.episode, self._stage.todo)
+        if not why:
+            return None
+        self._stage.metrics.refusals.labels(why).inc()
+        return guard.refusal(why, self._stage.todo, decision.end)
+
+    def _is_last(self, budget: Account) -> bool:
+        return budget.last if not self._protocol.tags else budget.rounds_left == 1
+
+    def _was_last(self) -> bool:
+        """True when the recorded last round was announced as such, or was the last that is allowed."""
+        steps, limits = self.episode.steps, self.episode.task.limits
+        if len(steps) <= limits.since:
+            return False
+        return self._announced(steps[-1]) or len(steps) - limits.since == limits.max_rounds
+
+    def _announced(self, step: Step) -> bool:
+        """True when the model was told that this is the last round."""
+        nudge = self._protocol.nudge()
+        return nudge is not None and any(nudge.content in new.content for new in step.new_messages)
+
+    def _said(self, pending: tuple[Message, ...], budget: Account, last: bool) -> tuple[Message, ...]:
+        """The messages of the next round: what is pending, then in one message what the user and the budget say."""
+        lines: list[str] = []
+        if self._edited is not None:
+            self._stage.todo.replace(self._edited)
+            lines.append(edit_note(self._edited))
+            self._edited = None
+        nudge, resumed = self._protocol.nudge(), bool(self.episode.steps)
+        if last and resumed and nudge is not None:
+            lines.append(nudge.content)
+        elif not self._protocol.tags and (warning := budget.warning()) and not warned(self.episode.messages):
+            lines.append(warning)
+        if lines and resumed and pending and pending[-1].role is Role.USER:
+            *pending_before, correction = pending
+            return (*pending_before, Message(Role.USER, "\n".join([correction.content, *lines])))
+        return (*pending, Message(Role.USER, "\n".join(lines))) if lines else pending
 
     def _resume(self) -> tuple[Decision | None, tuple[Message, ...]]:
         """What the recorded steps leave to do: nothing yet, an answer, or messages for the next round."""
         if not self.episode.steps:
             return None, self.episode.opening
         step = self.episode.steps[-1]
-        last = step.index == self.episode.task.limits.max_rounds - 1
-        decision = self._protocol.decide(step.completion, self._corrected(), last)
+        decision = self._protocol.decide(step.completion, self._corrected(-2), self._was_last())
         return decision, self._answers(decision, step.results)
 
-    async def _round(
-        self, index: int, new_messages: tuple[Message, ...], last: bool
-    ) -> tuple[Decision, tuple[Message, ...]]:
+    async def _round(self, new_messages: tuple[Message, ...], last: bool) -> tuple[Decision, tuple[Message, ...]]:
         episode = self.episode
-        self._waiting_for = "policy"
-        completion = await self._policy.generate(
-            f"{episode.task.run_id}-{index}",
-            episode.task,
-            [*episode.messages, *new_messages],
-            (episode.token_ids, episode.covered),
-            self._protocol.tools(self._tools.specs),
-            self._protocol.sampling(episode.task),
-        )
-        decision = self._protocol.decide(completion, self._corrected(), last)
-        results = [await self._call(index, position, call) for position, call in enumerate(decision.calls)]
-        step = Step(index, new_messages, completion, tuple(results))
+        index = len(episode.steps)
+        sampled = await self._sampled(index, new_messages)
+        await self._observer.sampled(sampled)
+        decision = self._protocol.decide(sampled.completion, self._corrected(-1), last)
+        step = replace(sampled, results=await self._calls.run(index, decision.calls))
         await self._observer.step_done(step)
         episode.append(step)
         return decision, self._answers(decision, step.results)
 
-    async def _call(self, index: int, position: int, call: ToolCall) -> ToolResult:
-        self._waiting_for = call.name
-        await self._observer.tool_starts(index, call, self._tools.intent(call))
-        result = await self._tools.call(f"{self.episode.task.run_id}-{index}-{position}", call)
-        self._waiting_for = ""
-        await self._observer.tool_done(index, result)
-        return result
+    async def _sampled(self, index: int, new_messages: tuple[Message, ...]) -> Step:
+        """A round as far as its completion, its calls with ids of their own; sampled once, whoever plays it."""
+        if self._cut_short is not None and self._cut_short.index == index:
+            return replace(self._cut_short, new_messages=new_messages, results=())
+        self._sampling, episode = True, self.episode
+        tools = self._protocol.tools(self._stage.tools.specs)
+        view = await self._stage.window.view(episode, new_messages, tools)
+        if view.compaction is not None:
+            await self._observer.compacted(index, view.compaction)
+        sampled = await self._policy.generate(
+            f"{episode.task.run_id}-{index}",
+            episode.task,
+            view,
+            tools,
+            self._protocol.sampling(episode.task),
+        )
+        self._sampling = False
+        completion = replace(sampled, tool_calls=distinct(sampled.tool_calls))
+        return Step(index, new_messages, completion, compaction=view.compaction, context_tokens=view.tokens)
 
     def _answers(self, decision: Decision, results: Sequence[ToolResult]) -> tuple[Message, ...]:
         if decision.correction is not None:
             return (decision.correction,)
         return tuple(self._protocol.render(result) for result in results)
 
-    def _corrected(self) -> bool:
-        """True when the step before the present one already had no valid action."""
-        return bool(self.episode.steps) and not self.episode.steps[-1].results
+    def _corrected(self, before: int) -> bool:
+        """True when the step at ``before`` had no valid action, so that its completion was corrected already."""
+        steps = self.episode.steps
+        return len(steps) >= -before and not steps[before].results
 
-    def _finished(self, text: str) -> Outcome:
-        model = self.episode.steps[-1].completion.model
-        checked = check_citations(text, [material.number for material in self.episode.material])
-        return Outcome(Stop.FINISHED, Answer(checked.markdown, checked.cited, checked.unresolved, model))
+
+def distinct(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls with ids of their own: a model may give two calls one id, or none."""
+    known: set[str] = set()
+    renamed: list[ToolCall] = []
+    for place, call in enumerate(calls):
+        name = call.id if call.id and call.id not in known else f"{call.id or 'call'}_{place}"
+        while name in known:
+            name += "_"
+        known.add(name)
+        renamed.append(replace(call, id=name))
+    return tuple(renamed)

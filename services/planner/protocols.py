@@ -6,32 +6,39 @@ A protocol opens the conversation, says what a completion means, and turns tool 
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from typing import Protocol
 
+from fathom.errors import InvalidField
 from fathom.ids import sha256
 from fathom.protocol import tags
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
+from fathom.protocol.quoting import neutral
 from services.planner.model import Task, ToolResult
+from services.planner.prompting import Prompts
+from services.planner.tools.arguments import argument
 
 FINISH = "finish"
 CALL_A_TOOL = (
     "That was no tool call. Call one tool, with its `intent`; call `finish` with the answer when you are done."
 )
 LAST_ROUND = "This is the last round: call `finish` now with what is known, and say what is missing."
-TAG = re.compile(r"</?(?:think|search|information|answer)>")
 SEARCH_R1_STOPS = ("</search>", "</answer>")
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a completion asks for: tool calls, or the end, or a word of correction."""
+    """What a completion asks for: tool calls, or the end, or a word of correction.
+
+    ``end`` is the call that ends, ``unmade`` are those behind it, which are not made.
+    """
 
     calls: tuple[ToolCall, ...] = ()
     answer: str | None = None
     correction: Message | None = None
+    end: ToolCall | None = None
+    unmade: tuple[ToolCall, ...] = ()
 
 
 class EpisodeProtocol(Protocol):
@@ -52,13 +59,9 @@ class EpisodeProtocol(Protocol):
 
     def nudge(self) -> Message | None: ...
 
-    @property
-    def prompt_hash(self) -> str: ...
+    def prompt_hash(self, task: Task) -> str: ...
 
-
-def prompt(name: str) -> str:
-    """A versioned prompt file of this package; its bytes are stable, so that engines can cache the prefix."""
-    return resources.files("services.planner.prompts").joinpath(name).read_text(encoding="utf-8").strip()
+    def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]: ...
 
 
 class Research:
@@ -66,16 +69,20 @@ class Research:
 
     tags = False
 
-    def __init__(self) -> None:
-        self._system = prompt("research.v1.md")
+    def __init__(self, prompts: Prompts) -> None:
+        self._prompts = prompts
 
-    @property
-    def prompt_hash(self) -> str:
-        return sha256(self._system.encode())
+    def prompt_hash(self, task: Task) -> str:
+        return self._prompts.hash(task)
+
+    def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
+        """Prompt ids by stage; raises ``InvalidField`` for a wanted one that is not there."""
+        return self._prompts.choose(question, key, wanted)
 
     def opening(self, task: Task) -> tuple[Message, ...]:
-        """System prompt first and unchanged, then history, then the question: the prefix stays cacheable."""
-        return (Message(Role.SYSTEM, self._system), *task.history, Message(Role.USER, task.question))
+        """System prompt first and unchanged, then history, then what is of this run: the prefix stays cacheable."""
+        system, user = self._prompts.system(task), self._prompts.opening(task)
+        return (Message(Role.SYSTEM, system), *task.history, Message(Role.USER, user))
 
     def sampling(self, task: Task) -> Sampling:
         return task.sampling
@@ -84,7 +91,7 @@ class Research:
         return specs
 
     def decide(self, completion: Completion, corrected: bool, last: bool) -> Decision:
-        """Calls in order; ``finish`` ends only alone, so that nothing it has not seen is cut off."""
+        """Calls in order; ``finish`` ends only as the first, so that no result which it has not seen is cut off."""
         calls = completion.tool_calls
         if not calls:
             # Small models answer in prose; after one correction prose counts as the answer.
@@ -93,8 +100,8 @@ class Research:
             return Decision(correction=Message(Role.USER, CALL_A_TOOL))
         if calls[0].name == FINISH:
             answer = finish_argument(calls[0].arguments_json)
-            return Decision(calls=(calls[0],)) if answer is None else Decision(answer=answer)
-        return Decision(calls=tuple(call for call in calls if call.name != FINISH))
+            return Decision(calls=calls) if answer is None else Decision(answer=answer, end=calls[0], unmade=calls[1:])
+        return Decision(calls=calls)
 
     def render(self, result: ToolResult) -> Message:
         return Message(Role.TOOL, result.content, tool_call_id=result.call.id)
@@ -105,11 +112,7 @@ class Research:
 
 def finish_argument(arguments_json: str) -> str | None:
     """The answer inside a ``finish`` call; None when there is none, so that the tool can say so."""
-    try:
-        answer = json.loads(arguments_json).get("answer")
-    except (ValueError, AttributeError):
-        return None
-    return answer.strip() if isinstance(answer, str) and answer.strip() else None
+    return argument(ToolCall("", FINISH, arguments_json), "answer").strip() or None
 
 
 class SearchR1:
@@ -117,12 +120,20 @@ class SearchR1:
 
     tags = True
 
-    def __init__(self, system_prompt: str = "") -> None:
-        self._system = system_prompt
-        self._instruction = prompt("search_r1.v1.md")
+    def __init__(self, instruction: str, system_prompt: str = "") -> None:
+        self._instruction, self._system = instruction, system_prompt
 
-    @property
-    def prompt_hash(self) -> str:
+    def with_system_prompt(self, system_prompt: str) -> SearchR1:
+        """The protocol with a caller's system prompt in place of the instruction."""
+        return SearchR1(self._instruction, system_prompt)
+
+    def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
+        """None: the protocol has one instruction."""
+        if wanted:
+            raise InvalidField(f"prompts.{sorted(wanted)[0]}", "the search_r1 protocol has no prompts to choose from")
+        return {}
+
+    def prompt_hash(self, task: Task) -> str:
         return sha256(f"{self._system}\n{self._instruction}".encode())
 
     def opening(self, task: Task) -> tuple[Message, ...]:
@@ -155,7 +166,7 @@ class SearchR1:
             for index, hit in enumerate(json.loads(result.content.split("\n", 1)[0]).get("hits", ()), start=1)
         )
         # A document must not speak in the protocol's own tags: it is quoted, never obeyed, and never graded.
-        return Message(Role.USER, tags.information_block(TAG.sub("", documents)))
+        return Message(Role.USER, tags.information_block(neutral(documents)))
 
     def nudge(self) -> Message | None:
         """None: the last generation is simply one without a search (specs: rl.md 2.2)."""

@@ -1,18 +1,22 @@
-"""The record of a run in the object store: a header, one object per step, the trajectory at the end.
+"""The record of a run in the object store: a header, one object per step, its legs, the trajectory at the end.
 
-A step counts when its object is written; a run that is delivered again goes on from there.
+A step counts when its object is written; a run that is delivered again goes on from there. What the open
+step has given so far lies beside the steps until the step is whole (see ``journal``).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.errors import CorruptData, NotFound
 from fathom.store import ObjectStore, StoredObject
 
-PROTOBUF = "application/x-protobuf"
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,41 @@ class Header:
     start_time: float
     request: str
     """The serialized RunRequest in hexadecimal, so that any worker can take the run up."""
+    parent_run_id: str = ""
+    """The run that delegated this one; empty for a user's."""
+    depth: int = 0
+    """How many runs are above it."""
+
+    def run_request(self) -> planner.RunRequest:
+        return planner.RunRequest.FromString(bytes.fromhex(self.request))
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A stretch of a run: number 0 from its question on, each further one from a resumption.
+
+    ``start_time`` is in seconds since the epoch; rounds, tokens, milliseconds and cost are what it may spend,
+    0 for the server's own limits; ``steps`` are those of the earlier legs.
+    """
+
+    number: int
+    request_id: str
+    start_time: float
+    max_rounds: int = 0
+    max_tokens: int = 0
+    max_ms: int = 0
+    max_cost: float = 0.0
+    steps: int = 0
+
+    @classmethod
+    def of(cls, number: int, request_id: str, start_time: float, budget: planner.Budget, steps: int = 0) -> Leg:
+        spend = (budget.max_rounds, budget.max_tokens, budget.max_ms, budget.max_cost)
+        return cls(number, request_id, start_time, *spend, steps)
+
+    def budget(self) -> planner.Budget:
+        return planner.Budget(
+            max_rounds=self.max_rounds, max_tokens=self.max_tokens, max_ms=self.max_ms, max_cost=self.max_cost
+        )
 
 
 class Record:
@@ -40,22 +79,42 @@ class Record:
         try:
             return await self.header(header.run_id)
         except NotFound:
-            await self._store.put(header_key(header.run_id), json.dumps(asdict(header)).encode(), "application/json")
+            if header.parent_run_id:
+                await self._put_json(child_key(header.parent_run_id, header.run_id), {"depth": header.depth})
+            await self._put_json(header_key(header.run_id), asdict(header))
             return header
 
     async def header(self, run_id: str) -> Header:
         """Raises ``NotFound`` for an unknown run."""
         try:
-            return Header(**json.loads(await self._store.get(header_key(run_id))))
+            return Header(**await self._json(header_key(run_id)))
         except NotFound:
             raise NotFound("run", run_id) from None
-        except (ValueError, TypeError) as error:
+        except TypeError as error:
             raise CorruptData(header_key(run_id), str(error)) from error
 
     async def headers(self) -> list[str]:
         """Run ids, newest first."""
         objects = await self._store.list("runs/headers/")
-        return [item.key.removeprefix("runs/headers/").removesuffix(".json") for item in reversed(objects)]
+        return [name_of(item) for item in reversed(objects)]
+
+    async def children(self, run_id: str) -> list[str]:
+        """Ids of the runs that this one has delegated, sorted."""
+        return [name_of(item) for item in await self._store.list(f"runs/children/{run_id}/")]
+
+    async def put_leg(self, run_id: str, leg: Leg) -> None:
+        """Makes a resumption durable."""
+        await self._put_json(f"runs/legs/{run_id}/{leg.number:04d}.json", asdict(leg))
+
+    async def leg(self, header: Header) -> Leg:
+        """The leg that the run is in."""
+        return (await self.legs(header))[-1]
+
+    async def legs(self, header: Header) -> list[Leg]:
+        """All legs of the run, the one from its question on first."""
+        objects = await self._store.list(f"runs/legs/{header.run_id}/")
+        resumed = [Leg(**await self._json(item.key)) for item in objects]
+        return [Leg.of(0, header.run_id, header.start_time, header.run_request().budget), *resumed]
 
     async def put_step(self, run_id: str, step: pb.Step) -> None:
         """Makes a step durable."""
@@ -66,24 +125,90 @@ class Record:
         objects = await self._store.list(f"runs/steps/{run_id}/")
         return [pb.Step.FromString(await self._store.get(item.key, item.sha256)) for item in objects]
 
+    async def note(self, run_id: str, name: str, note: pb.Step) -> None:
+        """Keeps a part of the open step."""
+        await self._store.put(note_key(run_id, name), note.SerializeToString(), PROTOBUF)
+
+    async def notes(self, run_id: str) -> dict[str, pb.Step]:
+        """The parts of open steps by name."""
+        objects = await self._store.list(f"runs/open/{run_id}/")
+        return {name_of(item): pb.Step.FromString(await self._store.get(item.key)) for item in objects}
+
+    async def forget_note(self, run_id: str, name: str) -> None:
+        """Drops a part whose step is whole."""
+        await self._store.delete(note_key(run_id, name))
+
+    async def mark_stopped(self, run_id: str, leg: int) -> None:
+        """Asks whoever takes this leg of the run to end it at once."""
+        await self._put_json(stop_key(run_id, leg), {"leg": leg})
+
+    async def marked_stopped(self, run_id: str, leg: int) -> bool:
+        return await self._store.head(stop_key(run_id, leg)) is not None
+
+    async def put_edit(self, run_id: str, edit: planner.TodoChanged) -> None:
+        """Keeps the user's latest todo list, until a step shows that the model has seen it."""
+        await self._store.put(f"runs/edits/{run_id}.pb", edit.SerializeToString(), PROTOBUF)
+
+    async def edit(self, run_id: str) -> planner.TodoChanged | None:
+        """The user's latest todo list; None when there was no edit."""
+        try:
+            return planner.TodoChanged.FromString(await self._store.get(f"runs/edits/{run_id}.pb"))
+        except NotFound:
+            return None
+
     async def finish(self, trajectory: pb.Trajectory, key: str = "") -> StoredObject:
         """Writes the whole trajectory."""
         return await self._store.put(key or trajectory_key(trajectory.run_id), trajectory.SerializeToString(), PROTOBUF)
 
     async def trajectory(self, run_id: str) -> pb.Trajectory | None:
-        """The finished trajectory; None while the run is going on."""
+        """The trajectory as of the last end; None while the run has had none. See ``finished``."""
         try:
             return pb.Trajectory.FromString(await self._store.get(trajectory_key(run_id)))
         except NotFound:
             return None
+
+    async def finished(self, run_id: str, leg: int) -> tuple[pb.Trajectory, StoredObject] | None:
+        """The trajectory of a run whose leg has ended; None while it goes on."""
+        trajectory = await self.trajectory(run_id)
+        stored = await self._store.head(trajectory_key(run_id))
+        return None if trajectory is None or stored is None or trajectory.leg < leg else (trajectory, stored)
+
+    async def _put_json(self, key: str, value: Mapping[str, Any]) -> None:
+        await self._store.put(key, json.dumps(value).encode(), JSON)
+
+    async def _json(self, key: str) -> dict[str, Any]:
+        try:
+            found = json.loads(await self._store.get(key))
+        except ValueError as error:
+            raise CorruptData(key, str(error)) from error
+        if not isinstance(found, dict):
+            raise CorruptData(key, "is no JSON object")
+        return found
+
+
+def name_of(item: StoredObject) -> str:
+    """The last part of a key without its suffix."""
+    return item.key.rpartition("/")[2].rpartition(".")[0]
 
 
 def header_key(run_id: str) -> str:
     return f"runs/headers/{run_id}.json"
 
 
+def child_key(parent_run_id: str, run_id: str) -> str:
+    return f"runs/children/{parent_run_id}/{run_id}.json"
+
+
 def step_key(run_id: str, index: int) -> str:
     return f"runs/steps/{run_id}/{index:04d}.pb"
+
+
+def note_key(run_id: str, name: str) -> str:
+    return f"runs/open/{run_id}/{name}.pb"
+
+
+def stop_key(run_id: str, leg: int) -> str:
+    return f"runs/stops/{run_id}/{leg:04d}.json"
 
 
 def trajectory_key(run_id: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +21,12 @@ from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
 from services.planner.config import Config
 from services.planner.convert import step_to_proto, trajectory_to_proto
-from services.planner.engine import Engine, Play, bounded, checked_question, limits, tightened
+from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, checked_question, limits, tightened
 from services.planner.model import Step, Task, ToolResult
 from services.planner.protocols import EpisodeProtocol, SearchR1
 from services.planner.record import Record
+from services.planner.window.convert import settings_from_proto
+from services.planner.window.record import Compaction
 from services.planner.worker import LANES
 
 MAX_TASKS, MAX_GROUP = 1024, 64
@@ -32,9 +35,13 @@ MAX_TASKS, MAX_GROUP = 1024, 64
 class Silent:
     """Observes a rollout: nobody watches it, and its trajectory is kept when it ends."""
 
+    async def sampled(self, step: Step) -> None: ...
+
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
+
+    async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
 
@@ -58,8 +65,8 @@ class Rollouts:
         back with its error, for the trainer to mask.
         """
         rollout_id = checked_id("request_id", request.request_id or new_id("rollout"))
-        tasks = self._tasks(request, rollout_id)
         protocol = self._protocol(request)
+        tasks = self._tasks(request, rollout_id, protocol)
         concurrency = tightened(request.concurrency, self.config.concurrent_rollouts, "concurrency")
         plays = self.engine.group(tasks, request.group_size, concurrency, protocol, Silent())
         lane = call.lane if call.lane is not Lane.INTERACTIVE else Lane.TRAINING
@@ -71,15 +78,16 @@ class Rollouts:
             yield message
 
     def _protocol(self, request: pb.RolloutRequest) -> EpisodeProtocol:
-        if request.protocol == trajectory.PROTOCOL_SEARCH_R1 and request.system_prompt:
-            return SearchR1(request.system_prompt)
+        protocol = self.protocols.get(request.protocol)
+        if isinstance(protocol, SearchR1) and request.system_prompt:
+            return protocol.with_system_prompt(request.system_prompt)
         if request.system_prompt:
             raise InvalidField("system_prompt", "only PROTOCOL_SEARCH_R1 takes another system prompt")
-        if request.protocol not in self.protocols:
+        if protocol is None:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
-        return self.protocols[request.protocol]
+        return protocol
 
-    def _tasks(self, request: pb.RolloutRequest, rollout_id: str) -> list[Task]:
+    def _tasks(self, request: pb.RolloutRequest, rollout_id: str, protocol: EpisodeProtocol) -> list[Task]:
         if not 1 <= len(request.tasks) <= MAX_TASKS:
             raise InvalidField("tasks", f"must be 1 to {MAX_TASKS:,}")
         if not 1 <= request.group_size <= MAX_GROUP:
@@ -88,17 +96,23 @@ class Rollouts:
         rounds = tightened(budget.max_rounds, config.max_rounds, "budget.max_rounds")
         tokens = tightened(budget.max_tokens, config.max_tokens, "budget.max_tokens")
         milliseconds = tightened(budget.max_ms, config.max_run_ms, "budget.max_ms")
+        cost = cheaper(budget.max_cost, config.max_cost, "budget.max_cost")
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         model = request.model or config.default_model
+        window = settings_from_proto(request.window, config.window)
         return [
             Task(
                 rollout_id,
                 checked_question(task.question, config.max_question_chars, f"tasks[{index}].question"),
                 model,
                 sampling,
-                limits(rounds, tokens, milliseconds),
+                limits(rounds, tokens, milliseconds, max_cost=cost),
                 request.policy_version,
                 as_of=request.as_of if request.HasField("as_of") else None,
+                window=window,
+                date=asked_on(request.as_of if request.HasField("as_of") else None, time.time()),
+                # One choice for a task's whole group: what differs between siblings is what they sampled.
+                prompts=protocol.prompts(task.question, f"{rollout_id}-{index}", request.prompts),
             )
             for index, task in enumerate(request.tasks)
         ]
@@ -107,7 +121,7 @@ class Rollouts:
     def _trajectory(
         play: Play, request: pb.RolloutRequest, protocol: EpisodeProtocol, lane: Lane
     ) -> trajectory.Trajectory:
-        steps = [step_to_proto(step, protocol.prompt_hash) for step in play.episode.steps]
+        steps = [step_to_proto(step, protocol.prompt_hash(play.episode.task)) for step in play.episode.steps]
         return trajectory_to_proto(play.episode, play.outcome, request.protocol, LANES[lane], steps)
 
     async def _grade(self, message: trajectory.Trajectory, play: Play, request: pb.RolloutRequest, index: int) -> None:

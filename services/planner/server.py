@@ -3,191 +3,126 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import ClassVar
-
-from prometheus_client import Counter
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.api.policy.v1.policy_pb2 import GetModelRequest
-from fathom.bus.streams import DAY_S, control_subject
+from fathom.bus.streams import MAX_DEPTH
 from fathom.call import Call, Lane
-from fathom.errors import Conflict, InvalidField, NotFound, NotReady
-from fathom.ids import checked_id, new_id
+from fathom.ids import checked_id
 from fathom.protocol.messages import Sampling
 from fathom.protocol.proto import tool_spec_to_proto
 from fathom.rpc.service import Deps, Service
 from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
-from services.planner.convert import step_from_proto, trajectory_to_proto
-from services.planner.engine import Engine, Stage, checked_question, tightened
+from services.planner.control import ask_to_edit
+from services.planner.engine import Engine
 from services.planner.events import follow
-from services.planner.model import Episode, Limits, Step, Task
+from services.planner.model import Limits, Task
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import EpisodeProtocol, Research, SearchR1
-from services.planner.record import Header, Record
+from services.planner.record import Record
 from services.planner.rollouts import Rollouts
-from services.planner.tools.data import Data
-from services.planner.tools.documents import Fetch, Search
-from services.planner.tools.python import Python
-from services.planner.tools.registry import Registry
-from services.planner.tools.session import Session
-from services.planner.tools.think import Finish, Think
-from services.planner.tools.tool import Tool
+from services.planner.runs import Runs
+from services.planner.stage import Stages
 from services.planner.worker import LANES, Worker
 
-# Names that policy takes in the place of a model.
-MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
+# How long the first run waits for foreign tools: one that is late is there for later runs.
+MOUNT_WAIT_S = 5.0
 
 
 def build(config: Config, deps: Deps) -> Service:
     """The planner with its worker; the only constructor."""
+    prompts = Prompts.of(catalogue(config.prompt_dir), config)
+    research = Research(prompts)
     protocols: dict[int, EpisodeProtocol] = {
-        trajectory.PROTOCOL_UNSPECIFIED: Research(),
-        trajectory.PROTOCOL_RESEARCH: Research(),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(),
+        trajectory.PROTOCOL_UNSPECIFIED: research,
+        trajectory.PROTOCOL_RESEARCH: research,
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
-    styles = Counter("fathom_planner_cells", "Cells of models by style", ("style",), registry=deps.telemetry.registry)
-    engine = Engine(
-        lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps: stage(config, deps, styles, task, steps),
-    )
-    record, log = Record(deps.store), deps.telemetry.log
+    log = deps.telemetry.log
+    stages = Stages.of(config, deps, prompts.catalogue.find("notes", "en").body)
+    engine = Engine(lambda protocol: PolicyService(deps.clients, tags=protocol.tags), stages)
+    record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
-    servicer = PlannerServicer(config, deps, styles, worker, rollouts, record)
+    runs = Runs(config, worker, record, deps.clients)
+    servicer = PlannerServicer(deps, stages, worker, rollouts, runs)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
-
-
-def stage(config: Config, deps: Deps, styles: Counter, task: Task, steps: Sequence[Step]) -> Stage:
-    """The tools of one episode; a resumed one gets its sheets, figures and numbers back."""
-    material = [item for step in steps for result in step.results for item in result.material]
-    session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
-    figures = sum(len(item.item.figures) for item in material if item.kind == "code")
-    timeout_s = config.tool_timeout_s
-    tools: list[Tool] = [
-        Think(),
-        Finish(),
-        Search(deps.clients, config.corpus, task.as_of, timeout_s),
-        Fetch(deps.clients, config.corpus, task.as_of, timeout_s),
-        Data(deps.clients, session, task.as_of, timeout_s),
-        Python(session, deps.store, styles, task.run_id, figures),
-    ]
-    return Stage(Registry(tools, len(material)), session.close)
 
 
 class PlannerServicer:
     """Answers the planner's RPCs."""
 
     unimplemented: ClassVar = {
-        "UpdateTodo": "the research agent issue builds the mutable todo list",
         "RouteQuestion": "the workflow issue builds the scene router",
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
 
-    def __init__(
-        self, config: Config, deps: Deps, styles: Counter, worker: Worker, rollouts: Rollouts, record: Record
-    ) -> None:
-        self._config, self._deps, self._styles = config, deps, styles
-        self._worker, self._rollouts, self._record = worker, rollouts, record
+    def __init__(self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, runs: Runs) -> None:
+        self._deps, self._stages = deps, stages
+        self._worker, self._rollouts, self._runs = worker, rollouts, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
-        """Starts to take runs from every lane."""
-        self._consumers = [asyncio.create_task(self._worker.work(lane), name=f"runs {lane}") for lane in Lane]
+        """Connects the foreign tools, and starts to take runs from every lane."""
+        self._stages.mounts.start()
+        await self._stages.mounts.listed(MOUNT_WAIT_S)
+        self._consumers = [
+            asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
+            for lane in Lane
+            for depth in range(MAX_DEPTH + 1)
+        ]
 
     async def close(self) -> None:
         """Gives unfinished runs back to the queue."""
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._stages.mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
-        header = await self._begin(request)
-        await self._worker.submit(header, call.lane)
-        async for event in follow(self._deps.bus, header.run_id, 0):
+        header = await self._runs.begin(request)
+        leg = await self._runs.queue(header, call.lane)
+        async for event in follow(self._deps.bus, header.run_id, 0, leg.number):
             yield pb.RunResponse(event=event)
 
-    async def _begin(self, request: pb.RunRequest) -> Header:
-        """Checks the request and writes the run's header; the same request joins the run that is there."""
-        question = checked_question(request.question, self._config.max_question_chars)
-        if request.protocol not in self._worker.protocols:
-            raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
-        for name in ("max_rounds", "max_tokens", "max_ms"):
-            tightened(getattr(request.budget, name), 1, f"budget.{name}")
-        if request.conversation_id:
-            checked_id("conversation_id", request.conversation_id)
-        run_id = checked_id("request_id", request.request_id or new_id("run"))
-        wanted = Header(
-            run_id=run_id,
-            question=question,
-            conversation_id=request.conversation_id or run_id.replace("run_", "conv_", 1),
-            protocol=trajectory.Protocol.Name(request.protocol),
-            model=await self._model(request.model),
-            start_time=time.time(),
-            request=request.SerializeToString(deterministic=True).hex(),
-        )
-        header = await self._record.begin(wanted)
-        if header.request != wanted.request:
-            raise Conflict(f"request_id {run_id!r} is another run", metadata={"field": "request_id"})
-        return header
-
-    async def _model(self, asked: str) -> str:
-        """The model of a run. A role is resolved here, once, so that the run's record names a model."""
-        wanted = asked or self._config.default_model
-        if wanted not in MODEL_ROLES:
-            return wanted
-        return (await self._deps.clients.policy.get_model(GetModelRequest(model=wanted))).model.name
-
     async def WatchRun(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.WatchRunResponse]:
-        header = await self._record.header(checked_id("run_id", request.run_id))
-        if header.start_time < time.time() - DAY_S and await self._record.trajectory(request.run_id) is not None:
-            # The stream has dropped the events: following it would wait for ever.
-            raise NotFound("events of run", request.run_id, ["GetRun gives its trajectory"])
-        async for event in follow(self._deps.bus, request.run_id, request.after_sequence):
+        leg = await self._runs.watchable(checked_id("run_id", request.run_id))
+        async for event in follow(self._deps.bus, request.run_id, request.after_sequence, leg.number):
             yield pb.WatchRunResponse(event=event)
 
+    async def ResumeRun(self, request: pb.ResumeRunRequest, call: Call) -> AsyncIterator[pb.ResumeRunResponse]:
+        checked_id("run_id", request.run_id)
+        header, leg = await self._runs.resume(request)
+        await self._worker.submit(header, call.lane, leg)
+        begun = False
+        async for event in follow(self._deps.bus, request.run_id, 0, leg.number):
+            begun = begun or (event.HasField("resumed") and event.resumed.leg == leg.number)
+            if begun:
+                yield pb.ResumeRunResponse(event=event)
+
     async def StopRun(self, request: pb.StopRunRequest, call: Call) -> pb.StopRunResponse:
-        await self._record.header(checked_id("run_id", request.run_id))
-        try:
-            reply = await self._deps.bus.request(control_subject(request.run_id), b"stop", headers={}, timeout_s=5.0)
-        except NotReady:  # nobody is working on it
-            return pb.StopRunResponse(was_running=False)
-        return pb.StopRunResponse(was_running=bool(reply.payload))
+        return pb.StopRunResponse(was_running=await self._worker.stop(checked_id("run_id", request.run_id)))
+
+    async def UpdateTodo(self, request: pb.UpdateTodoRequest, call: Call) -> pb.UpdateTodoResponse:
+        await self._runs.record.header(checked_id("run_id", request.run_id))
+        return await ask_to_edit(self._deps.bus, request)
 
     async def GetRun(self, request: pb.GetRunRequest, call: Call) -> pb.GetRunResponse:
-        header = await self._record.header(checked_id("run_id", request.run_id))
-        finished = await self._record.trajectory(request.run_id)
-        if finished is not None:
-            return pb.GetRunResponse(trajectory=finished)
-        steps = await self._record.steps(request.run_id)
-        run = pb.RunRequest.FromString(bytes.fromhex(header.request))
-        task = Task(header.run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
-        episode = Episode(task, ())
-        for step in steps:
-            episode.append(step_from_proto(step))
-        message = trajectory_to_proto(episode, None, run.protocol, LANES[call.lane], steps)
-        return pb.GetRunResponse(trajectory=message, running=True)
+        return await self._runs.get(checked_id("run_id", request.run_id), LANES[call.lane])
 
     async def ListRuns(self, request: pb.ListRunsRequest, call: Call) -> pb.ListRunsResponse:
-        run_ids = await self._record.headers()
-        start = run_ids.index(request.page_token) if request.page_token in run_ids else 0
-        if request.page_token and request.page_token not in run_ids:
-            raise InvalidField("page_token", "is not one that ListRuns gave")
-        end = start + min(request.page_size or 100, 1000)
-        response = pb.ListRunsResponse(next_page_token=run_ids[end] if end < len(run_ids) else "")
-        for run_id in run_ids[start:end]:
-            header, finished = await self._record.header(run_id), await self._record.trajectory(run_id)
-            summary = response.runs.add(run_id=run_id, question=header.question)
-            summary.start_time.FromMicroseconds(int(header.start_time * 1e6))
-            if finished is not None:
-                summary.stop_reason = finished.stop_reason
-        return response
+        return await self._runs.list(request.page_size or 100, request.page_token)
+
+    async def ReplayRun(self, request: pb.ReplayRunRequest, call: Call) -> pb.ReplayRunResponse:
+        return await self._runs.replay(checked_id("run_id", request.run_id))
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, self._styles, task, ()).tools.specs
+        specs = self._stages(task, ()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

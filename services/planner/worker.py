@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
-from fathom.bus.base import Bus, Delivery, Message
-from fathom.bus.streams import control_subject, run_durable, run_subject
+from fathom.bus.base import Bus, Delivery
+from fathom.bus.streams import MAX_DELIVER, control_subject, run_durable
 from fathom.call import Call, Lane, calling
 from fathom.clients import Clients
-from fathom.errors import FathomError, NotFound
+from fathom.errors import FathomError, NotFound, NotReady
 from fathom.protocol.messages import Message as Said
 from fathom.protocol.messages import Role
 from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
 from services.planner.config import Config
-from services.planner.convert import step_from_proto, step_to_proto, trajectory_to_proto
-from services.planner.engine import Engine, Play, bounded, limits, tightened
-from services.planner.events import Events, RunObserver, heartbeat
-from services.planner.model import Stop, Task
+from services.planner.control import Desk, ask_to_stop
+from services.planner.convert import step_from_proto, trajectory_to_proto
+from services.planner.delegation import submit
+from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, limits, tightened
+from services.planner.events import Events, RunObserver, heartbeat, tell_end
+from services.planner.journal import Journal
+from services.planner.model import Outcome, Stop, Task, rebuilt
 from services.planner.protocols import EpisodeProtocol
-from services.planner.record import Header, Record
+from services.planner.record import Header, Leg, Record
+from services.planner.window.convert import settings_from_proto
 
 LANES = {
     Lane.INTERACTIVE: common.LANE_INTERACTIVE,
@@ -46,24 +51,28 @@ class Worker:
     bus: Bus
     log: Any
 
-    async def submit(self, header: Header, lane: Lane) -> None:
-        """Queues a run once, however often it is submitted."""
-        await self.bus.publish(run_subject(lane), header.run_id.encode(), message_id=f"run:{header.run_id}")
+    async def submit(self, header: Header, lane: Lane, leg: Leg) -> None:
+        """Queues a leg of a run once, however often it is submitted."""
+        await submit(self.bus, header, lane, leg)
 
-    async def work(self, lane: Lane) -> None:
-        """Consumes until cancelled; runs that are cut short go back to the queue at once."""
+    async def work(self, lane: Lane, depth: int) -> None:
+        """Consumes until cancelled; runs that are cut short go back to the queue at once.
+
+        Each depth of delegation has a queue and slots of its own: a run that waits for the runs below it
+        never holds the slot that they need.
+        """
         gate = asyncio.Semaphore(self.config.concurrent_runs)
         async with asyncio.TaskGroup() as group:
             await gate.acquire()
-            async for delivery in self.bus.consume(run_durable(lane)):
+            async for delivery in self.bus.consume(run_durable(lane, depth)):
                 group.create_task(self._settle(delivery, lane, gate))
                 await gate.acquire()
 
     async def _settle(self, delivery: Delivery, lane: Lane, gate: asyncio.Semaphore) -> None:
         alive = asyncio.create_task(heartbeat(delivery, self.config.heartbeat_s))
-        run_id = delivery.payload.decode()
+        run_id, _, number = delivery.payload.decode().partition(":")
         try:
-            await self._run(run_id, delivery.attempt, lane)
+            await self._run(run_id, int(number or 0), delivery.attempt, lane)
             await delivery.ack()
         except asyncio.CancelledError:
             await asyncio.shield(delivery.nak())
@@ -78,30 +87,60 @@ class Worker:
             alive.cancel()
             gate.release()
 
-    async def _run(self, run_id: str, attempt: int, lane: Lane) -> None:
+    async def _run(self, run_id: str, number: int, attempt: int, lane: Lane) -> None:
         header = await self.record.header(run_id)
-        if await self.record.trajectory(run_id) is not None:
+        leg = await self.record.leg(header)
+        if number < leg.number:  # that leg has ended and was told, or there would be no further one
             return
-        request = pb.RunRequest.FromString(bytes.fromhex(header.request))
-        protocol = self.protocols[request.protocol]
-        steps = [step_from_proto(step) for step in await self.record.steps(run_id)]
-        events = Events(self.bus, run_id)
-        if attempt > 1 and steps:
-            events.skip(steps)
-        else:
-            await self._announce(events, header, attempt)
-        observer = RunObserver(events, self.record, run_id, protocol.prompt_hash)
-        timeout_s = self.config.max_run_ms / 1000 + 30
-        with calling(Call.new(lane=lane, timeout_s=timeout_s)):
-            task = await self._task(header, request)
-            control = await self.bus.serve(control_subject(run_id), run_id, self._control(run_id))
-            try:
-                play = await self.engine.play(task, protocol, observer, steps)
-            finally:
-                await control.close()
-            await self._end(play, request, header, lane, protocol, observer)
+        events, journal = Events(self.bus, run_id), Journal(self.record, run_id)
+        try:
+            await events.take_up(attempt)
+            self.log.info("run taken up", run_id=run_id, leg=leg.number, attempt=attempt)
+            finished = await self.record.finished(run_id, leg.number)
+            if finished is not None:  # the worker that ended it may not have told
+                await tell_end(events, finished[0], to_ref(finished[1]))
+                return
+            with calling(Call.new(lane=lane, timeout_s=self.config.max_run_ms / 1000 + 30)):
+                task = await self._task(header, header.run_request(), leg)
+                self._announce(events, header, leg, attempt)
+                play = await self._play(
+                    task, self.protocols[header.run_request().protocol], leg, attempt, events, journal
+                )
+                await self._end(play, header, leg, lane, events)
+        finally:
+            await events.close()
+            await journal.end()
 
-    async def _announce(self, events: Events, header: Header, attempt: int) -> None:
+    async def _play(
+        self, task: Task, protocol: EpisodeProtocol, leg: Leg, attempt: int, events: Events, journal: Journal
+    ) -> Play:
+        """Plays from the last recorded step on, and answers requests about the run meanwhile."""
+        run_id = task.run_id
+        steps = [step_from_proto(step) for step in await self.record.steps(run_id)]
+        observer = RunObserver(events, self.record, journal, run_id, protocol.prompt_hash(task))
+        await observer.retell(steps)
+        cut_short = await journal.read(len(steps))
+        desk = Desk(run_id, self.engine, self.record, events, observer)
+        control = await self.bus.serve(control_subject(run_id), run_id, desk.answer)
+        try:
+            early = await self._given_up(run_id, leg, attempt)  # after serve: from here on a stop is heard
+            if early is not None:
+                return Play(rebuilt(task, protocol.opening(task), steps), early)
+            edited = await desk.unseen(steps, cut_short)
+            return await self.engine.play(task, protocol, observer, steps, cut_short, edited)
+        finally:
+            await control.close()
+
+    async def _given_up(self, run_id: str, leg: Leg, attempt: int) -> Outcome | None:
+        """Why the run is not to be played: it was stopped while it waited, or it ends its workers; else None."""
+        if await self.record.marked_stopped(run_id, leg.number):
+            return Outcome(Stop.STOPPED)
+        if attempt >= MAX_DELIVER:
+            # The last delivery is for an end that the reader sees, instead of silence.
+            return Outcome(Stop.FAILED, None, f"planner: {attempt - 1} workers did not get it to its end", "planner")
+        return None
+
+    def _announce(self, events: Events, header: Header, leg: Leg, attempt: int) -> None:
         started = pb.RunStarted(
             run_id=header.run_id,
             conversation_id=header.conversation_id,
@@ -109,20 +148,38 @@ class Worker:
             model=header.model,
             attempt=attempt - 1,
         )
-        await events.publish(started=started)
+        events.publish(started=started)
+        if leg.number:
+            events.publish(resumed=pb.RunResumed(leg=leg.number, step=leg.steps, budget=leg.budget()))
 
-    async def _task(self, header: Header, request: pb.RunRequest) -> Task:
-        config, budget = self.config, request.budget
+    async def _task(self, header: Header, request: pb.RunRequest, leg: Leg) -> Task:
+        config = self.config
         bounds = limits(
-            tightened(budget.max_rounds, config.max_rounds, "budget.max_rounds"),
-            tightened(budget.max_tokens, config.max_tokens, "budget.max_tokens"),
-            tightened(budget.max_ms, config.max_run_ms, "budget.max_ms"),
-            header.start_time,
+            tightened(leg.max_rounds, config.max_rounds, "budget.max_rounds"),
+            tightened(leg.max_tokens, config.max_tokens, "budget.max_tokens"),
+            tightened(leg.max_ms, config.max_run_ms, "budget.max_ms"),
+            leg.start_time,
+            cheaper(leg.max_cost, config.max_cost, "budget.max_cost"),
+            leg.steps,
         )
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         history = await self._history(request.conversation_id)
         as_of = request.as_of if request.HasField("as_of") else None
-        return Task(header.run_id, header.question, header.model, sampling, bounds, history=history, as_of=as_of)
+        window = settings_from_proto(request.window, config.window)
+        prompts = self.protocols[request.protocol].prompts(header.question, header.run_id, request.prompts)
+        return Task(
+            header.run_id,
+            header.question,
+            header.model,
+            sampling,
+            bounds,
+            history=history,
+            as_of=as_of,
+            prompts=prompts,
+            date=asked_on(as_of, header.start_time),
+            depth=header.depth,
+            window=window,
+        )
 
     async def _history(self, conversation_id: str) -> tuple[Said, ...]:
         """The window of the conversation: full turns as messages, older ones as their points."""
@@ -135,30 +192,42 @@ class Worker:
             said += [Said(Role.USER, turn.question), Said(Role.ASSISTANT, answer or "-")]
         return tuple(said)
 
-    async def _end(
-        self,
-        play: Play,
-        request: pb.RunRequest,
-        header: Header,
-        lane: Lane,
-        protocol: EpisodeProtocol,
-        observer: RunObserver,
-    ) -> None:
+    async def _end(self, play: Play, header: Header, leg: Leg, lane: Lane, events: Events) -> None:
         """Keeps the trajectory, tells the reader, remembers the turn; in this order, each idempotent."""
         episode, outcome = play.episode, play.outcome
         await self._remember(header, play)
-        steps = [step_to_proto(step, protocol.prompt_hash) for step in episode.steps]
-        trajectory = trajectory_to_proto(episode, outcome, request.protocol, LANES[lane], steps)
+        steps = await self.record.steps(header.run_id)
+        trajectory = trajectory_to_proto(episode, outcome, header.run_request().protocol, LANES[lane], steps)
+        trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
         stored = await self.record.finish(trajectory)
-        await observer.ended(episode, outcome, to_ref(stored))
+        await tell_end(events, trajectory, to_ref(stored))
+        await self._stop_children(header.run_id)
         self.log.info(
             "run ended", run_id=header.run_id, stop=outcome.stop.value, rounds=len(episode.steps), error=outcome.error,
-            seconds=round(time.time() - header.start_time, 3),
+            seconds=round(time.time() - leg.start_time, 3),
         )  # fmt: skip
+
+    async def stop(self, run_id: str) -> bool:
+        """Ends a run: at once when a worker has it, else when one takes it. True when a worker had it."""
+        header = await self.record.header(run_id)
+        leg = await self.record.leg(header)
+        if await self.record.finished(run_id, leg.number) is not None:
+            return False
+        await self.record.mark_stopped(run_id, leg.number)
+        try:
+            return await ask_to_stop(self.bus, run_id)
+        except NotReady:  # nobody is working on it
+            return False
+
+    async def _stop_children(self, run_id: str) -> None:
+        """A run that has ended waits for nobody: what it delegated ends too."""
+        for child in await self.record.children(run_id):
+            with suppress(NotFound):  # a worker was lost before it had written the header
+                await self.stop(child)
 
     async def _remember(self, header: Header, play: Play) -> None:
         """Appends the turn; an answer is still given when memory is out of reach, and the log says so."""
-        if play.outcome.stop is not Stop.FINISHED or play.outcome.answer is None:
+        if play.outcome.stop is not Stop.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
         turn = memory.Turn(question=header.question, answer=play.outcome.answer.markdown, run_id=header.run_id)
         request = memory.AppendTurnRequest(request_id=header.run_id, conversation_id=header.conversation_id, turn=turn)
@@ -166,9 +235,3 @@ class Worker:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
-
-    def _control(self, run_id: str) -> Any:
-        async def stop(message: Message) -> Message:
-            return Message(message.subject, b"stopping" if self.engine.stop(run_id) else b"")
-
-        return stop

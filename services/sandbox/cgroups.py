@@ -11,12 +11,22 @@ from fathom.ids import new_id
 
 V1_ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "pids")
+CPU_PERIOD_US = 100_000
 PREFIX = "fathom-jail-"
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """What a session may take: bytes of memory, processes, and cores' worth of CPU time."""
+
+    memory_bytes: int
+    processes: int
+    cores: float
+
+
+@dataclass(frozen=True)
 class Group:
-    """The folders of one session's group: one with version 2, one per controller with version 1."""
+    """The folders of one session's group: one with version 2, one per controller with version 1, CPU time last."""
 
     folders: tuple[Path, ...]
     version: int
@@ -26,21 +36,27 @@ class Group:
         """Files that a process id is written to."""
         return tuple(str(folder / "cgroup.procs") for folder in self.folders)
 
-    def limit(self, memory_bytes: int, processes: int) -> None:
+    def limit(self, bounds: Bounds) -> None:
         """Sets the bounds; memory includes files of the session's own file systems. Raises ``OSError``."""
+        quota_us = max(1_000, int(bounds.cores * CPU_PERIOD_US))
         if self.version == 2:
             folder = self.folders[0]
-            put(folder / "memory.max", memory_bytes)
-            put(folder / "pids.max", processes)
+            put(folder / "memory.max", bounds.memory_bytes)
+            put(folder / "pids.max", bounds.processes)
             for name, value in (("memory.swap.max", 0), ("memory.oom.group", 1)):
                 with suppress(OSError):
                     put(folder / name, value)
+            if (folder / "cpu.max").exists():
+                put(folder / "cpu.max", f"{quota_us} {CPU_PERIOD_US}")
             return
-        memory, pids = self.folders
-        put(memory / "memory.limit_in_bytes", memory_bytes)
+        memory, pids, *cpu = self.folders
+        put(memory / "memory.limit_in_bytes", bounds.memory_bytes)
         with suppress(OSError):  # counted only where the kernel accounts for swap
-            put(memory / "memory.memsw.limit_in_bytes", memory_bytes)
-        put(pids / "pids.max", processes)
+            put(memory / "memory.memsw.limit_in_bytes", bounds.memory_bytes)
+        put(pids / "pids.max", bounds.processes)
+        for folder in cpu:
+            put(folder / "cpu.cfs_period_us", CPU_PERIOD_US)
+            put(folder / "cpu.cfs_quota_us", quota_us)
 
     def oom_kills(self) -> int:
         """How many of the group's processes the kernel has killed for want of memory."""
@@ -61,27 +77,28 @@ class Group:
 
 
 class Cgroups:
-    """Makes groups below the service's own; ``why_not`` says why it cannot, "" when it can."""
+    """Makes groups below the service's own; ``why_not`` says why it cannot, "" when it can. ``bounds_cpu`` says
+    whether they bound CPU time too, which is not everywhere handed down."""
 
     def __init__(self) -> None:
-        self._version, self._bases, self.why_not = find_bases()
+        self._version, self._bases, self.bounds_cpu, self.why_not = find_bases()
         self._busy: list[Group] = []
         if not self.why_not:
             self._remove_orphans()
             try:
-                probe = self.create(64 * 1024 * 1024, 8)
+                probe = self.create(Bounds(64 * 1024 * 1024, 8, 1.0))
                 probe.remove()
             except OSError as error:
                 self.why_not = f"{error.strerror or error} ({error.filename})"
 
-    def create(self, memory_bytes: int, processes: int) -> Group:
+    def create(self, bounds: Bounds) -> Group:
         """A new group with these bounds; raises ``OSError``, and leaves nothing then."""
         name = f"{PREFIX}{os.getpid()}-{new_id('jail')}"
         group = Group(tuple(base / name for base in self._bases), self._version)
         try:
             for folder in group.folders:
                 folder.mkdir()
-            group.limit(memory_bytes, processes)
+            group.limit(bounds)
         except OSError:
             group.remove()
             raise
@@ -93,15 +110,16 @@ class Cgroups:
             self._busy.append(group)
 
     def sweep(self) -> None:
-        """Tries again what could not be removed yet."""
+        """Tries again what could not be removed yet, also by supervisors that were killed."""
         self._busy = [group for group in self._busy if not group.remove()]
+        self._remove_orphans()
 
     def leftovers(self) -> list[Path]:
         """Groups of sessions, of this service or of another, that are there now."""
         return [folder for base in self._bases for folder in base.glob(f"{PREFIX}*")]
 
     def _remove_orphans(self) -> None:
-        """Groups of services that were killed, which are empty: their sessions ended with them."""
+        """Groups of supervisors that were killed, which are empty: their sessions ended with them."""
         for folder in self.leftovers():
             owner = folder.name.removeprefix(PREFIX).partition("-")[0]
             if not Path(f"/proc/{owner}").exists():
@@ -109,25 +127,28 @@ class Cgroups:
                     folder.rmdir()
 
 
-def find_bases() -> tuple[int, tuple[Path, ...], str]:
-    """Version, folders below which groups can be made, and why there are none."""
+def find_bases() -> tuple[int, tuple[Path, ...], bool, str]:
+    """Version, folders below which groups can be made, whether CPU time is bounded there, and why there are none."""
     lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     paths = {name: path for _, names, path in lines for name in (names.split(",") if names else [""])}
     if all(name in paths for name in CONTROLLERS):
         bases = tuple(V1_ROOT / name / paths[name].lstrip("/") for name in CONTROLLERS)
+        cpu = V1_ROOT / "cpu" / paths.get("cpu", "/").lstrip("/")
+        bounds_cpu = (cpu / "cpu.cfs_quota_us").exists() and os.access(cpu, os.W_OK)
         if all(os.access(base, os.W_OK) for base in bases):
-            return 1, bases, ""
-        return 1, (), "version 1 groups are not ours to write"
+            return 1, (*bases, cpu) if bounds_cpu else bases, bounds_cpu, ""
+        return 1, (), False, "version 1 groups are not ours to write"
     base = V1_ROOT / paths.get("", "/").lstrip("/")
     control = base / "cgroup.subtree_control"
     if not control.exists() or not os.access(control, os.W_OK):
-        return 2, (), "no delegated control group"
-    with suppress(OSError):
-        put(control, "+memory +pids")
-    missing = set(CONTROLLERS) - set(control.read_text().split())
-    if missing:
-        return 2, (), f"control group {base} does not hand down {', '.join(sorted(missing))}"
-    return 2, (base,), ""
+        return 2, (), False, "no delegated control group"
+    for wanted in ("+memory +pids", "+cpu"):
+        with suppress(OSError):
+            put(control, wanted)
+    given = set(control.read_text().split())
+    if missing := set(CONTROLLERS) - given:
+        return 2, (), False, f"control group {base} does not hand down {', '.join(sorted(missing))}"
+    return 2, (base,), "cpu" in given, ""
 
 
 def put(path: Path, value: object) -> None:

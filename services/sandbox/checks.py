@@ -1,4 +1,4 @@
-"""What callers may hand in: code, names and tables; checked here, before a worker sees any of it."""
+"""What callers may hand in: code and names; checked here, before a worker sees any of it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,11 @@ import builtins
 import keyword
 import unicodedata
 
-from fathom import frames
-from fathom.errors import CorruptData, InvalidField
+from fathom.errors import InvalidField
 
 RESERVED = frozenset({"pd", "np", "to_date", "In", "Out", "exit", "quit", "get_ipython", "display", *dir(builtins)})
 MAX_CODE_BYTES = 262_144
 MAX_DESCRIPTION = 1_000
-
-
-def read_frame(name: str, arrow: bytes, max_cells: int) -> tuple[str, int]:
-    """Digest and rows of an Arrow stream; raises ``InvalidField("data")``. Computed here, not by the worker."""
-    try:
-        table = frames.read_table(arrow, name)
-    except CorruptData as error:
-        raise InvalidField("data", error.message) from error
-    # A column of nulls takes no bytes, however long it is: bytes alone are no bound.
-    if table.num_rows * max(1, table.num_columns) > max_cells:
-        raise InvalidField("data", f"has more than {max_cells:,} cells")
-    return frames.digest(frames.to_frame(table), name), int(table.num_rows)
 
 
 def checked_code(code: str) -> str:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import replace
 
-from fathom.errors import FathomError, InvalidField, NotFound, NotReady, Overloaded, PayloadTooLarge
+from fathom.errors import FathomError, InvalidField, NotFound, NotReady, Overloaded
 from fathom.ids import new_id
-from fathom.obs import Telemetry
 from services.sandbox.cgroups import Cgroups
-from services.sandbox.checks import MAX_DESCRIPTION, checked_name, read_frame
 from services.sandbox.config import Config
-from services.sandbox.events import Outcome
+from services.sandbox.events import Event, Outcome, Variable
 from services.sandbox.files import File, list_files, read_file, write_file
 from services.sandbox.fork_server import ForkServer
-from services.sandbox.isolation import Level, Report, achieve
+from services.sandbox.isolation import Level, Report, achieve, implied
 from services.sandbox.leash import ForkLost
-from services.sandbox.metrics import Metrics
+from services.sandbox.memory import Memory
+from services.sandbox.messages import Log
+from services.sandbox.metrics import Noted
 from services.sandbox.process import Jailer, Uids, WorkerProcess
 from services.sandbox.procfs import Census
 from services.sandbox.session import Session
@@ -30,11 +30,10 @@ EXTRA_UIDS = 64
 
 
 class Engine:
-    """Sessions by id."""
+    """Sessions by id. ``note`` is told what is to be measured."""
 
-    def __init__(self, config: Config, telemetry: Telemetry) -> None:
-        self._config, self._log = config, telemetry.log
-        self._metrics = Metrics.register(telemetry.registry)
+    def __init__(self, config: Config, log: Log, note: Noted) -> None:
+        self._config, self._log, self._note = config, log, note
         self._fork_server = ForkServer(
             self._log, timeout_s=config.start_timeout_s, max_forks=config.max_forks, max_age_s=config.max_age_s
         )
@@ -57,7 +56,7 @@ class Engine:
 
     def isolation_facts(self) -> list[str]:
         """Health names: the achieved level and all weaker ones, so that a probe can ask for at least one of them."""
-        return [f"isolation.{level.word}" for level in Level if level <= self.report.level]
+        return implied(self.report.level)
 
     async def start(self) -> None:
         """Starts the fork server, builds and tries the walls, and gets the spare workers ready.
@@ -81,18 +80,20 @@ class Engine:
         jailer = Jailer(self._fork_server, "namespace", usable, uids)
         report = await achieve(config, jailer)
         self._jailer, self._report = replace(jailer, walls=report.walls), report
-        self._metrics.isolation.labels(report.level.word).set(1)
+        self._note("isolation", report.level.word, 1)
         say = self._log.info if report.level >= Level.NAMESPACE else self._log.warning
         say("sandbox isolation", level=report.level.word, layers=report.layers, missing=report.missing)
 
     async def _started(self) -> WorkerProcess:
         """A new worker inside its walls; raises ``DependencyFailed``. One fork server may die under the request."""
         assert self._jailer is not None
-        with self._metrics.spawn_seconds.time():
-            try:
-                return await started(self._config, self._jailer)
-            except ForkLost:
-                return await started(self._config, self._jailer)
+        begun = time.monotonic()
+        try:
+            worker = await started(self._config, self._jailer)
+        except ForkLost:
+            worker = await started(self._config, self._jailer)
+        self._note("spawn_seconds", "", time.monotonic() - begun)
+        return worker
 
     async def _fill(self) -> None:
         while len(self._spares) < self._config.spares:
@@ -114,7 +115,7 @@ class Engine:
                 await spare.end()
             else:
                 worker = spare
-        self._metrics.sessions_opened.labels("spare" if worker is not None else "forked").inc()
+        self._note("sessions_opened", "spare" if worker is not None else "forked", 1)
         if worker is None:
             worker = await self._started()
         if self._refill is None or self._refill.done():
@@ -181,21 +182,21 @@ class Engine:
         finally:
             self._opening[tenant] -= 1
         self._sessions[session.id] = session
-        self._metrics.sessions.set(len(self._sessions))
+        self._note("sessions", "", len(self._sessions))
         return session
 
     def _count(self, outcome: Outcome) -> None:
-        self._metrics.cells.labels(outcome.status.name.lower()).inc()
+        self._note("cells", outcome.status.name.lower(), 1)
 
     def _admit(self, tenant: str) -> None:
         """Raises ``Overloaded`` when there is no room for one more session."""
-        config, refused = self._config, self._metrics.sessions_opened.labels("refused")
+        config = self._config
         if len(self._sessions) + self._opening.total() >= config.max_sessions:
-            refused.inc()
+            self._note("sessions_opened", "refused", 1)
             raise Overloaded(f"all {config.max_sessions} sandbox sessions are in use", retry_after_s=RETRY_S)
         theirs = sum(session.tenant == tenant for session in self._sessions.values()) + self._opening[tenant]
         if config.max_sessions_per_tenant and theirs >= config.max_sessions_per_tenant:
-            refused.inc()
+            self._note("sessions_opened", "refused", 1)
             text = f"all {config.max_sessions_per_tenant} sandbox sessions of tenant {tenant!r} are in use"
             raise Overloaded(text, retry_after_s=RETRY_S)
 
@@ -206,23 +207,33 @@ class Engine:
             raise NotFound("session", session_id)
         return session
 
-    async def put_frame(
-        self, session_id: str, name: str, arrow: bytes, description: str = "", *, lazy: bool = False
-    ) -> tuple[str, int]:
-        """Injects an Arrow IPC stream as a variable; gives its digest and its number of rows.
+    async def open_session(self, request_id: str, limits: Mapping[str, int], tenant: str) -> str:
+        """Id of the session that ``open`` gives."""
+        return (await self.open(request_id, limits, tenant)).id
 
-        Raises ``NotFound``, ``SessionLost``, ``PayloadTooLarge``, and ``InvalidField`` for a bad name,
-        a long description, bytes that are no Arrow stream, or a frame of too many cells.
+    def execute(self, session_id: str, request_id: str, code: str, wall_ms: int) -> AsyncGenerator[Event, None]:
+        """Events of one cell; raises ``NotFound`` and what ``Session.execute`` raises."""
+        return self.session(session_id).execute(request_id, code, wall_ms)
+
+    async def variables(self, session_id: str) -> tuple[Variable, ...]:
+        """The session's variables, sorted by name."""
+        return await self.session(session_id).variables()
+
+    async def interrupt(self, session_id: str) -> bool:
+        """Stops the running cell; False when there is none."""
+        return await self.session(session_id).interrupt()
+
+    async def inject(self, session_id: str, name: str, memory: Memory, *, lazy: bool = False) -> None:
+        """Puts an Arrow stream into a session and takes it over.
+
+        Raises ``NotFound``, ``SessionLost``, ``PayloadTooLarge``.
         """
-        session = self.session(session_id)
-        checked_name(name)
-        if len(description) > MAX_DESCRIPTION:
-            raise InvalidField("description", f"must have at most {MAX_DESCRIPTION:,} characters")
-        if len(arrow) > self._config.frames_bytes:
-            raise PayloadTooLarge(len(arrow), self._config.frames_bytes)
-        digest, rows = await asyncio.to_thread(read_frame, name, arrow, self._config.frame_cells)
-        await session.inject(name, arrow, lazy=lazy)
-        return (f"{description}\n{digest}" if description else digest), rows
+        try:
+            session = self.session(session_id)
+        except NotFound:
+            memory.close()
+            raise
+        await session.inject(name, memory, lazy=lazy)
 
     async def restart(self, session_id: str) -> list[str]:
         """Names of the frames that the new worker has."""
@@ -238,7 +249,7 @@ class Engine:
         """Ends the session's worker; raises ``NotFound``."""
         session = self.session(session_id)
         del self._sessions[session_id]
-        self._metrics.sessions.set(len(self._sessions))
+        self._note("sessions", "", len(self._sessions))
         await session.close()
 
     async def put_file(self, session_id: str, path: str, content: bytes) -> int:
@@ -269,7 +280,7 @@ class Engine:
                 if (idle or now - session.opened > self._config.lifetime_s) and not session.busy:
                     self._log.info("session reaped", session_id=session.id, why="idle" if idle else "lifetime")
                     self._sessions.pop(session.id, None)
-                    self._metrics.sessions.set(len(self._sessions))
+                    self._note("sessions", "", len(self._sessions))
                     await session.close()
 
     async def close(self) -> None:

@@ -31,6 +31,12 @@ REMEDIES = {
 }
 
 
+HIDDEN = (
+    f"runtime: {sys.base_prefix} is not readable for the session's user: cells can use only what the fork server has"
+    " imported; install Python where every user can read it"
+)
+
+
 class Level(IntEnum):
     """From weakest to strongest; the numbers are those of the API's enumeration."""
 
@@ -49,6 +55,11 @@ class Level(IntEnum):
     def of(cls, word: str) -> Level:
         """The level of a setting's word, or of walls without anything around them."""
         return cls.NONE if word == "seccomp" else cls[word.upper().replace("-", "_")]
+
+
+def implied(level: Level) -> list[str]:
+    """Health names of a level: its own and those of all weaker ones."""
+    return [f"isolation.{one.word}" for one in Level if one <= level]
 
 
 @dataclass(frozen=True)
@@ -78,28 +89,29 @@ async def achieve(config: Config, jailer: Jailer) -> Report:
             "sandbox.min_isolation is none: cells could do whatever this user can. Say so with"
             " sandbox.run_hostile_code_without_any_isolation=true, or ask for landlock or namespace"
         )
-    failed: list[str] = []
-    notes: list[str] = []
+    shown = boundary_shown(config.boundary)
+    boundary = config.boundary if shown else ""
+    failed = [] if shown else [f"boundary: {config.boundary} was promised, but nothing here shows it"]
     for walls in WALLS[WALLS.index(config.walls) :]:
-        level = bounded(walls, config.boundary, failed)
+        level = bounded(walls, boundary)
         if level < wanted:
             break
-        notes.clear()
-        found = await tried(config, replace(jailer, walls=walls), notes)
-        if not found:
-            return Report(level, walls, layers(walls, jailer, config.boundary), (*failed, *absent(jailer), *notes))
-        failed += [f"{walls}: {text}" for text in found]
+        wrong, notes = await tried(config, replace(jailer, walls=walls))
+        if not wrong:
+            return Report(level, walls, layers(walls, jailer, boundary), (*failed, *absent(jailer), *notes))
+        failed += [f"{walls}: {text}" for text in wrong]
     raise IsolationTooWeak(f"sandbox.min_isolation is {config.min_isolation}, and this is missing: {'; '.join(failed)}")
 
 
-def bounded(walls: str, boundary: str, failed: list[str]) -> Level:
-    """The level of walls with what stands around the pod, where there is evidence of that."""
+def boundary_shown(boundary: str) -> bool:
+    """Whether there is evidence of what the operator says stands around the pod; of nothing there always is."""
+    return not boundary or (is_gvisor() if boundary == "guest-kernel" else is_virtual_machine())
+
+
+def bounded(walls: str, boundary: str) -> Level:
+    """The level of walls with what stands around the pod."""
     inside = Level.of(walls)
     if not boundary or walls == "none":
-        return inside
-    if not (is_gvisor() if boundary == "guest-kernel" else is_virtual_machine()):
-        text = f"boundary: {boundary} was promised, but nothing here shows it"
-        failed += [text] if text not in failed else []
         return inside
     # gVisor has no Landlock: a filtered process is what it wants inside. A virtual machine is no excuse for less.
     return Level.of(boundary) if boundary == "guest-kernel" or inside > Level.NONE else inside
@@ -125,30 +137,25 @@ def is_virtual_machine() -> bool:
         return False
 
 
-async def tried(config: Config, jailer: Jailer, notes: list[str]) -> list[str]:
-    """Builds one session, runs the probe in it and looks at it from outside; gives what does not hold.
+async def tried(config: Config, jailer: Jailer) -> tuple[list[str], list[str]]:
+    """Builds one session, runs the probe in it and looks at it from outside.
 
-    What is no weakness but will be missed goes to ``notes``.
+    Gives what does not hold, and what is no weakness but will be missed.
     """
     worker = WorkerProcess(config, jailer)
     try:
         await worker.start()
     except WallFailed as error:
-        return [
-            f"{error.stage} cannot be built ({error.error}); remedy: {REMEDIES.get(error.stage, 'see SECURITY.md')}"
-        ]
+        remedy = REMEDIES.get(error.stage, "see SECURITY.md")
+        return [f"{error.stage} cannot be built ({error.error}); remedy: {remedy}"], []
     except DependencyFailed as error:
-        return [error.message]
+        return [error.message], []
     try:
         async with canaries() as canary:
             seen = outside_facts(worker, jailer)
             printed, status = await run_probe(worker, config, canary)
-            if "runtime hidden" in printed:
-                notes.append(
-                    f"runtime: {sys.base_prefix} is not readable for the session's user: cells can use only"
-                    " what the fork server has imported; install Python where every user can read it"
-                )
-            return verdicts(jailer.walls, seen, printed, status, canary)
+            notes = [HIDDEN] if "runtime hidden" in printed else []
+            return verdicts(jailer.walls, seen, printed, status, canary), notes
     finally:
         await worker.end()
 
@@ -217,7 +224,8 @@ def layers(walls: str, jailer: Jailer, boundary: str) -> tuple[str, ...]:
     """The layers in place, in the order in which they are applied."""
     found = ["process", "clean environment", "rlimits", "watch on memory, CPU time and processes"]
     if jailer.cgroups is not None:
-        found.append("cgroup: memory and processes")
+        shares = ", processes and CPU time" if jailer.cgroups.bounds_cpu else " and processes"
+        found.append(f"cgroup: memory{shares}")
     if os.geteuid() == 0:
         found.append("user of its own")
     if walls != "none":

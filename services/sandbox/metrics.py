@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+Noted = Callable[[str, str, float], None]
+"""Takes one measurement: the metric's name in ``Metrics``, its label or "", and the value."""
 SPAWN_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 5)
 
 
@@ -33,3 +36,14 @@ class Metrics:
             Counter("fathom_sandbox_cells", "Cells by how they ended", ("status",), registry=registry),
             Gauge("fathom_sandbox_isolation", "1 for the achieved level", ("level",), registry=registry),
         )
+
+    def note(self, name: str, label: str, value: float) -> None:
+        """One measurement; a name that is not ours raises ``KeyError``."""
+        if name == "sessions":
+            self.sessions.set(value)
+        elif name == "spawn_seconds":
+            self.spawn_seconds.observe(value)
+        elif name == "isolation":
+            self.isolation.labels(label).set(value)
+        else:
+            {"sessions_opened": self.sessions_opened, "cells": self.cells}[name].labels(label).inc(value)

@@ -12,7 +12,7 @@ from typing import Any
 
 from fathom.errors import DependencyFailed
 from services.sandbox import procfs
-from services.sandbox.cgroups import Cgroups, Group
+from services.sandbox.cgroups import Bounds, Cgroups, Group
 from services.sandbox.config import Config
 from services.sandbox.files import remove_tree
 from services.sandbox.fork_server import ForkServer
@@ -121,7 +121,7 @@ class WorkerProcess:
 
     async def _spawn(self) -> None:
         if self._jailer.cgroups is not None:
-            self._group = self._jailer.cgroups.create(self._config.memory_bytes, self._config.processes)
+            self._group = self._jailer.cgroups.create(self._bounds(self._config.memory_bytes))
         self._uid = self._jailer.uids.take()
         if self._jailer.walls != "namespace":
             self._folder = tempfile.mkdtemp(prefix="fathom-session-")
@@ -139,6 +139,9 @@ class WorkerProcess:
             for pipe in (self.stdout, self.stderr):
                 pipe.close_write_end()
             self._waiting = asyncio.create_task(self._wait())
+
+    def _bounds(self, memory_bytes: int) -> Bounds:
+        return Bounds(memory_bytes, self._config.processes, self._config.cores)
 
     def _plan(self) -> Plan:
         config = self._config
@@ -201,7 +204,7 @@ class WorkerProcess:
         """Tightens the kernel's own bound, where there is one."""
         if self._group is not None:
             with suppress(OSError):
-                self._group.limit(memory_bytes, self._config.processes)
+                self._group.limit(self._bounds(memory_bytes))
 
     def interrupt(self) -> None:
         """SIGINT to the worker only; no error when it has ended."""

@@ -64,7 +64,7 @@ class Census:
     """One reading of /proc for all cells that ask within 50 ms."""
 
     def __init__(self) -> None:
-        self._reading: asyncio.Task[dict[int, list[Process]]] | None = None
+        self._reading: asyncio.Task[Snapshot] | None = None
         self._taken = 0.0
 
     async def usage(self, root: int, not_before: float) -> Usage:
@@ -77,26 +77,34 @@ class Census:
         stale = self._reading is not None and self._reading.done() and now - self._taken > FRESH_S
         if self._reading is None or stale or self._taken < not_before:
             self._taken = now
-            self._reading = asyncio.create_task(asyncio.to_thread(by_parent))
-        children = await asyncio.shield(self._reading)
+            self._reading = asyncio.create_task(asyncio.to_thread(snapshot))
+        reading = await asyncio.shield(self._reading)
         usage, waiting = Usage(), [root]
         while waiting:
-            for item in children.get(waiting.pop(), []):
+            for item in reading.children.get(waiting.pop(), []):
                 usage.resident_bytes += item.resident_bytes
                 usage.cpu_s += item.cpu_s
                 usage.pids.append(item.pid)
                 waiting.append(item.pid)
-        first = next((item for items in children.values() for item in items if item.pid == root), None)
-        usage.cpu_s += first.cpu_s if first is not None else 0.0
+        usage.cpu_s += reading.living[root].cpu_s if root in reading.living else 0.0
         return usage
 
 
-def by_parent() -> dict[int, list[Process]]:
-    """All living processes by their parent. Orphans of a session belong to its first process."""
-    found: dict[int, list[Process]] = {}
-    for item in processes():
-        found.setdefault(item.parent, []).append(item)
-    return found
+@dataclass(frozen=True)
+class Snapshot:
+    """All living processes at one moment, by their own id and by their parent's."""
+
+    living: dict[int, Process]
+    children: dict[int, list[Process]]
+
+
+def snapshot() -> Snapshot:
+    """Reads /proc once. Orphans of a session belong to its first process."""
+    living = {item.pid: item for item in processes()}
+    children: dict[int, list[Process]] = {}
+    for item in living.values():
+        children.setdefault(item.parent, []).append(item)
+    return Snapshot(living, children)
 
 
 def first_child(pid: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
@@ -16,7 +18,10 @@ from services.sandbox.checks import checked_code
 from services.sandbox.config import Config
 from services.sandbox.engine import Engine
 from services.sandbox.events import Display, Event, Gap, Outcome, Output, Status, Variable
+from services.sandbox.front import Front
 from services.sandbox.isolation import Level
+from services.sandbox.metrics import Metrics
+from services.sandbox.tables import read_table
 
 INLINE_BYTES = 256 * 1024
 INLINE_FRAME_BYTES = 512 * 1024
@@ -34,21 +39,21 @@ STREAMS = {"stdout": pb.OUTPUT_STREAM_STDOUT, "stderr": pb.OUTPUT_STREAM_STDERR}
 
 def build(config: Config, deps: Deps) -> Service:
     """The sandbox; the only constructor."""
-    engine = Engine(config, deps.telemetry)
-    servicer = SandboxServicer(engine, deps.store)
-    return Service("sandbox", servicer, engine.start, engine.close, engine.isolation_facts)
+    front = Front(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
+    servicer = SandboxServicer(front, deps.store, config)
+    return Service("sandbox", servicer, front.start, front.close, front.isolation_facts, front.changes)
 
 
 class SandboxServicer:
-    """Answers the sandbox's RPCs."""
+    """Answers the sandbox's RPCs, with a supervisor process or with an engine in this one."""
 
-    def __init__(self, engine: Engine, store: ObjectStore) -> None:
-        self._engine, self._store = engine, store
+    def __init__(self, engine: Front | Engine, store: ObjectStore, config: Config) -> None:
+        self._engine, self._store, self._config = engine, store, config
 
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
         limits = {field.name: value for field, value in request.limits.ListFields()}
-        session = await self._engine.open(request.request_id, limits, call.tenant)
-        return pb.CreateSessionResponse(session_id=session.id, isolation=self._level())
+        session_id = await self._engine.open_session(request.request_id, limits, call.tenant)
+        return pb.CreateSessionResponse(session_id=session_id, isolation=self._level())
 
     async def PutFrame(self, request: pb.PutFrameRequest, call: Call) -> pb.PutFrameResponse:
         source = request.WhichOneof("data")
@@ -56,21 +61,25 @@ class SandboxServicer:
             raise InvalidField("data", "give arrow bytes or a ref")
         if len(request.arrow) > INLINE_FRAME_BYTES:
             raise PayloadTooLarge(len(request.arrow), INLINE_FRAME_BYTES)
-        arrow = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
-        digest, rows = await self._engine.put_frame(
-            request.session_id, request.name, arrow, request.description, lazy=request.lazy
-        )
-        return pb.PutFrameResponse(digest=digest, rows=rows)
+        data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
+        table = await read_table(request.name, data, request.ref.content_type, request.description, self._config)
+        await self._engine.inject(request.session_id, request.name, table.memory, lazy=request.lazy)
+        return pb.PutFrameResponse(digest=table.digest, rows=table.rows)
 
     async def Execute(self, request: pb.ExecuteRequest, call: Call) -> AsyncIterator[pb.ExecuteResponse]:
-        session, code = self._engine.session(request.session_id), checked_code(request.code)
+        code = checked_code(request.code)
         if request.wall_ms < 0:
             raise InvalidField("wall_ms", "must not be negative")
-        sequence = 0
-        async with aclosing(session.execute(request.request_id, code, request.wall_ms)) as events:
+        cell = (request.session_id, request.request_id, code, request.wall_ms)
+        started, sequence = time.monotonic(), 0
+        async with aclosing(with_pauses(self._engine.execute(*cell), self._config.keep_alive_s)) as events:
             async for event in events:
-                sequence += 1
-                yield await self._event(sequence, event, request)
+                if event is None:
+                    elapsed_ms = int((time.monotonic() - started) * 1000)
+                    yield pb.ExecuteResponse(sequence=sequence, keep_alive=pb.KeepAlive(elapsed_ms=elapsed_ms))
+                else:
+                    sequence += 1
+                    yield await self._event(sequence, event, request)
 
     async def _event(self, sequence: int, event: Event, request: pb.ExecuteRequest) -> pb.ExecuteResponse:
         response = pb.ExecuteResponse(sequence=sequence)
@@ -95,11 +104,11 @@ class SandboxServicer:
         return pb.Display(media_type=display.media_type, ref=to_ref(stored))
 
     async def ListVariables(self, request: pb.ListVariablesRequest, call: Call) -> pb.ListVariablesResponse:
-        found = await self._engine.session(request.session_id).variables()
+        found = await self._engine.variables(request.session_id)
         return pb.ListVariablesResponse(variables=variables_to_proto(found))
 
     async def Interrupt(self, request: pb.InterruptRequest, call: Call) -> pb.InterruptResponse:
-        return pb.InterruptResponse(interrupted=await self._engine.session(request.session_id).interrupt())
+        return pb.InterruptResponse(interrupted=await self._engine.interrupt(request.session_id))
 
     async def Restart(self, request: pb.RestartRequest, call: Call) -> pb.RestartResponse:
         return pb.RestartResponse(frames=await self._engine.restart(request.session_id))
@@ -149,3 +158,26 @@ def outcome_to_proto(outcome: Outcome) -> pb.Outcome:
         session_lost=outcome.session_lost,
         cause=outcome.cause,
     )
+
+
+async def with_pauses(events: AsyncGenerator[Event, None], pause_s: float) -> AsyncGenerator[Event | None, None]:
+    """The events, and None whenever there was none for ``pause_s`` seconds."""
+    coming: asyncio.Task[Event] | None = None
+    async with aclosing(events):
+        try:
+            while True:
+                coming = coming or asyncio.ensure_future(anext(events))
+                done, _ = await asyncio.wait({coming}, timeout=pause_s)
+                if not done:
+                    yield None
+                    continue
+                finished, coming = coming, None
+                try:
+                    event = finished.result()
+                except StopAsyncIteration:
+                    return
+                yield event
+        finally:
+            if coming is not None:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)

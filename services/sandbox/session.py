@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import secrets
 import time
 from collections import OrderedDict
@@ -18,6 +16,7 @@ from services.sandbox import claims
 from services.sandbox.cell import Cell, ended
 from services.sandbox.config import Config
 from services.sandbox.events import Event, Outcome, Status, Variable
+from services.sandbox.memory import Memory
 from services.sandbox.process import WorkerProcess
 from services.sandbox.procfs import Census
 from services.sandbox.recording import Recording
@@ -161,29 +160,30 @@ class Session:
         await cell.finished.wait()
         return True
 
-    async def inject(self, name: str, arrow: bytes, *, lazy: bool = False) -> None:
-        """Puts a frame into the namespace, or within reach of it when ``lazy``; it comes back after a restart.
+    async def inject(self, name: str, memory: Memory, *, lazy: bool = False) -> None:
+        """Puts an Arrow stream into the namespace, or within reach of it when ``lazy``; it comes back after a restart.
 
-        Raises ``SessionLost``, ``PayloadTooLarge`` when the session's frames together are over their limit.
+        Takes over the memory. Raises ``SessionLost``, ``PayloadTooLarge`` when the session's frames together are
+        over their limit.
         """
-        async with self._lock:
-            self.check_alive()
-            size = sum(frame.size for key, frame in self.frames.items() if key != name) + len(arrow)
-            if size > self.config.frames_bytes:
-                raise PayloadTooLarge(size, self.config.frames_bytes)
-            frame = Frame(await asyncio.to_thread(sealed, name, arrow), len(arrow), lazy)
-            try:
+        try:
+            async with self._lock:
+                self.check_alive()
+                size = sum(frame.memory.size for key, frame in self.frames.items() if key != name) + memory.size
+                if size > self.config.frames_bytes:
+                    raise PayloadTooLarge(size, self.config.frames_bytes)
+                frame = Frame(memory, lazy)
                 await self._inject(name, frame)
-            except BaseException:
-                frame.close()
-                raise
-            if name in self.frames:
-                self.frames[name].close()
-            self.frames[name] = frame
+        except BaseException:
+            memory.close()
+            raise
+        if name in self.frames:
+            self.frames[name].memory.close()
+        self.frames[name] = frame
 
     async def _inject(self, name: str, frame: Frame) -> None:
         request = {"kind": "inject", "name": name, "lazy": frame.lazy, "loaded_bytes": self.config.memory_bytes // 2}
-        done = await self._exchange(request, frame.descriptor)
+        done = await self._exchange(request, frame.memory.descriptor)
         if done.error_name:
             raise DependencyFailed("sandbox worker", f"{name} was not injected: {done.error_name}")
 
@@ -240,33 +240,14 @@ class Session:
         await self._stop("the session was closed")
         await asyncio.gather(*self._waiting.values(), return_exceptions=True)
         for frame in self.frames.values():
-            frame.close()
+            frame.memory.close()
         self.frames.clear()
         self._records.clear()
 
 
 @dataclass(frozen=True)
 class Frame:
-    """An Arrow stream in memory that nobody can change any more, to be shared with workers."""
+    """An Arrow stream in memory, to be shared with workers."""
 
-    descriptor: int
-    size: int
+    memory: Memory
     lazy: bool
-
-    def close(self) -> None:
-        os.close(self.descriptor)
-
-
-def sealed(name: str, data: bytes) -> int:
-    """A memory file with the data, sealed against every change; gives its descriptor. See memfd_create(2)."""
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor

@@ -10,8 +10,9 @@ import io
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -56,10 +57,8 @@ async def run() -> None:
             for name, url in (("grpc", hosted.url), ("nats", "nats://"), ("inproc", "inproc://retrieval"))
         }
         call = Call.new()
-        one = {
-            "function call": lambda: servicer.Search(REQUEST, call),
-            **{name: (lambda c=c: c.retrieval.search(REQUEST)) for name, c in clients.items()},
-        }
+        one: dict[str, Callable[[], Awaitable[object]]] = {"function call": lambda: servicer.Search(REQUEST, call)}
+        one |= {name: partial(each.retrieval.search, REQUEST) for name, each in clients.items()}
         await overhead(one)
         stream_url = await echo_stream(stack)
         await throughput({name: flood(one[name]) for name in ("grpc", "nats")} | {"stream": pump(stream_url)})
@@ -122,7 +121,7 @@ def pump(target: str) -> Callable[[], Awaitable[float]]:
     async def measure() -> float:
         gate = asyncio.Semaphore(IN_FLIGHT)
 
-        async def requests() -> AsyncIterator[pb.SearchRequest]:
+        async def requests() -> AsyncGenerator[pb.SearchRequest, None]:
             for _ in range(CALLS):
                 await gate.acquire()
                 yield REQUEST

@@ -48,7 +48,7 @@ async def test_a_code_that_the_tables_do_not_know_comes_from_a_vendor(tables_dir
     own, bought = response.sheets
     assert own.columns[1].vendor != "akshare"
     assert [(column.name, column.unit, column.vendor) for column in bought.columns][1] == ("close", "CNY", "akshare")
-    table = frames.read_table(await store.get(f"tables/{bought.id}.arrow"))
+    table = frames.read_parquet(await store.get(f"tables/{bought.id}.parquet"))
     assert table.to_pydict() == {"date": [date(2015, 1, 5), date(2015, 1, 6)], "close": [202.52, 197.83]}
     assert [(item.subject, item.reason) for item in response.missing] == [("TSLA", MISSING_REASON_UNKNOWN_ENTITY)]
     assert asked == ["1.600519"]

@@ -81,6 +81,23 @@ async def test_bad_fields_are_named(fields: dict[str, Any], named: str, datafetc
     assert bad.value.field == named
 
 
+async def test_sheets_are_kept_as_parquet_and_older_ones_are_still_read(datafetch: Service) -> None:
+    servicer, store = datafetch
+    response = await servicer.Query(
+        typed(entities=["AAPL"], indicators=["close_adj"], start_date="2010-01-01"), Call.new()
+    )
+    sheet = response.sheets[0]
+    assert (sheet.data.key, sheet.data.content_type) == (f"tables/{sheet.id}.parquet", frames.PARQUET)
+    whole = await table(servicer, sheet)
+    kept = await store.get(sheet.data.key)
+    assert len(kept) < 0.75 * len(frames.to_arrow(whole))
+    pd.testing.assert_frame_equal(frames.to_frame(frames.read_parquet(kept)), whole)
+    await store.put("tables/told.arrow", frames.to_arrow(whole), frames.ARROW_STREAM)
+    pd.testing.assert_frame_equal(await table(servicer, pb.Sheet(id="told")), whole)
+    with pytest.raises(errors.NotFound, match="tnone"):
+        await table(servicer, pb.Sheet(id="tnone"))
+
+
 async def test_files_and_experts_sql(datafetch: Service) -> None:
     servicer, store = datafetch
     sheet = (

@@ -33,6 +33,8 @@ ACK_WAIT_S = 10.0
 MAX_DELIVER = 5
 DUPLICATE_WINDOW_S = 120.0
 DAY_S = 86_400.0
+# Runs delegate runs, and these once more.
+MAX_DEPTH = 2
 KEPT_REVISIONS = 16
 MAX_SEEN_RUNS = 50_000
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*")
@@ -150,7 +152,11 @@ def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) 
                 RUNS,
                 ("fathom.runs.*",),
                 Retention.WORK_QUEUE,
-                tuple(durable(run_durable(lane), run_subject(lane)) for lane in Lane),
+                tuple(
+                    durable(run_durable(lane, depth), run_subject(lane, depth))
+                    for lane in Lane
+                    for depth in range(MAX_DEPTH + 1)
+                ),
             ),
             Stream(EVENTS, ("fathom.events.*",), Retention.LIMITS, max_age_s=DAY_S),
             Stream(
@@ -186,14 +192,21 @@ def rpc_subject(service: str, method: str) -> str:
     return f"fathom.{checked_id('service', service)}.v1.{checked_id('method', method)}"
 
 
-def run_subject(lane: Lane) -> str:
-    """Runs to be done in a lane."""
-    return f"fathom.runs.{Lane(lane)}"
+def run_subject(lane: Lane, depth: int = 0) -> str:
+    """Runs to be done in a lane: those that a user asked for, or those ``depth`` delegations below one."""
+    return f"fathom.runs.{Lane(lane)}{below(depth)}"
 
 
-def run_durable(lane: Lane) -> str:
-    """The planners' queue of a lane: ``planner-interactive``, ``planner-evaluation``, ``planner-training``."""
-    return f"planner-{Lane(lane)}"
+def run_durable(lane: Lane, depth: int = 0) -> str:
+    """The planners' queue of a lane: ``planner-interactive``, ``planner-training-sub1``, …"""
+    return f"planner-{Lane(lane)}{below(depth)}"
+
+
+def below(depth: int) -> str:
+    """The part of a name that says how many runs are above; raises ``InvalidField("depth")``."""
+    if not 0 <= depth <= MAX_DEPTH:
+        raise InvalidField("depth", f"must be 0 to {MAX_DEPTH}")
+    return f"-sub{depth}" if depth else ""
 
 
 def events_subject(run_id: str) -> str:

@@ -10,7 +10,10 @@ from typing import Annotated, Optional
 import typer
 
 from fathom.cli.evaluate import app as evaluate
+from fathom.cli.mcp import app as mcp
+from fathom.cli.prompt import app as prompt
 from fathom.cli.retrieval import app as retrieval
+from fathom.cli.runs import app as runs
 from fathom.errors import FathomError
 
 app = typer.Typer(
@@ -26,6 +29,9 @@ app.add_typer(data_app, name="data")
 data_app.add_typer(frameworks_app, name="frameworks")
 app.add_typer(retrieval, name="retrieval")
 app.add_typer(evaluate, name="eval")
+app.add_typer(mcp, name="mcp")
+app.add_typer(runs, name="runs")
+app.add_typer(prompt, name="prompt")
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
 HOME = Path(".fathom")

@@ -22,18 +22,40 @@ async def run(
     """Starts a run, or joins the one with the same ``request_id``, and gives its events to the end."""
     started = pb.RunRequest.FromString(request.SerializeToString())
     started.request_id = request.request_id or new_id("run")
-    last = 0
+    last, over = 0, False
     try:
         async with aclosing(clients.planner.run(started, timeout_s=RUN_TIMEOUT_S)) as responses:
             async for response in responses:
-                last = response.event.sequence
+                last, over = response.event.sequence, response.event.HasField("finished")
                 yield response.event
-                if response.event.HasField("finished"):
-                    return
+        if over:  # the server ends the stream at the last end: a resumed run has several
+            return
     except FathomError as error:
         if last == 0 or not broken(error):
             raise
     async with aclosing(watch(clients, started.request_id, last, patience_s=patience_s)) as events:
+        async for event in events:
+            yield event
+
+
+async def resume(
+    clients: Clients, request: pb.ResumeRunRequest, *, patience_s: float = PATIENCE_S
+) -> AsyncGenerator[pb.RunEvent, None]:
+    """Goes on with a run that has ended without an answer, and gives its further events to the end."""
+    started = pb.ResumeRunRequest.FromString(request.SerializeToString())
+    started.request_id = request.request_id or new_id("resume")
+    last, over = 0, False
+    try:
+        async with aclosing(clients.planner.resume_run(started, timeout_s=RUN_TIMEOUT_S)) as responses:
+            async for response in responses:
+                last, over = response.event.sequence, response.event.HasField("finished")
+                yield response.event
+        if over:  # the server ends the stream at the last end: a resumed run has several
+            return
+    except FathomError as error:
+        if last == 0 or not broken(error):
+            raise
+    async with aclosing(watch(clients, started.run_id, last, patience_s=patience_s)) as events:
         async for event in events:
             yield event
 
@@ -45,7 +67,7 @@ async def watch(
 
     Raises ``DependencyFailed("planner")`` when nothing could be read for ``patience_s`` seconds.
     """
-    last = after
+    last, over = after, False
     broken_since: float | None = None
     while True:
         try:
@@ -53,9 +75,10 @@ async def watch(
             async with aclosing(clients.planner.watch_run(request, timeout_s=RUN_TIMEOUT_S)) as responses:
                 async for response in responses:
                     last, broken_since = response.event.sequence, None
+                    over = response.event.HasField("finished")
                     yield response.event
-                    if response.event.HasField("finished"):
-                        return
+            if over:
+                return
         except FathomError as error:
             if not broken(error):
                 raise

@@ -53,6 +53,8 @@ class PlannerClient(Client):
     run = ServerStream[planner.RunRequest, planner.RunResponse]()
     watch_run = ServerStream[planner.WatchRunRequest, planner.WatchRunResponse]()
     stop_run = Unary[planner.StopRunRequest, planner.StopRunResponse]()
+    resume_run = ServerStream[planner.ResumeRunRequest, planner.ResumeRunResponse]()
+    replay_run = Unary[planner.ReplayRunRequest, planner.ReplayRunResponse]()
     get_run = Unary[planner.GetRunRequest, planner.GetRunResponse]()
     list_runs = Unary[planner.ListRunsRequest, planner.ListRunsResponse]()
     update_todo = Unary[planner.UpdateTodoRequest, planner.UpdateTodoResponse]()

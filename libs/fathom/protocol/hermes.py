@@ -6,7 +6,6 @@ arguments as a string, a tag that never closes. What still cannot be read as a c
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Mapping
@@ -14,16 +13,12 @@ from typing import Any
 
 from fathom.ids import sha256
 from fathom.protocol.messages import ToolCall
+from fathom.protocol.tolerant import DECODER, FENCE, read_object
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 # What may stand between the tag and its object, and between objects: fences, brackets of a list, commas, numbering.
 BEFORE = re.compile(r"(?:\s|```[a-zA-Z]*|\[|,|，|\d+[.)、])*")
 AFTER = re.compile(r"(?:\s|```|\]|,|，)*(?:</tool_call>)?")
-FENCE = re.compile(r"^```[a-zA-Z]*\s*|\s*```$")
-TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-FULL_WIDTH = str.maketrans({"：": ":", "，": ",", "｛": "{", "｝": "}", "［": "[", "］": "]", "“": '"', "”": '"'})
-# strict=False: models write raw line breaks inside strings.
-DECODER = json.JSONDecoder(strict=False)
 
 
 def parse_tool_calls(text: str) -> tuple[str, tuple[ToolCall, ...]]:
@@ -67,7 +62,7 @@ def read_tag(text: str, start: int) -> tuple[list[dict[str, Any]], int]:
         return found, position
     ends = [index for index in (text.find(CLOSE, start), text.find(OPEN, start)) if index >= 0]
     end = min(ends, default=len(text))
-    call = as_call(read_object(text[start:end]))
+    call = as_call(read_object(text[start:end], cut_off=False))
     closed = end + len(CLOSE) if text.startswith(CLOSE, end) else end
     return ([call] if call else []), closed
 
@@ -77,7 +72,7 @@ def bare_call(text: str) -> dict[str, Any] | None:
     stripped = FENCE.sub("", text.strip()).strip()
     if not stripped.startswith(("{", "｛")) or not stripped.endswith(("}", "｝")):
         return None
-    value = read_object(stripped)
+    value = read_object(stripped, cut_off=False)
     return as_call(value) if value and ("arguments" in value or "parameters" in value) else None
 
 
@@ -87,7 +82,7 @@ def as_call(value: object) -> dict[str, Any] | None:
         return None
     arguments = value.get("arguments", value.get("parameters", {}))
     if isinstance(arguments, str):
-        arguments = read_object(arguments) if arguments.strip() else {}
+        arguments = read_object(arguments, cut_off=False) if arguments.strip() else {}
     return {"name": value["name"].strip(), "arguments": arguments} if isinstance(arguments, dict) else None
 
 
@@ -95,23 +90,6 @@ def numbered(call: Mapping[str, Any], position: int) -> ToolCall:
     """The call with an id that depends on its place and content only, so that replays agree."""
     encoded = json.dumps(call["arguments"], ensure_ascii=False)
     return ToolCall(f"call_{position}_{sha256(encoded.encode())[:8]}", call["name"], encoded)
-
-
-def read_object(text: str) -> dict[str, Any] | None:
-    """A JSON object in ``text``, mended where models err; None when nothing helps."""
-    stripped = FENCE.sub("", text.strip().replace("｛", "{").replace("｝", "}"))
-    start, end = stripped.find("{"), stripped.rfind("}")
-    inner = stripped[start : end + 1]
-    for candidate in (stripped, inner, inner.translate(FULL_WIDTH)):
-        for mended in (candidate, TRAILING_COMMA.sub(r"\1", candidate)):
-            for read in (DECODER.decode, ast.literal_eval):
-                try:
-                    parsed = read(mended)
-                except (ValueError, SyntaxError, RecursionError, MemoryError):
-                    continue
-                if isinstance(parsed, dict) and all(isinstance(key, str) for key in parsed):
-                    return parsed
-    return None
 
 
 def format_tool_call(name: str, arguments: Mapping[str, Any]) -> str:

@@ -70,7 +70,10 @@ class Hosted:
     url: str
     dispatcher: Dispatcher
     warm: asyncio.Task[None]
+    """Ends with the warm-up, and with its error when it fails."""
     metrics_port: int
+    following: asyncio.Task[None]
+    """Ends with an error when the service is of no use any more."""
 
 
 @asynccontextmanager
@@ -118,17 +121,26 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
         await server.set_serving(True)
         deps.telemetry.log.info("serving", url=url)
 
+    async def follow() -> None:
+        await asyncio.shield(warm)
+        async for able in service.changes():
+            dispatcher.ready = able
+            await server.set_serving(able)
+            deps.telemetry.log.info("serving again" if able else "not serving", url=url)
+
     await server.start()
     url = f"grpc://{runtime.host}:{server.port}"
     metrics_port = runtime.metrics_port
     if metrics_port >= 0:
         metrics_port = deps.telemetry.serve_metrics(runtime.host, metrics_port)
     warm = asyncio.create_task(warm_up(), name=f"warm-up {service.name}")
+    following = asyncio.create_task(follow(), name=f"health of {service.name}")
     try:
-        yield Hosted(service.name, url, dispatcher, warm, metrics_port)
+        yield Hosted(service.name, url, dispatcher, warm, metrics_port, following)
     finally:
-        warm.cancel()
-        await asyncio.gather(warm, return_exceptions=True)
+        for task in (following, warm):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         # The bus first: its callers find another replica at once, gRPC's see NOT_SERVING and drain.
         await asyncio.gather(*(subscription.close() for subscription in subscriptions))
         await server.stop(runtime.grace_s)
@@ -137,16 +149,18 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
         deps.telemetry.log.info("stopped")
 
 
-async def until_signalled(failures: asyncio.Task[None]) -> None:
-    """Returns on SIGINT or SIGTERM; raises when the warm-up fails."""
+async def until_signalled(*duties: asyncio.Task[None]) -> None:
+    """Returns on SIGINT or SIGTERM; raises when one of the duties fails."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     waiting = asyncio.create_task(stop.wait())
-    done, _ = await asyncio.wait({waiting, failures}, return_when=asyncio.FIRST_COMPLETED)
-    if failures in done:
-        failures.result()
-        await waiting
+    left = set(duties)
+    while not waiting.done():
+        done, _ = await asyncio.wait({waiting, *left}, return_when=asyncio.FIRST_COMPLETED)
+        for duty in done & left:
+            duty.result()
+        left -= done
     waiting.cancel()
 
 
@@ -173,7 +187,7 @@ async def run(name: str, config: type[Settings], build: Build, argv: list[str] |
     if runtime.die_with_parent:
         end_with_parent()
     async with dependencies(name, runtime) as deps, host(build(settings, deps), deps, runtime) as hosted:
-        await until_signalled(hosted.warm)
+        await until_signalled(hosted.warm, hosted.following)
 
 
 @dataclass(frozen=True)
@@ -183,6 +197,7 @@ class HostedHttp:
     name: str
     url: str
     warm: asyncio.Task[None]
+    following: asyncio.Task[None]
 
 
 @asynccontextmanager
@@ -206,7 +221,7 @@ async def hosting_http(service: Any, deps: Deps, runtime: Runtime) -> AsyncItera
     serving = asyncio.create_task(server._serve([listener]), name=f"http {service.name}")
     port = listener.getsockname()[1]
     try:
-        yield HostedHttp(service.name, f"http://{runtime.host}:{port}", serving)
+        yield HostedHttp(service.name, f"http://{runtime.host}:{port}", serving, serving)
     finally:
         # The service first: it ends its open event streams, which the server would wait for.
         await service.close()

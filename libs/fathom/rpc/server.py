@@ -38,6 +38,7 @@ class GrpcServer:
         self._host, self.port = host, port
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
+        self._facts: set[str] = set()
 
     async def start(self) -> None:
         """Binds and answers health checks; raises ``FathomError`` when the port is taken."""
@@ -59,6 +60,9 @@ class GrpcServer:
         facts = self._dispatcher.service.facts() if serving else ()
         for name in (*HEALTH_NAMES, self._dispatcher.contract.full_name, *facts):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING if name == "live" else state)
+        for name in self._facts - set(facts):
+            await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._facts.update(facts)
 
     async def stop(self, grace_s: float) -> None:
         """Turns health to NOT_SERVING, lets running calls end for ``grace_s`` seconds, then closes."""

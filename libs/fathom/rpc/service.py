@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,12 @@ def no_facts() -> tuple[str, ...]:
     return ()
 
 
+async def no_changes() -> AsyncIterator[bool]:
+    """The changes of a service that stays as it is."""
+    return
+    yield True
+
+
 @dataclass(frozen=True)
 class Service:
     """A servicer with its life cycle.
@@ -31,7 +37,9 @@ class Service:
     responses are async generators, streaming requests arrive as async iterators. RPCs that it
     lacks answer UNIMPLEMENTED, with the plan from its optional mapping ``unimplemented``.
     Health turns SERVING when ``warm_up`` has returned. ``facts`` are further names under which it
-    then serves: what a probe can ask for and find or not, such as a level of isolation.
+    then serves: what a probe can ask for and find or not, such as a level of isolation. ``changes``
+    gives whether it can serve at every change after the warm-up, which health follows; it raises when
+    the service is of no use any more.
     """
 
     name: str
@@ -39,6 +47,7 @@ class Service:
     warm_up: Callable[[], Awaitable[None]] = nothing
     close: Callable[[], Awaitable[None]] = nothing
     facts: Callable[[], Sequence[str]] = no_facts
+    changes: Callable[[], AsyncIterator[bool]] = no_changes
 
 
 @dataclass(frozen=True)

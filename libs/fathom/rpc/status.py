@@ -9,20 +9,11 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from fathom import errors
-from fathom.errors import FathomError
+from fathom.errors import FathomError, rebuild
 
 DOMAIN = "fathom"
 OK = Status(code=Code.OK)
 
-_BY_REASON: dict[str, type[FathomError]] = {
-    kind.reason: kind
-    for kind in (
-        errors.InvalidField, errors.PayloadTooLarge, errors.NotFound, errors.Conflict, errors.SessionLost,
-        errors.FailedPrecondition, errors.VersionMismatch, errors.MissingExtra, errors.UpstreamRefused,
-        errors.UnreadableContent, errors.NotImplementedYet, errors.CorruptData, errors.NotReady,
-        errors.DependencyFailed, errors.Overloaded, errors.DeadlineExceeded, errors.Cancelled, errors.Internal,
-    )
-}  # fmt: skip
 _BY_CODE: dict[str, type[FathomError]] = {
     "INVALID_ARGUMENT": errors.InvalidField, "NOT_FOUND": errors.NotFound, "ABORTED": errors.Conflict,
     "UNIMPLEMENTED": errors.NotImplementedYet, "DATA_LOSS": errors.CorruptData, "UNAVAILABLE": errors.NotReady,
@@ -55,25 +46,8 @@ def from_status(status: Status) -> FathomError:
             retry = RetryInfo()
             detail.Unpack(retry)
             retry_after_s = retry.retry_delay.ToMicroseconds() / 1e6
-    kind = _BY_REASON.get(info.reason) or _BY_CODE.get(Code.Name(status.code), errors.Internal)
+    kind = errors.BY_REASON.get(info.reason) or _BY_CODE.get(Code.Name(status.code), errors.Internal)
     return rebuild(kind, status.message, dict(info.metadata), retry_after_s)
-
-
-def rebuild(
-    kind: type[FathomError], message: str, metadata: dict[str, str], retry_after_s: float | None
-) -> FathomError:
-    """An instance of ``kind`` with exactly this message: its constructor would compose another one."""
-    error = kind.__new__(kind)
-    FathomError.__init__(error, message, metadata=metadata, retry_after_s=retry_after_s)
-    for name in ("field", "culprit"):
-        if name in metadata:
-            setattr(error, name, metadata[name])
-    if isinstance(error, errors.UpstreamRefused):
-        said = metadata.get("http_status", "")
-        error.status = int(said) if said.isdecimal() else 0
-    if isinstance(error, errors.NotFound):
-        error.nearest = tuple(filter(None, metadata.get("nearest", "").split(",")))
-    return error
 
 
 def from_grpc(error: grpc.aio.AioRpcError, service: str, method: str) -> FathomError:

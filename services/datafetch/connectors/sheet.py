@@ -19,7 +19,6 @@ FILES = {
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "table.xlsx",
     "application/vnd.apache.parquet": "table.parquet",
 }
-ARROW = frozenset({"", frames.ARROW_STREAM, "application/octet-stream"})
 
 
 def sheet_of(fetched: Fetched, title: str = "") -> Sheet:
@@ -68,7 +67,7 @@ def imported(data: bytes, content_type: str, title: str, worksheet: str = "") ->
     Raises ``InvalidField("data")`` for an unknown type, and the errors of ``read_upload`` and ``frames.read_table``.
     """
     kind, name = content_type.partition(";")[0].strip().lower(), title or "imported table"
-    if kind in ARROW:
+    if kind in frames.ARROW_TYPES:
         table = frames.read_table(data, "data")
         return make_sheet(table, name, [described(table, column) for column in table.column_names]), ()
     if kind not in FILES:

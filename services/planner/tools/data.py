@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from prometheus_client import Histogram
 
 from fathom.api.common.v1.common_pb2 import MissingItem, MissingReason
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.errors import InvalidField
 from services.planner.model import Kind, ToolState
+from services.planner.tools.compression import compression
 from services.planner.tools.session import Session
-from services.planner.tools.tool import Finding, Reply, schema, shortened
+from services.planner.tools.tool import Finding, Numbered, Reply, schema, shortened
 
 DIGEST_CHARS = 5_000
 FREQUENCIES = {
@@ -35,8 +37,11 @@ class Data:
     session: Session
     as_of: Timestamp | None
     timeout_s: float
+    digests: Histogram | None = None
+    """Observes how much smaller each table got."""
 
     name: ClassVar[str] = "data"
+    reads: ClassVar[bool] = True
     description: ClassVar[str] = (
         "Fetches numbers as tables. Give a question in words, or entities, indicators and dates. The whole table is"
         " then in Python as sheet_1, sheet_2, …; you see its first and last rows and its columns."
@@ -51,7 +56,7 @@ class Data:
         frequency={"enum": sorted(FREQUENCIES), "description": "Density of the series."},
     )
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
         request = pb.QueryRequest(request_id=call_id, as_of=self.as_of)
         if "question" in arguments:
             request.question = arguments["question"]
@@ -60,14 +65,25 @@ class Data:
         else:
             raise InvalidField("data.question", "give a question, or entities and indicators")
         response = await self.clients.datafetch.query(request, timeout_s=self.timeout_s)
+        return lambda first: self._told(response, first)
+
+    def _told(self, response: pb.QueryResponse, first: int) -> Reply:
+        """The sheets with their names and numbers; the session holds them from now on."""
         sheets, findings, digests = [], [], []
         for offset, sheet in enumerate(response.sheets):
-            variable = await self.session.put(sheet)
+            variable = self.session.put(sheet)
             findings.append(Finding(Kind.SHEET, sheet, variable))
-            sheets.append(described(sheet, variable, first_number + offset))
+            sheets.append(described(sheet, variable, first + offset))
             digests.append(sheet.digest.replace(sheet.id, variable))
+            if self.digests is not None:
+                self.digests.observe(compression(sheet.rows, sheet.digest))
         findings += [Finding(Kind.MISSING, item) for item in response.missing]
-        head = {"sheets": sheets, "missing": [missing_item(item) for item in response.missing]}
+        # What is missing is material as well, numbered after the sheets: an answer may cite it.
+        missing = [
+            {**missing_item(item), "material": number}
+            for number, item in enumerate(response.missing, first + len(sheets))
+        ]
+        head = {"sheets": sheets, "missing": missing}
         status = ToolState.OK if sheets else ToolState.EMPTY
         return Reply(status, head, shortened("\n\n".join(digests), DIGEST_CHARS), tuple(findings))
 

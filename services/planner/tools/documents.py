@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, ClassVar
 
@@ -14,11 +15,39 @@ from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.clients import Clients
 from fathom.errors import InvalidField
 from fathom.rpc.status import from_status
-from services.planner.model import Kind, ToolState
-from services.planner.tools.tool import Finding, Reply, schema
+from services.planner.model import Kind, Step, ToolState
+from services.planner.tools.tool import Finding, Numbered, Reply, schema
 
 PAGE_CHARS = 6_000
 DATE = {"type": "string", "description": "ISO date, e.g. 2020-01-31."}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Ids of the documents that this run has been shown, a function of its recorded steps.
+
+    Retrieval keeps such a list, too, and refuses a ``fetch`` of what is not on it; ours outlives its restarts.
+    """
+
+    run_id: str
+    ids: set[str] = field(default_factory=set)
+
+    @classmethod
+    def rebuilt(cls, run_id: str, steps: Sequence[Step]) -> Shown:
+        shown = cls(run_id)
+        for step in steps:
+            for result in step.results:
+                if result.call.name == Search.name and result.status is ToolState.OK:
+                    shown.ids.update(ids_in(result.content))
+        return shown
+
+
+def ids_in(content: str) -> list[str]:
+    """Ids of the hits in a result of ``search``; none in one that an older planner wrote otherwise."""
+    try:
+        return [str(hit["id"]) for hit in json.loads(content.split("\n", 1)[0])["hits"]]
+    except (ValueError, TypeError, KeyError):
+        return []
 
 
 @dataclass(frozen=True)
@@ -29,8 +58,10 @@ class Search:
     corpus: str
     as_of: Timestamp | None
     timeout_s: float
+    shown: Shown
 
     name: ClassVar[str] = "search"
+    reads: ClassVar[bool] = True
     description: ClassVar[str] = (
         "Finds documents: news, notes, explanations. Gives id, time, title and a summary, never the full text."
     )
@@ -43,7 +74,7 @@ class Search:
         before=DATE,
     )
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
         published = TimeRange(start_time=instant(arguments, "after"), end_time=instant(arguments, "before"))
         request = pb.SearchRequest(
             queries=[arguments["query"]],
@@ -51,6 +82,7 @@ class Search:
             corpus=self.corpus,
             filter=pb.SearchFilter(entities=arguments.get("entities", ()), published=published),
             as_of=self.as_of,
+            run=self.shown.run_id,
         )
         response = await self.clients.retrieval.search(request, timeout_s=self.timeout_s)
         result = response.results[0]
@@ -62,6 +94,7 @@ class Search:
         ]
         if not hits:
             return missing(arguments["query"], "no document matches", "NO_MATCH", {"hits": []})
+        self.shown.ids.update(hit.id for hit in result.hits)
         return Reply(ToolState.OK, {"hits": hits})
 
 
@@ -73,8 +106,10 @@ class Fetch:
     corpus: str
     as_of: Timestamp | None
     timeout_s: float
+    shown: Shown
 
     name: ClassVar[str] = "fetch"
+    reads: ClassVar[bool] = True
     description: ClassVar[str] = "Reads the full text of a document that a search found, by its id."
     parameters: ClassVar[Mapping[str, Any]] = schema(
         ["id"],
@@ -82,27 +117,33 @@ class Fetch:
         page={"type": "string", "description": "Value of `more` in an earlier result, to read on."},
     )
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
         request = pb.FetchRequest(
             ids=[arguments["id"]],
             corpus=self.corpus,
             page_size=PAGE_CHARS,
             page_token=arguments.get("page", ""),
             as_of=self.as_of,
+            # Of what our own record shows we need not ask; of anything else retrieval knows best.
+            enforce_seen_by_run="" if arguments["id"] in self.shown.ids else self.shown.run_id,
         )
         response = await self.clients.retrieval.fetch(request, timeout_s=self.timeout_s)
         result = response.results[0]
         if result.status.code:
             raise from_status(result.status)
         document = result.document
-        head = {
-            "id": document.id,
-            "material": first_number,
-            "title": document.title,
-            "time": day(document.publish_time),
-            "more": result.next_page_token,
-        }
-        return Reply(ToolState.OK, head, document.text, (Finding(Kind.PASSAGE, document),))
+
+        def numbered(first: int) -> Reply:
+            head = {
+                "id": document.id,
+                "material": first,
+                "title": document.title,
+                "time": day(document.publish_time),
+                "more": result.next_page_token,
+            }
+            return Reply(ToolState.OK, head, document.text, (Finding(Kind.PASSAGE, document),))
+
+        return numbered
 
 
 def missing(subject: str, detail: str, reason: str, head: Mapping[str, Any]) -> Reply:

@@ -16,7 +16,7 @@ from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.planner.model import Kind, ToolState
 from services.planner.tools.session import Session
-from services.planner.tools.tool import Finding, Reply, schema, shortened
+from services.planner.tools.tool import Finding, Numbered, Reply, schema, shortened
 
 PLOTLY = "application/vnd.plotly.v1+json"
 OUTPUT_CHARS = 6_000
@@ -35,6 +35,7 @@ class Python:
     """How many figures the run has."""
 
     name: ClassVar[str] = "python"
+    reads: ClassVar[bool] = False
     description: ClassVar[str] = (
         "Runs Python in the run's own session; state stays between calls. pandas is pd, numpy is np, plotly can be"
         " imported; sheet_1, sheet_2, … are DataFrames; to_date() reads any date format. Write one function for one"
@@ -44,7 +45,7 @@ class Python:
         ["code"], code={"type": "string", "minLength": 1, "maxLength": 65_536, "description": "The cell."}
     )
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
         events = await self.session.execute(call_id, arguments["code"])
         outcome = events[-1].outcome
         record = CodeRecord(
@@ -57,19 +58,17 @@ class Python:
             figures=[await self._figure(event.display) for event in events if is_plotly(event)],
             duration_ms=outcome.duration_ms,
         )
-        status = ToolState.OK if record.ok else ToolState.FAILED
+        style = check(arguments["code"])
+        self.styles.labels("functional" if style.ok else "other").inc()
         head = {
-            "material": first_number,
             "figures": [figure.id for figure in record.figures],
             "changed": [variable.name for variable in outcome.changed],
             "error": "" if record.ok else problem(outcome),
+            **({"style": style.correction} if style.correction else {}),
         }
-        style = check(arguments["code"])
-        self.styles.labels("functional" if style.ok else "other").inc()
-        if style.correction:
-            head["style"] = style.correction
+        status, found = ToolState.OK if record.ok else ToolState.FAILED, (Finding(Kind.CODE, record),)
         body = reading(record, text_of(events, pb.OUTPUT_STREAM_STDERR))
-        return Reply(status, head, body, (Finding(Kind.CODE, record),))
+        return lambda first: Reply(status, {"material": first, **head}, body, found)
 
     async def _figure(self, display: pb.Display) -> Figure:
         """Keeps a figure under the run; its data must be JSON, whatever the kernel claims."""

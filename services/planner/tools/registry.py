@@ -1,31 +1,75 @@
-"""The registry: one call path for all tools; it adds ``intent`` to every schema and checks every argument."""
+"""The registry: one call path for all tools; it adds ``intent``, checks arguments, bounds time and size."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from jsonschema import Draft202012Validator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fathom.errors import FathomError, InvalidField, NotFound
 from fathom.protocol.messages import ToolCall, ToolSpec
 from services.planner.model import Kind, Material, ToolResult, ToolState
-from services.planner.tools.tool import Finding, Reply, Tool
+from services.planner.tools.arguments import Checker, read_arguments
+from services.planner.tools.gates import Gates
+from services.planner.tools.intents import intent_of
+from services.planner.tools.tool import Finding, Numbered, Reply, Tool, shortened
 
 INTENT = {"type": "string", "description": "What you want with this call, in one short sentence for the reader."}
-NO_INTENT = "(no intent given)"
+MAX_BODY_CHARS, MAX_HEAD_CHARS, MAX_FINDINGS = 24_000, 40_000, 64
+Report = Callable[[str, BaseException], None]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Longest call in seconds, for all tools and for single ones; and how many calls there may be at once."""
+
+    deadline_s: float = 60.0
+    deadlines_s: Mapping[str, float] = field(default_factory=dict)
+    gates: Gates | None = None
+
+    def of(self, tool: str) -> float:
+        return self.deadlines_s.get(tool, self.deadline_s)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A call that has run and waits for its turn to be numbered."""
+
+    call: ToolCall
+    found: Reply | Numbered | ToolResult
+    """A ``ToolResult`` is one that an earlier worker was given, numbers and all."""
+    seconds: float
+
+
+def ignore(tool: str, error: BaseException) -> None:
+    """For registries without a log."""
 
 
 class Registry:
-    """Runs tool calls of one episode and numbers the material that they find."""
+    """Runs tool calls of one episode and numbers the material that they find.
 
-    def __init__(self, tools: Sequence[Tool], material: int = 0, timeout_s: float = 60.0) -> None:
-        """``material`` is how many materials there are already, ``timeout_s`` the longest call in seconds."""
+    Whatever goes wrong with a call comes back as a result that says so: ``call`` raises nothing but cancellation.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        material: int = 0,
+        bounds: Bounds | None = None,
+        report: Report = ignore,
+        known: Sequence[ToolResult] = (),
+    ) -> None:
+        """``material`` is how many materials there are already; ``report`` hears of tools that broke.
+
+        ``known`` are results of the round that an earlier worker left: its calls are not made again.
+        """
+        self._known = {result.call.id: result for result in known}
         self._tools = {tool.name: tool for tool in tools}
-        self._validators = {tool.name: Draft202012Validator(dict(tool.parameters)) for tool in tools}
+        self._checkers = {tool.name: Checker(tool.name, tool.parameters) for tool in tools}
         self._material = material
+        self._bounds, self._report = bounds or Bounds(), report
         self._specs = tuple(specify(tool) for tool in sorted(tools, key=lambda tool: tool.name))
 
     @property
@@ -33,48 +77,79 @@ class Registry:
         """Sorted by name, so that the prompt's prefix has the same bytes each time (row P09)."""
         return self._specs
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._tools)
+
+    def reads(self, name: str) -> bool:
+        """True when calls of this tool may run beside others."""
+        return name in self._tools and self._tools[name].reads
+
     def intent(self, call: ToolCall) -> str:
         """The call's intent; a missing one is repaired, not refused (row R11)."""
-        try:
-            intent = json.loads(call.arguments_json).get("intent")
-        except (ValueError, AttributeError):
-            intent = None
-        return intent.strip() if isinstance(intent, str) and intent.strip() else NO_INTENT
+        return intent_of(call)
 
     async def call(self, call_id: str, call: ToolCall) -> ToolResult:
-        """Runs one call; whatever goes wrong with it comes back as a result that says so."""
-        started = time.perf_counter()
-        try:
-            tool, arguments = self._checked(call)
-            reply = await tool(call_id, arguments, self._material + 1)
-        except (InvalidField, NotFound) as error:
-            reply = Reply(ToolState.INVALID, {"error": error.message})
-        except FathomError as error:
-            reply = self._failed(call, error)
-        material = self._number(reply.findings)
-        duration_ms = int((time.perf_counter() - started) * 1000)
-        return ToolResult(call, self.intent(call), reply.content(call.name), reply.status, duration_ms, material)
+        """Runs one call by itself."""
+        return self.settle(await self.run(call_id, call))
 
-    def _checked(self, call: ToolCall) -> tuple[Tool, Mapping[str, Any]]:
+    async def run(self, call_id: str, call: ToolCall) -> Ran:
+        """Runs a call; ``settle`` must follow, in the order of the calls."""
+        started = time.perf_counter()
+        known = self._known.pop(call.id, None)  # once: a later round may use the id again
+        if known is not None:
+            return Ran(call, known, known.duration_ms / 1000)
+        try:
+            found = await self._let_in(call_id, *self._checked(call))
+        except (InvalidField, NotFound) as error:
+            found = Reply(ToolState.INVALID, {"error": error.message})
+        except FathomError as error:
+            found = failed(call, error.message)
+        except Exception as error:  # whatever a tool does, the episode goes on and says which tool it was
+            self._report(call.name, error)
+            found = failed(call, f"{call.name} broke: {type(error).__name__}: {str(error)[:200]}")
+        return Ran(call, found, time.perf_counter() - started)
+
+    def settle(self, ran: Ran) -> ToolResult:
+        """The result, its material numbered after all that was settled before."""
+        call = ran.call
+        if isinstance(ran.found, ToolResult):
+            return ran.found
+        try:
+            reply = sized(call, ran.found if isinstance(ran.found, Reply) else ran.found(self._material + 1))
+            content = reply.content(call.name)
+        except Exception as error:
+            self._report(call.name, error)
+            reply = failed(call, f"{call.name} gave what cannot be shown: {type(error).__name__}")
+            content = reply.content(call.name)
+        material = self._number(reply.findings)
+        return ToolResult(call, self.intent(call), content, reply.status, int(ran.seconds * 1000), material)
+
+    def _checked(self, call: ToolCall) -> tuple[Tool, Mapping[str, object]]:
         tool = self._tools.get(call.name)
         if tool is None:
-            raise NotFound("tool", call.name, sorted(self._tools))
-        try:
-            arguments = json.loads(call.arguments_json)
-        except ValueError as error:
-            raise InvalidField(f"{call.name}.arguments", f"are no JSON: {error}") from error
-        if not isinstance(arguments, dict):
-            raise InvalidField(f"{call.name}.arguments", "must be a JSON object")
-        arguments = {name: value for name, value in arguments.items() if name != "intent"}
-        for problem in self._validators[call.name].iter_errors(arguments):
-            path = ".".join([call.name, *(str(part) for part in problem.absolute_path)])
-            raise InvalidField(path, problem.message)
-        return tool, arguments
+            raise NotFound("tool", call.name[:80], sorted(self._tools))
+        return tool, self._checkers[call.name].checked(read_arguments(call))
 
-    def _failed(self, call: ToolCall, error: FathomError) -> Reply:
-        """A failed source is a missing item, so that the answer cannot be silent about it."""
-        item = {"subject": call.name, "reason": "SOURCE_FAILED", "detail": error.message}
-        return Reply(ToolState.FAILED, {"error": error.message}, findings=(Finding(Kind.MISSING, item),))
+    async def _let_in(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | Numbered:
+        if self._bounds.gates is None:
+            return await self._bounded(call_id, tool, arguments)
+        async with self._bounds.gates.passing(tool.name):
+            return await self._bounded(call_id, tool, arguments)
+
+    async def _bounded(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | Numbered:
+        """The tool's reply within its deadline, even from a tool that does not let itself be cancelled."""
+        limit = self._bounds.of(tool.name)
+        running = asyncio.ensure_future(tool(call_id, arguments))
+        try:
+            done, _ = await asyncio.wait({running}, timeout=limit)
+        finally:
+            if not running.done():
+                running.cancel()
+                running.add_done_callback(forgotten)
+        if not done:
+            raise Unanswered(f"{tool.name} did not answer within {limit:g} s")
+        return running.result()
 
     def _number(self, findings: Sequence[Finding]) -> tuple[Material, ...]:
         material = tuple(
@@ -83,6 +158,34 @@ class Registry:
         )
         self._material += len(material)
         return material
+
+
+class Unanswered(FathomError):
+    """A tool hung."""
+
+    code, reason = "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"
+
+
+def forgotten(task: asyncio.Future[Reply | Numbered]) -> None:
+    """Takes the outcome of a call that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()
+
+
+def failed(call: ToolCall, message: str) -> Reply:
+    """A failed source is a missing item, so that the answer cannot be silent about it."""
+    item = {"subject": call.name, "reason": "SOURCE_FAILED", "detail": message}
+    return Reply(ToolState.FAILED, {"error": message}, findings=(Finding(Kind.MISSING, item),))
+
+
+def sized(call: ToolCall, reply: Reply) -> Reply:
+    """A reply within bounds: a long body is cut in its middle; what cannot be cut counts as failed."""
+    head = len(json.dumps(dict(reply.head), ensure_ascii=False))
+    if head > MAX_HEAD_CHARS or len(reply.findings) > MAX_FINDINGS:
+        return failed(call, f"{call.name} gave more than a result may hold: ask for less")
+    if len(reply.body) > MAX_BODY_CHARS:
+        return replace(reply, body=shortened(reply.body, MAX_BODY_CHARS))
+    return reply
 
 
 def specify(tool: Tool) -> ToolSpec:

@@ -41,11 +41,11 @@ class Session:
         for item in material:
             if item.kind is Kind.SHEET:
                 session.sheets[item.variable] = item.item
-            elif item.kind is Kind.CODE and isinstance(item.item, CodeRecord) and item.item.ok:
+            elif item.kind is Kind.CODE and isinstance(item.item, CodeRecord) and item.item.ok and not item.item.run_id:
                 session.code.append(item.item.code)
         return session
 
-    async def put(self, sheet: data.Sheet) -> str:
+    def put(self, sheet: data.Sheet) -> str:
         """Names a sheet; it is injected before the next cell. The same sheet keeps its name."""
         for variable, known in self.sheets.items():
             if known.id == sheet.id:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fathom.protocol.quoting import neutral, quoted
 from services.planner.model import Kind, ToolState
+
+MAX_NAME_CHARS = 80
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,14 @@ class Reply:
     findings: tuple[Finding, ...] = ()
 
     def content(self, tool: str) -> str:
-        """As the model sees it: one line of JSON, then free text."""
-        line = json.dumps({"tool": tool, "status": self.status.value, **self.head}, ensure_ascii=False)
-        return f"{line}\n\n{self.body}" if self.body else line
+        """As the model sees it: one line of JSON, then the body as quoted data. No tag of another's is live in it."""
+        line = json.dumps({"tool": tool[:MAX_NAME_CHARS], "status": self.status.value, **self.head}, ensure_ascii=False)
+        return f"{neutral(line)}\n\n{quoted(self.body)}" if self.body else neutral(line)
+
+
+Numbered = Callable[[int], Reply]
+"""A reply that needs the number of its first material; called in the order of the calls, so that numbers and names
+are the same however the calls overlapped."""
 
 
 class Tool(Protocol):
@@ -46,8 +54,13 @@ class Tool(Protocol):
     @property
     def parameters(self) -> Mapping[str, Any]: ...
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any], first_number: int) -> Reply:
-        """Runs the call. ``call_id`` is its idempotency key, ``first_number`` that of its first material."""
+    @property
+    def reads(self) -> bool:
+        """True when calls are independent: they may run beside each other, and before those that are not."""
+        ...
+
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
+        """Runs the call; ``call_id`` is its idempotency key. Raises ``FathomError``."""
         ...
 
 

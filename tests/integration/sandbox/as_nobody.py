@@ -40,8 +40,11 @@ async def sessions() -> dict[str, object]:
     from services.sandbox.config import Config
     from services.sandbox.engine import Engine
     from services.sandbox.events import Outcome
+    from services.sandbox.metrics import Metrics
 
-    engine = Engine(Config(spares=1, processes=16, memory_bytes=300 << 20), Telemetry("sandbox", stream=io.StringIO()))
+    telemetry = Telemetry("sandbox", stream=io.StringIO())
+    config = Config(spares=1, processes=16, memory_bytes=300 << 20)
+    engine = Engine(config, telemetry.log, Metrics.register(telemetry.registry).note)
     await engine.start()
     try:
         seen: dict[str, object] = {"level": engine.report.level.word, "layers": engine.report.layers}

@@ -2,40 +2,103 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from typing import Any
 
+import pandas as pd
 import pytest
 import pytest_asyncio
 
+from fathom import frames
 from fathom.obs import Telemetry
+from services.sandbox import procfs
 from services.sandbox.cgroups import PREFIX
 from services.sandbox.config import Config
 from services.sandbox.engine import Engine
 from services.sandbox.events import Event, Outcome, Output
-from services.sandbox.procfs import by_parent
+from services.sandbox.front import Front
+from services.sandbox.memory import Memory, sealed
+from services.sandbox.metrics import Metrics
+from services.sandbox.process import WorkerProcess
+from services.sandbox.procfs import snapshot
 from services.sandbox.session import Session
 
-Run = Callable[..., Coroutine[Any, Any, tuple[str, Outcome]]]
+FIGURE = "import plotly.graph_objects as go\nfig = go.Figure(go.Scatter(x=list(range({n})), y=list(range({n}))))\n"
+
+
+def make_telemetry() -> Telemetry:
+    """Telemetry that says nothing on the terminal."""
+    return Telemetry("sandbox", stream=io.StringIO())
 
 
 def make_engine(**settings: Any) -> Engine:
-    """An engine that is not started yet."""
-    return Engine(Config(**settings), Telemetry("sandbox", stream=io.StringIO()))
+    """An engine in this process that is not started yet."""
+    telemetry = make_telemetry()
+    return Engine(Config(**settings), telemetry.log, Metrics.register(telemetry.registry).note)
+
+
+def make_front(**settings: Any) -> Front:
+    """A front that has not started its supervisor yet."""
+    telemetry = make_telemetry()
+    return Front(Config(**settings), telemetry.log, Metrics.register(telemetry.registry).note)
+
+
+async def run(session: Session, code: str, request_id: str = "", wall_ms: int = 0) -> tuple[list[Event], Outcome]:
+    """A cell's events before its end, and how it ended."""
+    events = [event async for event in session.execute(request_id, code, wall_ms)]
+    assert isinstance(events[-1], Outcome)
+    return events[:-1], events[-1]
 
 
 async def run_cell(session: Session, code: str, wall_ms: int = 0) -> tuple[str, Outcome]:
     """What a cell printed on stdout and stderr, and how it ended."""
-    events: list[Event] = [event async for event in session.execute("", code, wall_ms)]
-    assert isinstance(events[-1], Outcome)
-    return "".join(event.text for event in events if isinstance(event, Output)), events[-1]
+    events, outcome = await run(session, code, wall_ms=wall_ms)
+    return "".join(event.text for event in events if isinstance(event, Output)), outcome
+
+
+async def begun(session: Session, code: str, request_id: str = "") -> asyncio.Task[tuple[list[Event], Outcome]]:
+    """The cell as a task, once it has printed its first line, which is added to the code."""
+    started = asyncio.Event()
+
+    async def work() -> tuple[list[Event], Outcome]:
+        events: list[Event] = []
+        async for event in session.execute(request_id, f"print('begun', flush=True)\n{code}", 0):
+            events.append(event)
+            started.set()
+        assert isinstance(events[-1], Outcome)
+        return events[:-1], events[-1]
+
+    task = asyncio.create_task(work())
+    await started.wait()
+    return task
+
+
+def printed(events: list[Event], stream: str = "stdout") -> str:
+    """What was printed on one stream."""
+    return "".join(event.text for event in events if isinstance(event, Output) and event.stream == stream)
+
+
+def sheet(frame: pd.DataFrame, name: str = "sheet") -> Memory:
+    """A table as sessions take it."""
+    return sealed(name, frames.to_arrow(frame))
+
+
+def alive(pid: int) -> bool:
+    """Whether it still runs; one that only waits for its parent to take note does not."""
+    return procfs.process(pid) is not None
+
+
+def is_gone(worker: WorkerProcess) -> bool:
+    """Neither its processes nor its descriptors are left."""
+    return not any(pid and alive(pid) for pid in (worker.pid, worker.init_pid)) and worker.scratch < 0
 
 
 def descendants(pid: int) -> list[int]:
     """Living processes that descend from one."""
-    children, found = by_parent(), [pid]
+    children, found = snapshot().children, [pid]
     for one in found:
         found += [item.pid for item in children.get(one, [])]
     return found[1:]
@@ -70,4 +133,30 @@ async def walled(walls: str) -> AsyncIterator[Engine]:
     await engine.start()
     assert engine.report.walls == walls
     yield engine
+    await engine.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine() -> AsyncIterator[Engine]:
+    """An engine for three sessions, with the walls that a service has by default."""
+    engine = make_engine(max_sessions=3, spares=2, interrupt_grace_s=0.5, flood_bytes=4 << 20, processes=24)
+    await engine.start()
+    yield engine
+    await engine.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def session(engine: Engine) -> AsyncIterator[Session]:
+    """A session for one test."""
+    session = await engine.create()
+    yield session
+    await engine.close_session(session.id)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lasting() -> AsyncIterator[Session]:
+    """One session for all tests of a module that must leave it alive."""
+    engine = make_engine(max_sessions=1, spares=0)
+    await engine.start()
+    yield await engine.create()
     await engine.close()

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from services.sandbox.engine import Engine
 from services.sandbox.events import Status
 from services.sandbox.isolation import IsolationTooWeak, Level
 from services.sandbox.jail import kernel, landlock
+from services.sandbox.process import WorkerProcess
+from services.sandbox.procfs import process
 from tests.integration.sandbox.conftest import make_engine, run_cell
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -81,8 +84,9 @@ async def test_every_layer_is_active_from_outside(walled: Engine, walls: str) ->
     assert ("Uid:\t0" in status) is False
     own = {name: os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}") for name in NAMESPACES}
     assert set(own.values()) == {walls == "namespace"}
-    if not Cgroups().why_not:
-        assert "fathom-jail-" in read(f"/proc/{pid}/cgroup")
+    groups = Cgroups()
+    if not groups.why_not:
+        assert read(f"/proc/{pid}/cgroup").count("fathom-jail-") == (3 if groups.bounds_cpu else 2)
     fds = {os.readlink(f"/proc/{pid}/fd/{number}").split(":")[0] for number in os.listdir(f"/proc/{pid}/fd")}
     assert fds <= {"/dev/null", "pipe", "socket"}
     assert len(os.listdir(f"/proc/{pid}/fd")) == 4
@@ -115,13 +119,13 @@ async def test_a_user_without_privileges_gets_the_same_walls() -> None:
 async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A promise that the machine does not keep: here a control file that does not exist stops every fork."""
     engine = make_engine(min_isolation="namespace", spares=0)
-    build = isolation.WorkerProcess._plan
+    build = WorkerProcess._plan
 
     def broken(self: Any) -> Any:
         plan = build(self)
         return type(plan)(**{**plan.__dict__, "cgroups": ("/nonexistent/cgroup.procs",)})
 
-    monkeypatch.setattr(isolation.WorkerProcess, "_plan", broken)
+    monkeypatch.setattr(WorkerProcess, "_plan", broken)
     with pytest.raises(IsolationTooWeak, match=r"namespaces cannot be built .*remedy: allow unprivileged user"):
         await engine.start()
     with pytest.raises(DependencyFailed):
@@ -171,10 +175,10 @@ async def test_none_has_to_be_asked_for_by_its_full_name() -> None:
 async def test_a_promised_boundary_needs_evidence() -> None:
     with pytest.raises(IsolationTooWeak, match="guest-kernel was promised, but nothing here shows it"):
         await make_engine(min_isolation="guest-kernel", boundary="guest-kernel").start()
-    failed: list[str] = []
-    wanted = Level.VM if isolation.is_virtual_machine() else Level.NAMESPACE
-    assert isolation.bounded("namespace", "vm", failed) is wanted
-    assert isolation.bounded("seccomp", "vm", failed) is Level.NONE
+    assert isolation.boundary_shown("vm") is isolation.is_virtual_machine()
+    assert isolation.bounded("namespace", "vm") is Level.VM
+    assert isolation.bounded("namespace", "") is Level.NAMESPACE
+    assert isolation.bounded("seccomp", "vm") is Level.NONE
 
 
 async def test_inside_a_kernel_of_its_own_a_filtered_process_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +209,25 @@ async def test_a_dead_fork_server_is_replaced_and_its_sessions_live(walled: Engi
     assert walled._fork_server.pid != old
     for item in (session, *others):
         await walled.close_session(item.id)
+
+
+async def test_a_session_gets_no_more_than_its_share_of_the_cores() -> None:
+    """Two busy processes for a second of wall time, at half a core: judged by the kernel's own account."""
+    if Cgroups().why_not or not Cgroups().bounds_cpu:
+        pytest.skip("no control group bounds CPU time here")
+    engine = make_engine(spares=0, cores=0.5)
+    await engine.start()
+    assert "cgroup: memory, processes and CPU time" in engine.report.layers
+    session = await engine.create()
+    code = "import os, time\npid = os.fork()\nend = time.time() + 1\nwhile time.time() < end: pass\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)"
+    before = time.monotonic()
+    _, outcome = await run_cell(session, code)
+    wall_s = time.monotonic() - before
+    first = process(session.worker.pid)
+    assert outcome.status is Status.OK
+    assert first is not None
+    assert first.cpu_s < 0.5 * wall_s + 0.4
+    await engine.close()
 
 
 async def test_landlock_is_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from fathom import errors
 from fathom.api.planner.v1 import planner_pb2 as pb
@@ -87,7 +88,9 @@ async def test_production_and_training_are_the_same_episode(stack: Stack) -> Non
     """Run and Rollout of one question give the same ids, mask and tool contents, byte for byte."""
     _, clients = stack
     question = "What is maximum drawdown?"
-    async for response in clients.planner.run(pb.RunRequest(question=question, request_id="run-skew")):
+    prompts, as_of = {"answer": "evidence"}, Timestamp(seconds=1_700_000_000)
+    run = pb.RunRequest(question=question, request_id="run-skew", prompts=prompts, as_of=as_of)
+    async for response in clients.planner.run(run):
         assert response.event.run_id == "run-skew"
     production = (await clients.planner.get_run(pb.GetRunRequest(run_id="run-skew"))).trajectory
     request = pb.RolloutRequest(
@@ -95,9 +98,11 @@ async def test_production_and_training_are_the_same_episode(stack: Stack) -> Non
         group_size=1,
         protocol=trajectory.PROTOCOL_RESEARCH,
         model="rules",
+        prompts=prompts,
+        as_of=as_of,
     )
-    async for response in clients.planner.rollout(request):
-        training = response.trajectory
+    [training] = [response.trajectory async for response in clients.planner.rollout(request)]
     assert training.hash == production.hash
     assert list(training.token_ids) == list(production.token_ids)
     assert training.answer.markdown == production.answer.markdown
+    assert training.prompts == production.prompts

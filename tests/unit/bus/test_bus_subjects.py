@@ -55,19 +55,23 @@ def test_every_subject_belongs_to_exactly_one_stream() -> None:
         declared.stream_of(streams.rpc_subject("retrieval", "Search"))
 
 
-def test_each_lane_has_one_durable_and_work_queues_overlap_nowhere() -> None:
+def test_each_lane_has_one_durable_per_depth_and_work_queues_overlap_nowhere() -> None:
     declared = topology()
     names = [durable.name for stream in declared.streams for durable in stream.durables]
     assert names == [
-        "planner-interactive", "planner-evaluation", "planner-training",
+        "planner-interactive", "planner-interactive-sub1", "planner-interactive-sub2",
+        "planner-evaluation", "planner-evaluation-sub1", "planner-evaluation-sub2",
+        "planner-training", "planner-training-sub1", "planner-training-sub2",
         "rollout-workers-interactive", "rollout-workers-evaluation", "rollout-workers",
     ]  # fmt: skip
     for lane in Lane:
         for durable, subject in (
-            (streams.run_durable(lane), streams.run_subject(lane)),
+            *((streams.run_durable(lane, depth), streams.run_subject(lane, depth)) for depth in range(3)),
             (streams.rollout_durable(lane), streams.rollout_subject(lane)),
         ):
             assert declared.durable(durable)[1].filter_subject == subject
+    with pytest.raises(InvalidField, match="depth"):
+        streams.run_subject(Lane.TRAINING, 3)
 
 
 def test_parts_of_subjects_cannot_smuggle_tokens() -> None:

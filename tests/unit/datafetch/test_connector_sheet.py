@@ -87,7 +87,7 @@ async def test_a_csv_with_a_broken_row_is_imported_and_the_row_is_told() -> None
         ("利润", "", "upload"),
         ("增速", "%", "upload"),
     ]
-    table = frames.read_table(await store.get(f"tables/{response.sheet.id}.arrow"))
+    table = frames.read_parquet(await store.get(f"tables/{response.sheet.id}.parquet"))
     assert table.to_pydict() == {"代码": ["000001", "600036"], "利润": [1.5, 2.5], "增速": [3.0, 4.0]}
 
 

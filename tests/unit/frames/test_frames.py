@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from fathom import frames
-from fathom.errors import CorruptData
+from fathom.errors import CorruptData, InvalidField
 
 
 def sample(rows: int) -> pd.DataFrame:
@@ -15,11 +18,43 @@ def sample(rows: int) -> pd.DataFrame:
 
 
 def test_round_trip_keeps_values_types_and_nulls() -> None:
-    frame = pd.DataFrame({"d": pd.to_datetime(["2020-01-01", None]), "v": [1.5, None], "s": ["a", None], "i": [1, 2]})
+    frame = pd.DataFrame({"d": [pd.Timestamp("2020-01-01"), pd.NaT], "v": [1.5, None], "s": ["a", None], "i": [1, 2]})
     again = frames.from_arrow(frames.to_arrow(frame))
     assert again["v"].isna().tolist() == again["s"].isna().tolist() == again["d"].isna().tolist() == [False, True]
     assert again["i"].tolist() == [1, 2]
     assert again["d"].iloc[0] == pd.Timestamp("2020-01-01")
+
+
+def test_parquet_keeps_every_type_and_no_metadata() -> None:
+    table = pa.table(
+        {
+            "day": pa.array([date(2020, 1, 1), None], pa.date32()),
+            "time": pa.array([1, None], pa.timestamp("ns", tz="Asia/Shanghai")),
+            "value": pa.array([1.5, float("inf")]),
+            "name": pa.array(["价", None]).dictionary_encode(),
+            "many": pa.array([[1, 2], None]),
+            "none": pa.nulls(2),
+        }
+    ).replace_schema_metadata({"pandas": "{}"})
+    again = frames.read_parquet(frames.write_parquet(table), "sheet_1")
+    assert again.schema.equals(table.schema)
+    assert again.schema.metadata is None
+    assert again.equals(table)
+    for empty in (table.slice(0, 0), pa.table({})):
+        assert frames.read_stored(frames.write_parquet(empty), frames.PARQUET).schema.equals(empty.schema)
+
+
+def test_what_is_stored_is_read_as_its_content_type_says() -> None:
+    table = frames.read_table(frames.to_arrow(sample(3)))
+    for kind, data in (
+        (frames.PARQUET, frames.write_parquet(table)), (frames.ARROW_STREAM, frames.write_table(table)),
+        ("", frames.write_table(table)),
+    ):  # fmt: skip
+        assert frames.read_stored(data, kind).equals(table)
+    with pytest.raises(InvalidField, match="text/csv"):
+        frames.read_stored(b"a,b", "text/csv")
+    with pytest.raises(CorruptData, match="sheet_1"):
+        frames.read_stored(frames.write_parquet(table)[:-9], frames.PARQUET, "sheet_1")
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage", frames.to_arrow(sample(50))[:-200]])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.planner.answer import check_citations
+from services.planner.answering.citations import check_citations
 from services.planner.events import deltas
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from fathom import errors, frames
-from services.sandbox.checks import checked_code, checked_name, read_frame
+from services.sandbox.checks import checked_code, checked_name
+from services.sandbox.config import Config
+from services.sandbox.tables import examined
 
 
 @pytest.mark.parametrize("name", ["sheet_1", "df", "数据", "A", "x" * 64, "match"])
@@ -31,19 +36,34 @@ def test_code_has_bounds(code: str) -> None:
         checked_code(code)
 
 
-def test_digest_and_rows_come_from_the_supervisor() -> None:
-    digest, rows = read_frame("sheet_1", frames.to_arrow(pd.DataFrame({"a": [1, None]})), 1_000)
-    assert rows == 2
+@pytest.mark.parametrize("kind", ["", frames.ARROW_STREAM, frames.PARQUET])
+def test_digest_and_rows_do_not_come_from_the_worker(kind: str) -> None:
+    data = frames.to_arrow(pd.DataFrame({"a": [1, None]}))
+    kept = frames.write_parquet(frames.read_table(data)) if kind == frames.PARQUET else data
+    arrow, digest, rows = examined("sheet_1", kept, kind, Config())
+    assert (frames.read_table(arrow).equals(frames.read_table(data)), rows) == (True, 2)
     assert digest.startswith("sheet_1: 2 rows × 1 columns")
 
 
-def test_a_column_of_nulls_is_no_way_round_the_limit() -> None:
-    bomb = frames.write_table(pa.table({"n": pa.nulls(100_000_000)}))
-    assert len(bomb) < 1_000
+@pytest.mark.parametrize("write", [frames.write_table, frames.write_parquet])
+def test_a_column_of_nulls_is_no_way_round_the_limit(write: Callable[[Any], bytes]) -> None:
+    bomb = write(pa.table({"n": pa.nulls(100_000_000)}))
+    assert len(bomb) < 400_000
+    kind = frames.PARQUET if write is frames.write_parquet else ""
     with pytest.raises(errors.InvalidField, match="cells"):
-        read_frame("n", bomb, 50_000_000)
+        examined("n", bomb, kind, Config())
 
 
-def test_bytes_that_are_no_table_are_the_callers_fault() -> None:
+def test_a_small_file_that_says_much_is_left() -> None:
+    bomb = frames.write_parquet(pa.table({"n": pa.repeat(pa.scalar("x" * 1_000), 1_000_000)}))
+    assert len(bomb) < 200_000
+    with pytest.raises(errors.InvalidField, match="more than 268,435,456 bytes"):
+        examined("n", bomb, frames.PARQUET, Config())
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"), [(b"garbage", ""), (b"PAR1", frames.PARQUET), (b"a,b", "text/csv"), (b"", frames.PARQUET)]
+)
+def test_bytes_that_are_no_table_are_the_callers_fault(data: bytes, kind: str) -> None:
     with pytest.raises(errors.InvalidField, match="data"):
-        read_frame("n", b"garbage", 1_000)
+        examined("n", data, kind, Config())

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fathom import frames
-from services.sandbox.session import sealed
+from services.sandbox.memory import sealed
 from services.sandbox.sheets import Sheets, size
 
 ROWS = 1_000
@@ -19,7 +19,7 @@ def frame(start: int = 0) -> pd.DataFrame:
 
 
 def descriptor(table: pd.DataFrame, name: str = "sheet") -> int:
-    return sealed(name, frames.to_arrow(table))
+    return sealed(name, frames.to_arrow(table)).descriptor
 
 
 @pytest.fixture

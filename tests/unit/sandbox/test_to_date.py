@@ -47,7 +47,7 @@ def test_times_are_kept_and_months_begin() -> None:
 def test_columns_keep_index_and_name() -> None:
     column = pd.Series(["2025/7/27", 20250207, None, "x", ["list"]], index=[5, 6, 7, 8, 9], name="date")
     expected = pd.Series(
-        pd.to_datetime(["2025-07-27", "2025-02-07", None, None, None]), index=column.index, name="date"
+        pd.DatetimeIndex([pd.Timestamp("2025-07-27"), DAY, pd.NaT, pd.NaT, pd.NaT]), index=column.index, name="date"
     )
     pd.testing.assert_series_equal(to_date(column), expected.astype("datetime64[us]"))
 
@@ -61,5 +61,5 @@ def test_other_sequences_become_an_index(kind: type) -> None:
 
 def test_columns_of_dates_and_numbers() -> None:
     assert list(to_date(pd.Series([20250207, 20250207]))) == [DAY, DAY]
-    assert list(to_date(pd.Series(pd.to_datetime(["2025-02-07", None])))) == [DAY, pd.NaT]
+    assert list(to_date(pd.Series([DAY, pd.NaT]))) == [DAY, pd.NaT]
     assert list(to_date(pd.Series([], dtype=object))) == []

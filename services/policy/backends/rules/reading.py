@@ -7,8 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fathom.protocol.guidance import question_of
 from fathom.protocol.hermes import OPEN, parse_tool_calls
 from fathom.protocol.messages import Message, Role, ToolCall
+from fathom.protocol.notices import is_note
+from fathom.protocol.quoting import unquoted
+
+UNREADABLE = "the result is not in the agreed form"
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ class Reading:
 
 
 def read(messages: Sequence[Message]) -> Reading:
-    """The last question of the conversation and the steps since then."""
+    """The last question of the conversation and the steps since then; notes ask for nothing and are left out."""
+    messages = [message for message in messages if not is_note(message)]
     start = question_index(messages)
     calls: dict[str, ToolCall] = {}
     unanswered: list[ToolCall] = []
@@ -62,7 +68,7 @@ def read(messages: Sequence[Message]) -> Reading:
             steps.append(step_of(call, message.content))
     said_last = len(messages) - 1 > start and messages[-1].role is Role.USER
     text = messages[start].content if start >= 0 else ""
-    return Reading(text.strip(), tuple(steps), said_last)
+    return Reading(question_of(text).strip(), tuple(steps), said_last)
 
 
 def question_index(messages: Sequence[Message]) -> int:
@@ -85,10 +91,10 @@ def step_of(call: ToolCall | None, content: str) -> Step:
     first, _, body = content.partition("\n")
     head = json_object(first)
     if head is None:
-        head, body = {"status": "failed", "error": "the result is not in the agreed form"}, content
+        head, body = {"status": "failed", "error": UNREADABLE}, content
     tool = call.name if call else str(head.get("tool", ""))
     arguments = json_object(call.arguments_json) if call else None
-    return Step(tool, arguments or {}, head, body.strip())
+    return Step(tool, arguments or {}, head, unquoted(body).strip())
 
 
 def json_object(text: str) -> dict[str, Any] | None:

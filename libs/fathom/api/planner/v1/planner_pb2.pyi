@@ -27,17 +27,26 @@ SCENE_TABLE_QUERY: Scene
 SCENE_CUSTOMER_SERVICE: Scene
 
 class Budget(_message.Message):
-    __slots__ = ("max_rounds", "max_tokens", "max_ms")
+    __slots__ = ("max_rounds", "max_tokens", "max_ms", "max_cost")
     MAX_ROUNDS_FIELD_NUMBER: _ClassVar[int]
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_COST_FIELD_NUMBER: _ClassVar[int]
     max_rounds: int
     max_tokens: int
     max_ms: int
-    def __init__(self, max_rounds: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_ms: _Optional[int] = ...) -> None: ...
+    max_cost: float
+    def __init__(self, max_rounds: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_ms: _Optional[int] = ..., max_cost: _Optional[float] = ...) -> None: ...
 
 class RunRequest(_message.Message):
-    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling")
+    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts")
+    class PromptsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +55,8 @@ class RunRequest(_message.Message):
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     question: str
     conversation_id: str
@@ -54,7 +65,9 @@ class RunRequest(_message.Message):
     as_of: _timestamp_pb2.Timestamp
     budget: Budget
     sampling: _policy_pb2.Sampling
-    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ...) -> None: ...
+    window: _trajectory_pb2.Window
+    prompts: _containers.ScalarMap[str, str]
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RunStarted(_message.Message):
     __slots__ = ("run_id", "conversation_id", "question", "model", "attempt")
@@ -81,20 +94,76 @@ class ToolCallStarted(_message.Message):
     def __init__(self, call: _Optional[_Union[_policy_pb2.ToolCall, _Mapping]] = ..., intent: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
 
 class ToolCallFinished(_message.Message):
-    __slots__ = ("result", "material")
+    __slots__ = ("result", "material", "step")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     MATERIAL_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     result: _trajectory_pb2.ToolResult
     material: _containers.RepeatedCompositeFieldContainer[_trajectory_pb2.Material]
-    def __init__(self, result: _Optional[_Union[_trajectory_pb2.ToolResult, _Mapping]] = ..., material: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ...) -> None: ...
+    step: int
+    def __init__(self, result: _Optional[_Union[_trajectory_pb2.ToolResult, _Mapping]] = ..., material: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ..., step: _Optional[int] = ...) -> None: ...
 
 class Thought(_message.Message):
-    __slots__ = ("text", "kind")
+    __slots__ = ("text", "kind", "step", "tool_call_id")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
     text: str
     kind: str
-    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+    step: int
+    tool_call_id: str
+    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ..., step: _Optional[int] = ..., tool_call_id: _Optional[str] = ...) -> None: ...
+
+class Sampled(_message.Message):
+    __slots__ = ("step", "prompt_tokens", "completion_tokens", "window_tokens")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    prompt_tokens: int
+    completion_tokens: int
+    window_tokens: int
+    def __init__(self, step: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., window_tokens: _Optional[int] = ...) -> None: ...
+
+class TodoChanged(_message.Message):
+    __slots__ = ("items", "by_user", "step", "change_id")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    BY_USER_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_ID_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[TodoItem]
+    by_user: bool
+    step: int
+    change_id: str
+    def __init__(self, items: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ..., by_user: bool = ..., step: _Optional[int] = ..., change_id: _Optional[str] = ...) -> None: ...
+
+class Compacted(_message.Message):
+    __slots__ = ("step", "dropped_steps", "tokens_before", "tokens_after", "policy", "window_tokens")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_AFTER_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    dropped_steps: _containers.RepeatedScalarFieldContainer[int]
+    tokens_before: int
+    tokens_after: int
+    policy: str
+    window_tokens: int
+    def __init__(self, step: _Optional[int] = ..., dropped_steps: _Optional[_Iterable[int]] = ..., tokens_before: _Optional[int] = ..., tokens_after: _Optional[int] = ..., policy: _Optional[str] = ..., window_tokens: _Optional[int] = ...) -> None: ...
+
+class RunResumed(_message.Message):
+    __slots__ = ("leg", "step", "budget")
+    LEG_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    leg: int
+    step: int
+    budget: Budget
+    def __init__(self, leg: _Optional[int] = ..., step: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
 
 class AnswerDelta(_message.Message):
     __slots__ = ("text",)
@@ -103,7 +172,7 @@ class AnswerDelta(_message.Message):
     def __init__(self, text: _Optional[str] = ...) -> None: ...
 
 class RunFinished(_message.Message):
-    __slots__ = ("stop_reason", "answer", "error", "culprit", "usage", "trajectory", "material")
+    __slots__ = ("stop_reason", "answer", "error", "culprit", "usage", "trajectory", "material", "leg")
     STOP_REASON_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +180,7 @@ class RunFinished(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
     MATERIAL_FIELD_NUMBER: _ClassVar[int]
+    LEG_FIELD_NUMBER: _ClassVar[int]
     stop_reason: _trajectory_pb2.StopReason
     answer: _trajectory_pb2.Answer
     error: str
@@ -118,10 +188,17 @@ class RunFinished(_message.Message):
     usage: _common_pb2.Usage
     trajectory: _common_pb2.ObjectRef
     material: _containers.RepeatedCompositeFieldContainer[_trajectory_pb2.Material]
-    def __init__(self, stop_reason: _Optional[_Union[_trajectory_pb2.StopReason, str]] = ..., answer: _Optional[_Union[_trajectory_pb2.Answer, _Mapping]] = ..., error: _Optional[str] = ..., culprit: _Optional[str] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., trajectory: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., material: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ...) -> None: ...
+    leg: int
+    def __init__(self, stop_reason: _Optional[_Union[_trajectory_pb2.StopReason, str]] = ..., answer: _Optional[_Union[_trajectory_pb2.Answer, _Mapping]] = ..., error: _Optional[str] = ..., culprit: _Optional[str] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., trajectory: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., material: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ..., leg: _Optional[int] = ...) -> None: ...
+
+class TakenUp(_message.Message):
+    __slots__ = ("attempt",)
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    def __init__(self, attempt: _Optional[int] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("sequence", "time", "run_id", "started", "thought", "tool_started", "tool_finished", "answer_delta", "finished")
+    __slots__ = ("sequence", "time", "run_id", "started", "thought", "tool_started", "tool_finished", "answer_delta", "finished", "todo_changed", "compacted", "resumed", "sampled", "taken_up")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -131,6 +208,11 @@ class RunEvent(_message.Message):
     TOOL_FINISHED_FIELD_NUMBER: _ClassVar[int]
     ANSWER_DELTA_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
+    TODO_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FIELD_NUMBER: _ClassVar[int]
+    SAMPLED_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_UP_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     time: _timestamp_pb2.Timestamp
     run_id: str
@@ -140,7 +222,12 @@ class RunEvent(_message.Message):
     tool_finished: ToolCallFinished
     answer_delta: AnswerDelta
     finished: RunFinished
-    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., thought: _Optional[_Union[Thought, _Mapping]] = ..., tool_started: _Optional[_Union[ToolCallStarted, _Mapping]] = ..., tool_finished: _Optional[_Union[ToolCallFinished, _Mapping]] = ..., answer_delta: _Optional[_Union[AnswerDelta, _Mapping]] = ..., finished: _Optional[_Union[RunFinished, _Mapping]] = ...) -> None: ...
+    todo_changed: TodoChanged
+    compacted: Compacted
+    resumed: RunResumed
+    sampled: Sampled
+    taken_up: TakenUp
+    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., thought: _Optional[_Union[Thought, _Mapping]] = ..., tool_started: _Optional[_Union[ToolCallStarted, _Mapping]] = ..., tool_finished: _Optional[_Union[ToolCallFinished, _Mapping]] = ..., answer_delta: _Optional[_Union[AnswerDelta, _Mapping]] = ..., finished: _Optional[_Union[RunFinished, _Mapping]] = ..., todo_changed: _Optional[_Union[TodoChanged, _Mapping]] = ..., compacted: _Optional[_Union[Compacted, _Mapping]] = ..., resumed: _Optional[_Union[RunResumed, _Mapping]] = ..., sampled: _Optional[_Union[Sampled, _Mapping]] = ..., taken_up: _Optional[_Union[TakenUp, _Mapping]] = ...) -> None: ...
 
 class RunResponse(_message.Message):
     __slots__ = ("event",)
@@ -174,6 +261,46 @@ class StopRunResponse(_message.Message):
     was_running: bool
     def __init__(self, was_running: bool = ...) -> None: ...
 
+class ResumeRunRequest(_message.Message):
+    __slots__ = ("request_id", "run_id", "budget")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    run_id: str
+    budget: Budget
+    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
+
+class ResumeRunResponse(_message.Message):
+    __slots__ = ("event",)
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    event: RunEvent
+    def __init__(self, event: _Optional[_Union[RunEvent, _Mapping]] = ...) -> None: ...
+
+class ReplayRunRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class ReplayRunResponse(_message.Message):
+    __slots__ = ("same", "difference", "recorded", "replayed", "recorded_hash", "replayed_hash", "steps")
+    SAME_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_HASH_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_HASH_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    same: bool
+    difference: str
+    recorded: str
+    replayed: str
+    recorded_hash: str
+    replayed_hash: str
+    steps: int
+    def __init__(self, same: bool = ..., difference: _Optional[str] = ..., recorded: _Optional[str] = ..., replayed: _Optional[str] = ..., recorded_hash: _Optional[str] = ..., replayed_hash: _Optional[str] = ..., steps: _Optional[int] = ...) -> None: ...
+
 class GetRunRequest(_message.Message):
     __slots__ = ("run_id",)
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -181,12 +308,20 @@ class GetRunRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ...) -> None: ...
 
 class GetRunResponse(_message.Message):
-    __slots__ = ("trajectory", "running")
+    __slots__ = ("trajectory", "running", "parent_run_id", "children", "todo", "leg")
     TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
+    PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    TODO_FIELD_NUMBER: _ClassVar[int]
+    LEG_FIELD_NUMBER: _ClassVar[int]
     trajectory: _trajectory_pb2.Trajectory
     running: bool
-    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ..., running: bool = ...) -> None: ...
+    parent_run_id: str
+    children: _containers.RepeatedCompositeFieldContainer[RunSummary]
+    todo: _containers.RepeatedCompositeFieldContainer[TodoItem]
+    leg: int
+    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ..., running: bool = ..., parent_run_id: _Optional[str] = ..., children: _Optional[_Iterable[_Union[RunSummary, _Mapping]]] = ..., todo: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ..., leg: _Optional[int] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
@@ -197,16 +332,20 @@ class ListRunsRequest(_message.Message):
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class RunSummary(_message.Message):
-    __slots__ = ("run_id", "question", "stop_reason", "start_time")
+    __slots__ = ("run_id", "question", "stop_reason", "start_time", "parent_run_id", "leg")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     STOP_REASON_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
+    PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    LEG_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     question: str
     stop_reason: _trajectory_pb2.StopReason
     start_time: _timestamp_pb2.Timestamp
-    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., stop_reason: _Optional[_Union[_trajectory_pb2.StopReason, str]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    parent_run_id: str
+    leg: int
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., stop_reason: _Optional[_Union[_trajectory_pb2.StopReason, str]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., parent_run_id: _Optional[str] = ..., leg: _Optional[int] = ...) -> None: ...
 
 class ListRunsResponse(_message.Message):
     __slots__ = ("runs", "next_page_token")
@@ -281,7 +420,7 @@ class RolloutTask(_message.Message):
     def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt")
+    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -289,6 +428,13 @@ class RolloutRequest(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class PromptsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -302,6 +448,8 @@ class RolloutRequest(_message.Message):
     CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     SYSTEM_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     tasks: _containers.RepeatedCompositeFieldContainer[RolloutTask]
     group_size: int
@@ -315,7 +463,9 @@ class RolloutRequest(_message.Message):
     concurrency: int
     as_of: _timestamp_pb2.Timestamp
     system_prompt: str
-    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ...) -> None: ...
+    window: _trajectory_pb2.Window
+    prompts: _containers.ScalarMap[str, str]
+    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RolloutResponse(_message.Message):
     __slots__ = ("trajectory",)

@@ -50,6 +50,16 @@ class PlannerServiceStub(object):
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRunRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRunResponse.FromString,
                 _registered_method=True)
+        self.ResumeRun = channel.unary_stream(
+                '/fathom.api.planner.v1.PlannerService/ResumeRun',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ResumeRunRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ResumeRunResponse.FromString,
+                _registered_method=True)
+        self.ReplayRun = channel.unary_unary(
+                '/fathom.api.planner.v1.PlannerService/ReplayRun',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunResponse.FromString,
+                _registered_method=True)
         self.GetRun = channel.unary_unary(
                 '/fathom.api.planner.v1.PlannerService/GetRun',
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.GetRunRequest.SerializeToString,
@@ -108,7 +118,24 @@ class PlannerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StopRun(self, request, context):
-        """Ends a run; what was collected stays.
+        """Ends a run; what was collected stays. A run that still waits in the queue ends when it is taken.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeRun(self, request, context):
+        """Goes on with a run that was stopped, has spent its budget or has failed, from its last step, and streams
+        its events from there on; the same request_id joins the resumption that is there.
+        Errors: NOT_FOUND, ABORTED (it is running, or it has its answer), INVALID_ARGUMENT (budget).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReplayRun(self, request, context):
+        """Plays a run again strictly from its record, without any service: completions, tool results and ending are
+        the recorded ones, and all that the planner decides is compared with what it decided then.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -129,7 +156,8 @@ class PlannerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateTodo(self, request, context):
-        """Replaces the todo list of a running run.
+        """Replaces the todo list of a running run; the model sees it in the next round.
+        Errors: NOT_FOUND, ABORTED (nobody works on the run), INVALID_ARGUMENT (field named).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -181,6 +209,16 @@ def add_PlannerServiceServicer_to_server(servicer, server):
                     servicer.StopRun,
                     request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRunRequest.FromString,
                     response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRunResponse.SerializeToString,
+            ),
+            'ResumeRun': grpc.unary_stream_rpc_method_handler(
+                    servicer.ResumeRun,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ResumeRunRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ResumeRunResponse.SerializeToString,
+            ),
+            'ReplayRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplayRun,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunResponse.SerializeToString,
             ),
             'GetRun': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRun,
@@ -300,6 +338,60 @@ class PlannerService(object):
             '/fathom.api.planner.v1.PlannerService/StopRun',
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRunRequest.SerializeToString,
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/ResumeRun',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ResumeRunRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ResumeRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplayRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/ReplayRun',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

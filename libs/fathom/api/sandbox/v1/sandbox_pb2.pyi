@@ -179,17 +179,25 @@ class Outcome(_message.Message):
     record_id: str
     def __init__(self, status: _Optional[_Union[ExecuteStatus, str]] = ..., result: _Optional[str] = ..., traceback: _Optional[str] = ..., error_name: _Optional[str] = ..., error_value: _Optional[str] = ..., changed: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., peak_memory_bytes: _Optional[int] = ..., dropped_output_bytes: _Optional[int] = ..., cell: _Optional[int] = ..., session_lost: bool = ..., cause: _Optional[str] = ..., record_id: _Optional[str] = ...) -> None: ...
 
+class KeepAlive(_message.Message):
+    __slots__ = ("elapsed_ms",)
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    elapsed_ms: int
+    def __init__(self, elapsed_ms: _Optional[int] = ...) -> None: ...
+
 class ExecuteResponse(_message.Message):
-    __slots__ = ("sequence", "output", "display", "outcome")
+    __slots__ = ("sequence", "output", "display", "outcome", "keep_alive")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    KEEP_ALIVE_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     output: OutputChunk
     display: Display
     outcome: Outcome
-    def __init__(self, sequence: _Optional[int] = ..., output: _Optional[_Union[OutputChunk, _Mapping]] = ..., display: _Optional[_Union[Display, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ...) -> None: ...
+    keep_alive: KeepAlive
+    def __init__(self, sequence: _Optional[int] = ..., output: _Optional[_Union[OutputChunk, _Mapping]] = ..., display: _Optional[_Union[Display, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., keep_alive: _Optional[_Union[KeepAlive, _Mapping]] = ...) -> None: ...
 
 class ListVariablesRequest(_message.Message):
     __slots__ = ("session_id",)

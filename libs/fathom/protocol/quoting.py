@@ -1,0 +1,47 @@
+"""Text of others as quoted data: documents, pages, tables and foreign tools may say anything and start nothing.
+
+``neutral`` takes the force from every tag that a chat template, a tool format or a protocol of ours would obey, so
+that a document can forge neither a role nor a call nor the end of its own quotation. Nothing is ever removed, hence
+no removal can join two halves into a tag; and what is neutral stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+OPEN_QUOTE, CLOSE_QUOTE = "<quoted>", "</quoted>"
+NAMES = (
+    "quoted|think|thinking|search|information|answer|tools?|system|user|assistant|developer|human|function|invoke"
+    "|parameter|arguments|s|bos|eos|pad|unk|mask|sys|reponame|filename"
+)
+CONTROL = re.compile(
+    r"<[|｜][^<>\n]{0,80}>"  # <|im_start|>, <｜User｜>
+    rf"|<\s*/?\s*(?:{NAMES})(?:\s[^<>]{{0,200}})?/?\s*>"
+    r"|<\s*/?\s*[A-Za-z]+(?:[_:][A-Za-z0-9]+)+(?:\s[^<>]{0,200})?\s*>"  # <tool_call>, <start_of_turn>, <file_sep>
+    r"|<<\s*/?\s*SYS\s*>>",
+    re.IGNORECASE,
+)
+# Where only the beginning of a control token stands; a tokenizer may complete it with what follows.
+BARS = re.compile(r"<(?=[|｜])")
+BRACKETS = re.compile(r"\[(/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)/?)\]", re.IGNORECASE)
+ANGLES = str.maketrans("<>", "‹›")
+
+
+def neutral(text: str) -> str:
+    """``text`` with the angles of live tags turned into ``‹ ›``; all else, comparisons and HTML included, stays."""
+    text = CONTROL.sub(lambda match: match.group().translate(ANGLES), text)
+    text = BARS.sub("‹", text)
+    return BRACKETS.sub(r"⟦\1⟧", text)
+
+
+def quoted(text: str) -> str:
+    """``text`` made neutral, between tags of its own that it cannot close."""
+    return f"{OPEN_QUOTE}\n{neutral(text)}\n{CLOSE_QUOTE}"
+
+
+def unquoted(text: str) -> str:
+    """What ``quoted`` was given, up to neutral tags; text that is no quotation is given as it is."""
+    stripped = text.strip()
+    if not (stripped.startswith(f"{OPEN_QUOTE}\n") and stripped.endswith(CLOSE_QUOTE)):
+        return text
+    return stripped.removeprefix(f"{OPEN_QUOTE}\n").removesuffix(CLOSE_QUOTE).removesuffix("\n")

@@ -1,0 +1,1 @@
+"""From the model's last words to the answer that is shown."""

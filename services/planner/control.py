@@ -1,0 +1,111 @@
+"""Requests to whichever planner works on a run: stop it, change its todo list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.bus.base import Bus, Message
+from fathom.bus.streams import control_subject
+from fathom.errors import Conflict, InvalidField, NotReady
+from fathom.ids import new_id
+from services.planner.engine import Engine
+from services.planner.events import Events, RunObserver, todo_changed
+from services.planner.model import Step
+from services.planner.record import Record
+from services.planner.todo import Todo, TodoItem, checked, edited_items
+
+ACTION, STOP, EDIT = "fathom-action", "stop", "edit-todo"
+DONE = b"\x01"
+"""Begins every reply of a planner that did what was asked."""
+TIMEOUT_S = 5.0
+
+
+@dataclass
+class Desk:
+    """Answers the requests about one run while this process works on it."""
+
+    run_id: str
+    engine: Engine
+    record: Record
+    events: Events
+    observer: RunObserver
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def answer(self, message: Message) -> Message:
+        """An empty payload says that the run is not at work here."""
+        if message.headers.get(ACTION, STOP) == EDIT:
+            return Message(message.subject, await self._edit(pb.UpdateTodoRequest.FromString(message.payload)))
+        return Message(message.subject, DONE if self.engine.stop(self.run_id) else b"")
+
+    async def _edit(self, request: pb.UpdateTodoRequest) -> bytes:
+        """Keeps the edit before the run has it: a worker that takes the run up finds it and tells the model."""
+        items = [TodoItem(item.text, item.state or "open") for item in request.items]
+        async with self._turn:
+            change = todo_changed(checked(items), self.observer.steps, request.request_id, by_user=True)
+            known = await self.record.edit(self.run_id)
+            if known is not None and known.change_id == change.change_id:
+                return DONE + pb.UpdateTodoResponse(items=known.items).SerializeToString()
+            if not self.engine.runs(self.run_id):
+                return b""
+            await self.record.put_edit(self.run_id, change)
+            self.engine.edit_todo(self.run_id, items)
+            self.events.publish(todo_changed=change)
+        return DONE + pb.UpdateTodoResponse(items=change.items).SerializeToString()
+
+    async def unseen(self, steps: Sequence[Step], cut_short: Step | None) -> list[TodoItem] | None:
+        """The user's latest list when no step shows that the model was told of it; also tells readers who missed it."""
+        change = await self.record.edit(self.run_id)
+        if change is None:
+            return None
+        self.events.publish(todo_changed=change)
+        return None if told(change, [*steps, *([cut_short] if cut_short else [])]) else listed(change)
+
+
+async def ask_to_stop(bus: Bus, run_id: str) -> bool:
+    """True when a worker has the run and ends it; raises ``NotReady`` when none has it."""
+    subject = control_subject(run_id)
+    reply = await bus.request(subject, b"", headers={ACTION: STOP}, timeout_s=TIMEOUT_S)
+    return bool(reply.payload)
+
+
+async def ask_to_edit(bus: Bus, request: pb.UpdateTodoRequest) -> pb.UpdateTodoResponse:
+    """The list as it is kept. Raises ``InvalidField`` for a malformed one, ``Conflict`` when nobody has the run."""
+    checked_request(request)
+    asked = pb.UpdateTodoRequest.FromString(request.SerializeToString())
+    asked.request_id = request.request_id or new_id("edit")
+    try:
+        reply = await bus.request(
+            control_subject(request.run_id), asked.SerializeToString(), headers={ACTION: EDIT}, timeout_s=TIMEOUT_S
+        )
+    except NotReady:
+        raise Conflict(f"nobody works on run {request.run_id}", metadata={"field": "run_id"}) from None
+    if not reply.payload:
+        raise Conflict(f"run {request.run_id} has ended", metadata={"field": "run_id"})
+    return pb.UpdateTodoResponse.FromString(reply.payload.removeprefix(DONE))
+
+
+def checked_request(request: pb.UpdateTodoRequest) -> None:
+    """Raises ``InvalidField`` with the path in the request."""
+    try:
+        checked(TodoItem(item.text, item.state or "open") for item in request.items)
+    except InvalidField as error:
+        raise InvalidField(error.field.removeprefix("todo."), str(error).partition(": ")[2] or error.message) from None
+
+
+def listed(change: pb.TodoChanged) -> list[TodoItem]:
+    return [TodoItem(item.text, item.state) for item in change.items]
+
+
+def told(change: pb.TodoChanged, steps: Sequence[Step]) -> bool:
+    """True when a step since the edit shows it to the model."""
+    items = tuple(listed(change))
+    return any(edited_items(message) == items for step in steps[change.step :] for message in step.new_messages)
+
+
+def current_todo(steps: Sequence[Step], change: pb.TodoChanged | None) -> list[pb.TodoItem]:
+    """The list after these steps and the user's latest edit."""
+    items = listed(change) if change is not None and not told(change, steps) else Todo.rebuilt(steps).items
+    return [pb.TodoItem(text=item.text, state=item.state) for item in items]

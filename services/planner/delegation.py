@@ -1,0 +1,112 @@
+"""Runs that runs ask for (row F02): a sub-question travels over the same queue and comes back over the same events."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.bus.base import Bus
+from fathom.bus.streams import MAX_DEPTH, run_subject
+from fathom.call import Lane, current_call
+from fathom.errors import InvalidField
+from fathom.ids import sha256
+from fathom.protocol.proto import sampling_to_proto
+from services.planner.events import follow
+from services.planner.model import Task
+from services.planner.record import Header, Leg, Record
+
+LEAST_S = 3.0
+"""Seconds that a sub-run needs to be worth beginning."""
+SHARE = 0.8
+"""Of the time that its parent has left; the rest is for what the parent makes of the answer."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What one run may delegate: how many runs, and rounds and tokens of each."""
+
+    runs: int = 4
+    rounds: int = 8
+    tokens: int = 40_000
+
+
+@dataclass
+class Delegation:
+    """Asks other workers for sub-runs of one episode."""
+
+    bus: Bus
+    record: Record
+    task: Task
+    allowance: Allowance
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def allowed(self) -> bool:
+        """True when runs at this depth may delegate at all."""
+        return self.task.depth < MAX_DEPTH and self.allowance.runs > 0
+
+    async def ask(self, call_id: str, question: str) -> pb.RunFinished:
+        """Begins the sub-run of a call, or joins the one that is there, and waits for its end.
+
+        Raises ``InvalidField`` when no further run is allowed or no time is left.
+        """
+        run_id = child_id(self.task.run_id, call_id)
+        header = await self._begin(run_id, question)
+        leg = await self.record.leg(header)
+        call = current_call()
+        await submit(self.bus, header, call.lane if call else Lane.INTERACTIVE, leg)
+        async with aclosing(follow(self.bus, run_id, 0, leg.number)) as events:
+            async for event in events:
+                if event.HasField("finished") and event.finished.leg >= leg.number:
+                    return event.finished
+        return pb.RunFinished(stop_reason=trajectory.STOP_REASON_FAILED, error="its events ended early")
+
+    async def _begin(self, run_id: str, question: str) -> Header:
+        async with self._turn:
+            known = await self.record.children(self.task.run_id)
+            if run_id not in known and len(known) >= self.allowance.runs:
+                raise InvalidField("delegate", f"at most {self.allowance.runs} sub-questions in one run")
+            return await self.record.begin(self._header(run_id, question))
+
+    def _header(self, run_id: str, question: str) -> Header:
+        task, now = self.task, time.time()
+        left_s = (task.limits.deadline - now) * SHARE
+        if left_s < LEAST_S:
+            raise InvalidField("delegate", "no time is left for a sub-question; use what is known")
+        request = pb.RunRequest(
+            request_id=run_id,
+            question=question,
+            protocol=trajectory.PROTOCOL_RESEARCH,
+            model=task.model,
+            as_of=task.as_of,
+            budget=pb.Budget(
+                max_rounds=self.allowance.rounds, max_tokens=self.allowance.tokens, max_ms=int(left_s * 1000)
+            ),
+            sampling=sampling_to_proto(task.sampling),
+        )
+        return Header(
+            run_id=run_id,
+            question=question,
+            conversation_id="",
+            protocol=trajectory.Protocol.Name(request.protocol),
+            model=task.model,
+            start_time=now,
+            request=request.SerializeToString(deterministic=True).hex(),
+            parent_run_id=task.run_id,
+            depth=task.depth + 1,
+        )
+
+
+def child_id(parent_run_id: str, call_id: str) -> str:
+    """The run of a call: always the same, so that a call made twice is one run; it sorts beside its parent."""
+    return f"{parent_run_id.rpartition('_')[0] or parent_run_id[:64]}_{sha256(call_id.encode())[:16]}"
+
+
+async def submit(bus: Bus, header: Header, lane: Lane, leg: Leg) -> None:
+    """Queues a leg of a run once, however often it is submitted."""
+    name = f"{header.run_id}:{leg.number}"
+    await bus.publish(run_subject(lane, header.depth), name.encode(), message_id=f"run:{name}")

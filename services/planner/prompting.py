@@ -1,0 +1,115 @@
+"""Which prompts a run speaks with. Chosen once per run or per rollout, and kept with its trajectory (rows L04, P08)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fathom.errors import InvalidField, NotFound
+from fathom.ids import sha256
+from fathom.protocol.guidance import with_guidance
+from services.planner.config import Config
+from services.planner.model import Task
+from services.planner.prompts.catalogue import Catalogue, Prompt, checked_names
+
+STAGES = ("research", "answer", "restate")
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The prompts of a planner, by its settings."""
+
+    catalogue: Catalogue
+    weights: Mapping[str, float]
+    """Weights of the answer stage's variants."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+    restate: bool = True
+
+    @classmethod
+    def of(cls, catalogue: Catalogue, config: Config) -> Prompts:
+        """Raises ``InvalidField`` for a setting that names what is not there."""
+        known = catalogue.names("answer")
+        weights = checked_names(config.answer_variants, known, "answer_variants")
+        made = cls(catalogue, weights, config.prompt_versions, config.prompt_seed, config.restate_question)
+        for stage, version in config.prompt_versions.items():
+            if stage not in STAGES:
+                raise InvalidField(f"prompt_versions.{stage}", f"is not one of {', '.join(STAGES)}")
+            for name in known if stage == "answer" else [""]:
+                found(catalogue, stage, "en", name, version, f"prompt_versions.{stage}")
+        return made
+
+    def choose(self, question: str, key: str, wanted: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Prompt ids by stage, the same for the same ``key``; ``wanted`` names ids, versions ("v1") or variants.
+
+        Raises ``InvalidField("prompts.<stage>")`` for what is not there.
+        """
+        wanted, language = wanted or {}, language_of(question)
+        for stage in wanted:
+            if stage not in STAGES:
+                raise InvalidField(f"prompts.{stage}", f"is not one of {', '.join(STAGES)}")
+        chosen = {
+            "research": self._one("research", language, "", wanted.get("research", "")).id,
+            "answer": self._one("answer", language, self._variant(key), wanted.get("answer", "")).id,
+        }
+        if self.restate:
+            chosen["restate"] = self._one("restate", language, "", wanted.get("restate", "")).id
+        return chosen
+
+    def _variant(self, key: str) -> str:
+        names = sorted(self.weights)
+        return random.Random(f"answer:{key}").choices(names, [self.weights[name] for name in names])[0]
+
+    def _one(self, stage: str, language: str, name: str, wanted: str) -> Prompt:
+        version, known = self.versions.get(stage, 0), self.catalogue.names(stage)
+        if wanted in known and wanted:
+            name = wanted
+        elif wanted.startswith("v") and wanted[1:].isdigit():
+            version = int(wanted[1:])
+        elif wanted:
+            prompt = got(self.catalogue, wanted, f"prompts.{stage}")
+            if prompt.header.stage != stage:
+                raise InvalidField(f"prompts.{stage}", f"{wanted!r} is a prompt of {prompt.header.stage}")
+            return prompt
+        return found(self.catalogue, stage, language, name, version, f"prompts.{stage}")
+
+    def system(self, task: Task) -> str:
+        """The system prompt of a task: the same bytes for all runs with the same prompt."""
+        return self.catalogue.get(self._ids(task)["research"]).render(self.seed)
+
+    def opening(self, task: Task) -> str:
+        """The user's message: the question first, then what only this run says."""
+        ids = self._ids(task)
+        lines = [f"Date: {task.date}"] if task.date else []
+        lines += [self.catalogue.get(ids[stage]).render(self.seed) for stage in ("answer", "restate") if stage in ids]
+        return with_guidance(task.question, lines)
+
+    def hash(self, task: Task) -> str:
+        """Over all that the prompts of a task say."""
+        ids = self._ids(task)
+        return sha256("\n".join(self.catalogue.get(ids[stage]).render(self.seed) for stage in sorted(ids)).encode())
+
+    def _ids(self, task: Task) -> Mapping[str, str]:
+        return task.prompts or self.choose(task.question, task.run_id)
+
+
+def found(catalogue: Catalogue, stage: str, language: str, name: str, version: int, where: str) -> Prompt:
+    """Raises ``InvalidField(where)`` for a prompt that is not there."""
+    try:
+        return catalogue.find(stage, language, name, version)
+    except NotFound as error:
+        raise InvalidField(where, error.message) from error
+
+
+def got(catalogue: Catalogue, wanted: str, where: str) -> Prompt:
+    """Raises ``InvalidField(where)`` for an id that is not there."""
+    try:
+        return catalogue.get(wanted)
+    except NotFound as error:
+        raise InvalidField(where, error.message) from error
+
+
+def language_of(question: str) -> str:
+    """ "zh" when the question holds a Chinese character, else "en"."""
+    return "zh" if any("\u4e00" <= character <= "\u9fff" for character in question) else "en"

@@ -1,0 +1,209 @@
+"""The registry of prompts: one file per stage, name, version and language; a change is a new version (row P10).
+
+A file is ``<stage>[.<name>].v<version>.<language>.md`` with a YAML header. Its body may hold blocks of
+examples, of which a render takes some, drawn by a seed: the same seed gives the same bytes, so that
+engines can cache the prefix (rows P03, P04, P07, P09).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fathom.errors import CorruptData, InvalidField, NotFound
+from fathom.ids import sha256
+
+Language = Literal["en", "zh"]
+FILE = re.compile(r"(?P<stage>[a-z_0-9]+)(?:\.(?P<name>[a-z_0-9]+))?\.v(?P<version>\d+)\.(?P<language>en|zh)\.md")
+HEADER = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+EXAMPLES = re.compile(r'<examples name="([^"]+)" pick="(\d+)">\n(.*?)\n</examples>', re.DOTALL)
+EXAMPLE = re.compile(r'<example case="(good|bad)" layout="([a-z]+)">\n(.*?)\n</example>', re.DOTALL)
+AUTO_NUMBER = re.compile(r"^#\. ", re.MULTILINE)
+NUMERALS = "一二三四五六七八九十"
+NUMBERINGS = ("{n}. ", "({n}) ", "{n}) ", "（{zh}）")
+
+
+class Header(BaseModel):
+    """What a prompt says of itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stage: str
+    name: str = ""
+    """Variant of a stage that has several (row P08)."""
+    version: int = Field(ge=1)
+    language: Language
+    output: Literal["json", "xml", "tool_calls", "tags", "markdown"]
+    """What the model is to write (row P01)."""
+    few_shot: bool = False
+    """Whether the body holds examples; ``lint`` allows them at key places only (row P03)."""
+    issues: tuple[str, ...] = ()
+    """Links to the production issues that this version answers."""
+    output_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+    """JSON schema of a ``json`` output."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One example; ``case`` is "good" or "bad", ``layout`` the form in which it is written."""
+
+    case: str
+    layout: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt file."""
+
+    header: Header
+    body: str
+
+    @property
+    def id(self) -> str:
+        """E.g. ``answer.conclusion.v1.en``."""
+        return prompt_id(self.header.stage, self.header.name, self.header.version, self.header.language)
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.body.encode())
+
+    @property
+    def examples(self) -> dict[str, tuple[Example, ...]]:
+        """The examples by the name of their block."""
+        return {
+            name: tuple(Example(*found) for found in EXAMPLE.findall(block))
+            for name, _, block in EXAMPLES.findall(self.body)
+        }
+
+    def render(self, seed: int = 0) -> str:
+        """The text for a model, examples drawn by ``seed``: equal seeds give equal bytes."""
+        draw = random.Random(f"{self.id}:{seed}")
+
+        def block(match: re.Match[str]) -> str:
+            examples = [Example(*found) for found in EXAMPLE.findall(match.group(3))]
+            return "\n\n".join(drawn(example, draw) for example in picked(examples, int(match.group(2)), draw))
+
+        return EXAMPLES.sub(block, self.body).strip()
+
+
+def prompt_id(stage: str, name: str, version: int, language: str) -> str:
+    return ".".join([stage, *([name] if name else []), f"v{version}", language])
+
+
+def picked(examples: Sequence[Example], count: int, draw: random.Random) -> list[Example]:
+    """``count`` examples in drawn order: a good and a bad one first, then layouts that are not there yet."""
+    rest = draw.sample(list(examples), len(examples))
+    chosen: list[Example] = []
+    for wanted in ("good", "bad"):
+        found = next((example for example in rest if example.case == wanted), None)
+        if found is not None and len(chosen) < count:
+            chosen.append(found)
+            rest.remove(found)
+    while rest and len(chosen) < count:
+        used = {example.layout for example in chosen}
+        chosen.append(next((example for example in rest if example.layout not in used), rest[0]))
+        rest.remove(chosen[-1])
+    return chosen
+
+
+def drawn(example: Example, draw: random.Random) -> str:
+    """The example with one drawn style of numbering."""
+    style, count = draw.choice(NUMBERINGS), 0
+
+    def numbered(match: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        return style.format(n=count, zh=NUMERALS[(count - 1) % len(NUMERALS)])
+
+    return AUTO_NUMBER.sub(numbered, example.text)
+
+
+class Catalogue:
+    """All prompts of some folders; a later folder may add prompts, and never changes one that is there."""
+
+    def __init__(self, prompts: Iterable[Prompt]) -> None:
+        self._prompts: dict[str, Prompt] = {}
+        for prompt in prompts:
+            known = self._prompts.setdefault(prompt.id, prompt)
+            if known.body != prompt.body:
+                raise CorruptData(prompt.id, "two files with this id differ; a change is a new version")
+
+    def __iter__(self) -> Iterator[Prompt]:
+        return iter(self._prompts.values())
+
+    def get(self, wanted: str) -> Prompt:
+        """Raises ``NotFound`` with the ids that are near."""
+        if wanted not in self._prompts:
+            near = [known for known in self._prompts if known.split(".")[0] == wanted.split(".")[0]]
+            raise NotFound("prompt", wanted, sorted(near or self._prompts))
+        return self._prompts[wanted]
+
+    def find(self, stage: str, language: str, name: str = "", version: int = 0) -> Prompt:
+        """That version, or for 0 the newest; in English when the language has none. Raises ``NotFound``."""
+        for tongue in dict.fromkeys((language, "en")):
+            fitting = [
+                prompt
+                for prompt in self._prompts.values()
+                if (prompt.header.stage, prompt.header.name, prompt.header.language) == (stage, name, tongue)
+                and version in (0, prompt.header.version)
+            ]
+            if fitting:
+                return max(fitting, key=lambda prompt: prompt.header.version)
+        raise NotFound("prompt", prompt_id(stage, name, version, language), sorted(self._prompts))
+
+    def names(self, stage: str) -> list[str]:
+        """The variants of a stage, sorted."""
+        return sorted({prompt.header.name for prompt in self._prompts.values() if prompt.header.stage == stage})
+
+
+def catalogue(own: Path | None = None) -> Catalogue:
+    """The package's prompts, and those of a folder of one's own.
+
+    Raises ``CorruptData`` that names the file, ``InvalidField("prompt_dir")`` for a folder that is not there.
+    """
+    if own is not None and not own.is_dir():
+        raise InvalidField("prompt_dir", f"{own} is no folder")
+    packaged = resources.files("services.planner.prompts")
+    found = {
+        entry.name: entry.read_text(encoding="utf-8") for entry in packaged.iterdir() if entry.name.endswith(".md")
+    }
+    prompts = [read_prompt(name, text) for name, text in sorted(found.items())]
+    if own is not None:
+        prompts += [read_prompt(file.name, file.read_text(encoding="utf-8")) for file in sorted(own.glob("*.md"))]
+    return Catalogue(prompts)
+
+
+def read_prompt(file: str, text: str) -> Prompt:
+    """Raises ``CorruptData`` for a header that is missing, wrong, or says something else than the file's name."""
+    header, named = HEADER.match(text), FILE.fullmatch(file)
+    if header is None or named is None:
+        raise CorruptData(file, "is not <stage>[.<name>].v<version>.<language>.md with a header between two ---")
+    try:
+        values = yaml.safe_load(header.group(1))
+        read = Header.model_validate(values)
+    except (yaml.YAMLError, ValidationError) as error:
+        raise CorruptData(file, str(error)) from error
+    if prompt_id(read.stage, read.name, read.version, read.language) != file.removesuffix(".md"):
+        raise CorruptData(file, "the header names another stage, name, version or language than the file")
+    return Prompt(read, text[header.end() :].strip())
+
+
+def checked_names(wanted: Mapping[str, float], known: Sequence[str], field: str) -> Mapping[str, float]:
+    """Weights by variant; raises ``InvalidField`` for one that is not known, or when none has any weight."""
+    for name, weight in wanted.items():
+        if name not in known:
+            raise InvalidField(f"{field}.{name}", f"is not one of {', '.join(known)}")
+        if weight < 0:
+            raise InvalidField(f"{field}.{name}", "must not be negative")
+    if not sum(wanted.values()):
+        raise InvalidField(field, "needs a variant with a weight above 0")
+    return wanted

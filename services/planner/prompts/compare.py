@@ -1,0 +1,96 @@
+"""How prompts do: counts by prompt, and who wins where one question was answered under two of them (rows P08, P10)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from fathom.api.planner.v1 import trajectory_pb2 as pb
+
+
+@dataclass(frozen=True)
+class Score:
+    """One answered question. ``expected`` is the share of the expected strings that the answer holds, 1 for none."""
+
+    question: str
+    prompt: str
+    finished: bool
+    expected: float
+    unresolved: int
+    cited: int
+    rounds: int
+    tokens: int
+
+    @property
+    def rank(self) -> tuple[bool, float, int, bool]:
+        """Greater is better: an answer, the right one, without citations that lead nowhere, with some that lead."""
+        return (self.finished, self.expected, -self.unresolved, self.cited > 0)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One prompt over all its runs. ``win_rate`` counts a tie as half; None when it met no other prompt."""
+
+    prompt: str
+    runs: int
+    finished: float
+    expected: float
+    unresolved: float
+    rounds: float
+    tokens: float
+    win_rate: float | None
+    met: int
+
+
+def score(trajectory: pb.Trajectory, stage: str, expected: Sequence[str] = ()) -> Score:
+    """A trajectory under the prompt of ``stage``."""
+    text = trajectory.answer.markdown.casefold()
+    held = sum(wanted.casefold() in text for wanted in expected)
+    return Score(
+        question=" ".join(trajectory.question.split()).casefold(),
+        prompt=trajectory.prompts.get(stage, "(none)"),
+        finished=trajectory.stop_reason == pb.STOP_REASON_FINISHED,
+        expected=held / len(expected) if expected else 1.0,
+        unresolved=len(trajectory.answer.unresolved),
+        cited=len(trajectory.answer.cited),
+        rounds=len(trajectory.steps),
+        tokens=int(trajectory.usage.completion_tokens),
+    )
+
+
+def compare(scores: Iterable[Score]) -> list[Line]:
+    """One line per prompt, sorted by its id."""
+    by_prompt: dict[str, list[Score]] = defaultdict(list)
+    by_question: dict[str, list[Score]] = defaultdict(list)
+    for one in scores:
+        by_prompt[one.prompt].append(one)
+        by_question[one.question].append(one)
+    points: dict[str, float] = defaultdict(float)
+    met: dict[str, int] = defaultdict(int)
+    for runs in by_question.values():
+        for one, other in combinations(runs, 2):
+            if one.prompt == other.prompt:
+                continue
+            won = 0.5 if one.rank == other.rank else float(one.rank > other.rank)
+            points[one.prompt] += won
+            points[other.prompt] += 1 - won
+            met[one.prompt] += 1
+            met[other.prompt] += 1
+    return [line(prompt, runs, points[prompt], met[prompt]) for prompt, runs in sorted(by_prompt.items())]
+
+
+def line(prompt: str, runs: Sequence[Score], points: float, met: int) -> Line:
+    count = len(runs)
+    return Line(
+        prompt=prompt,
+        runs=count,
+        finished=sum(run.finished for run in runs) / count,
+        expected=sum(run.expected for run in runs) / count,
+        unresolved=sum(run.unresolved for run in runs) / count,
+        rounds=sum(run.rounds for run in runs) / count,
+        tokens=sum(run.tokens for run in runs) / count,
+        win_rate=points / met if met else None,
+        met=met,
+    )

@@ -1,0 +1,89 @@
+"""A model's draft of a prompt's next version, from what went wrong in production (row P10).
+
+The draft is a proposal: it is checked by the same rules as every prompt and compared on questions before
+a person releases it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import jsonschema
+
+from fathom.errors import DependencyFailed, FathomError
+from fathom.protocol.tolerant import read_object
+from services.planner.prompts.catalogue import Catalogue, Prompt, read_prompt
+from services.planner.prompts.lint import RULES, Problem
+
+ATTEMPTS = 3
+
+
+class Writer(Protocol):
+    """Completes a system prompt and a user's text; raises ``FathomError``."""
+
+    async def __call__(self, system: str, text: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Draft:
+    """``file`` and ``text`` are those of a prompt file; ``problems`` is empty when it keeps every rule."""
+
+    file: str
+    text: str
+    reasons: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+async def optimize(catalogue: Catalogue, prompt: Prompt, issues: Sequence[str], writer: Writer) -> Draft:
+    """The next version of ``prompt``; a draft that breaks a rule goes back with the problems, ``ATTEMPTS`` times.
+
+    Raises ``DependencyFailed("policy")`` when no reply is a draft.
+    """
+    instruction = catalogue.find("optimize", "en")
+    schema = instruction.header.output_schema or {}
+    text = material(prompt, issues)
+    draft: Draft | None = None
+    for _ in range(ATTEMPTS):
+        reply = read_object(await writer(instruction.render(), text))
+        said = next(iter(jsonschema.Draft202012Validator(schema).iter_errors(reply)), None)
+        if reply is None or said is not None:
+            text += (
+                f"\n\nYour last reply was not the JSON object that was asked for: {said.message if said else 'no JSON'}"
+            )
+            continue
+        draft = drafted(catalogue, prompt, str(reply["prompt"]), [str(reason) for reason in reply["reasons"]], issues)
+        if not draft.problems:
+            return draft
+        wrong = "\n".join(f"- {problem.row}: {problem.text}" for problem in draft.problems)
+        text += f"\n\nYour last draft breaks these rules; mend them:\n{wrong}"
+    if draft is None:
+        raise DependencyFailed("policy", f"gave no draft in {ATTEMPTS} attempts")
+    return draft
+
+
+def material(prompt: Prompt, issues: Sequence[str]) -> str:
+    """What the editor is given."""
+    wrong = "\n".join(f"- {issue}" for issue in issues)
+    rules = "\n".join(f"- {(rule.__doc__ or '').splitlines()[0]}" for rule in RULES)
+    return f"Prompt {prompt.id}:\n<prompt>\n{prompt.body}\n</prompt>\n\nWhat went wrong:\n{wrong}\n\nRules:\n{rules}"
+
+
+def drafted(catalogue: Catalogue, prompt: Prompt, body: str, reasons: Sequence[str], issues: Sequence[str]) -> Draft:
+    """The file of the next version with its problems; a draft that cannot be read has that as its problem."""
+    header = prompt.header
+    version = catalogue.find(header.stage, header.language, header.name).header.version + 1
+    fields = header.model_dump(by_alias=True, exclude_defaults=True) | {"version": version, "issues": list(issues)}
+    lines = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
+    text = f"---\n{lines}\n---\n{body.strip()}\n"
+    name = ".".join([header.stage, *([header.name] if header.name else []), f"v{version}", header.language, "md"])
+    try:
+        made = read_prompt(name, text)
+    except FathomError as error:
+        return Draft(name, text, tuple(reasons), (Problem(name, "P10", error.message),))
+    problems = tuple(problem for rule in RULES for problem in rule(made))
+    if made.body == prompt.body:
+        problems = (*problems, Problem(made.id, "P10", "is the same text as before"))
+    return Draft(name, text, tuple(reasons), problems)

@@ -1,0 +1,182 @@
+"""A run played again from its record alone: the loop's own lines, with recorded completions, results and ending.
+
+It shows that the record is whole and that the planner still decides as it did: the messages between the rounds,
+the calls of each completion, the end and the trajectory's hash must come out the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
+from fathom.protocol.messages import Completion, Message, Sampling, ToolCall, ToolSpec
+from fathom.protocol.notices import NOTE
+from services.planner.config import Config
+from services.planner.convert import STOPS, step_from_proto
+from services.planner.engine import tightened
+from services.planner.loop import Loop
+from services.planner.model import Answer, Episode, Limits, Outcome, Step, Task, ToolResult, rebuilt
+from services.planner.protocols import EpisodeProtocol
+from services.planner.record import Header, Leg
+from services.planner.stage import Stage
+from services.planner.todo import Todo
+from services.planner.tools.registry import Registry
+from services.planner.window.record import Compaction
+from services.planner.window.view import View
+
+SHOWN_CHARS, YEAR_S = 2_000, 365 * 86_400.0
+
+
+class RecordEnds(Exception):
+    """The record has nothing more: there the run was stopped, ran out of time or failed. No ``FathomError``, for
+    these are ends of an episode to its loop.
+    """
+
+
+class RoundDone(Exception):
+    """The round came out as recorded; the next one starts from the record again."""
+
+
+class Differs(Exception):
+    """The replay asks for something else than the record has; ``where`` is a path in the trajectory."""
+
+    def __init__(self, where: str, recorded: str, replayed: str) -> None:
+        super().__init__(f"{where} differs")
+        self.where, self.recorded, self.replayed = where, recorded, replayed
+
+
+@dataclass(frozen=True)
+class Script:
+    """The record as policy, tools and ending of a loop, and as an observer that compares."""
+
+    steps: Sequence[Step]
+    answer: Answer | None
+    nudge: str
+
+    async def generate(
+        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+    ) -> Completion:
+        index = int(request_id.removeprefix(f"{task.run_id}-"))
+        if index >= len(self.steps):
+            raise RecordEnds
+        return self.steps[index].completion
+
+    async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
+        index = len(episode.steps)
+        if index < len(self.steps):
+            return self.steps[index].new_messages[0]
+        if self.answer is None:
+            raise RecordEnds
+        return self.answer
+
+    async def sampled(self, step: Step) -> None: ...
+
+    async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
+
+    async def tool_done(self, index: int, result: ToolResult) -> None: ...
+
+    async def compacted(self, index: int, compaction: Compaction) -> None: ...
+
+    async def step_done(self, step: Step) -> None:
+        recorded = self.steps[step.index]
+        where = f"steps[{step.index}]"
+        for place, (was, now) in enumerate(zip_longest(spoken(recorded, self.nudge), spoken(step, self.nudge))):
+            if was != now:
+                raise Differs(f"{where}.new_messages[{place}]", said(was), said(now))
+        for place, (had, has) in enumerate(zip_longest(recorded.results, step.results)):
+            if (had and (had.call.id, had.content)) != (has and (has.call.id, has.content)):
+                raise Differs(f"{where}.tool_results[{place}]", given(had), given(has))
+        raise RoundDone
+
+
+def given(result: ToolResult | None) -> str:
+    """A result as one text; empty for none."""
+    return "" if result is None else f"{result.call.name} {result.call.id}: {result.content}"
+
+
+def spoken(step: Step, nudge: str) -> list[Message]:
+    """What the planner said before a round, less what depends on the clock or the user: notes, that the end is near."""
+    kept = []
+    for message in step.new_messages:
+        lines = message.content.splitlines()
+        rest = [line for line in lines if line != nudge and not line.startswith(NOTE)]
+        if rest or not lines:
+            kept.append(message if rest == lines else replace(message, content="\n".join(rest)))
+    return kept
+
+
+def said(message: Message | None) -> str:
+    """A message as one text; empty for none."""
+    return "" if message is None else f"{message.role.value}: {message.content}"
+
+
+async def replay(
+    header: Header, legs: Sequence[Leg], recorded: trajectory_pb.Trajectory, protocol: EpisodeProtocol, config: Config
+) -> pb.ReplayRunResponse:
+    """Compares a finished run with its replay; calls no service and writes nothing."""
+    answer = Answer(recorded.answer.markdown) if recorded.HasField("answer") else None
+    nudge = protocol.nudge()
+    script = Script([step_from_proto(step) for step in recorded.steps], answer, nudge.content if nudge else "")
+    response = pb.ReplayRunResponse(recorded_hash=recorded.hash)
+    try:
+        for index in range(len(script.steps) + 1):
+            outcome = await one_round(header, legs, script, index, protocol, config)
+            response.steps = index
+        episode = rebuilt(bare_task(header, Limits(0, 0, 0.0)), (), script.steps)
+        response.replayed_hash = episode.hash()
+        compare_ends(recorded, episode, outcome)
+        response.same = True
+    except Differs as difference:
+        response.difference = difference.where
+        response.recorded, response.replayed = difference.recorded[:SHOWN_CHARS], difference.replayed[:SHOWN_CHARS]
+    return response
+
+
+async def one_round(
+    header: Header, legs: Sequence[Leg], script: Script, index: int, protocol: EpisodeProtocol, config: Config
+) -> Outcome | None:
+    """Plays the round after ``index`` recorded ones; an outcome when the loop ends there, None when it goes on.
+
+    Each round starts from the record, so a difference is told where it begins. Time does not count.
+    """
+    leg = [leg for leg in legs if leg.steps <= index][-1]
+    limits = Limits(
+        tightened(leg.max_rounds, config.max_rounds, "budget.max_rounds"),
+        tightened(leg.max_tokens, config.max_tokens, "budget.max_tokens"),
+        time.time() + YEAR_S,
+        since=leg.steps,
+    )
+    opening = script.steps[0].new_messages if script.steps else ()
+    episode = rebuilt(bare_task(header, limits), opening, script.steps[:index])
+    known = script.steps[index].results if index < len(script.steps) else ()
+    stage = Stage(Registry([], known=known), ending=script, todo=Todo.rebuilt(episode.steps))
+    loop = Loop(episode, protocol, script, stage, script)
+    try:
+        outcome = await loop.run()
+    except (RoundDone, RecordEnds):
+        return None
+    if index < len(script.steps):
+        raise Differs("steps", str(len(script.steps)), f"{outcome.stop.value} after {index}")
+    return outcome
+
+
+def bare_task(header: Header, limits: Limits) -> Task:
+    return Task(header.run_id, header.question, header.model, Sampling(), limits)
+
+
+def compare_ends(recorded: trajectory_pb.Trajectory, episode: Episode, outcome: Outcome | None) -> None:
+    """Raises ``Differs`` when the replay ended otherwise.
+
+    A stop, a failure and time that was spent come from outside: there the record just ends.
+    """
+    was = trajectory_pb.StopReason.Name(recorded.stop_reason)
+    if outcome is not None and STOPS[outcome.stop] != recorded.stop_reason:
+        raise Differs("stop_reason", was, trajectory_pb.StopReason.Name(STOPS[outcome.stop]))
+    if outcome is None and recorded.stop_reason == trajectory_pb.STOP_REASON_FINISHED:
+        raise Differs("stop_reason", was, "the record ends without its answer")
+    if episode.hash() != recorded.hash:
+        raise Differs("hash", recorded.hash, episode.hash())

@@ -1,0 +1,149 @@
+"""The todo list of a run: pure state, rebuilt from recorded steps, changed by model and user (row X04)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.errors import InvalidField
+from fathom.protocol.messages import Message, Role
+from fathom.protocol.notices import NOTE
+from fathom.protocol.quoting import neutral
+from services.planner.model import Step, ToolState
+
+TODO = "todo"
+OPEN, DONE, DROPPED = "open", "done", "dropped"
+STATES = (OPEN, DONE, DROPPED)
+FIRST_ITEMS, MAX_ITEMS, MAX_CHARS = 5, 20, 200
+EDITED = f"{NOTE}the user has changed the todo list; it is now "
+
+
+@dataclass(frozen=True)
+class TodoItem:
+    """One entry; ``state`` is "open", "done" or "dropped"."""
+
+    text: str
+    state: str = OPEN
+
+
+class Todo:
+    """Entries in order; their numbers are their places, from 1. What is wrong raises ``InvalidField``."""
+
+    def __init__(self, items: Iterable[TodoItem] = ()) -> None:
+        self.items: tuple[TodoItem, ...] = tuple(items)
+
+    @classmethod
+    def rebuilt(cls, steps: Sequence[Step]) -> Todo:
+        """The list after these steps: in each, first what the user changed, then what the model did."""
+        todo = cls()
+        for step in steps:
+            for message in step.new_messages:
+                if (items := edited_items(message)) is not None:
+                    todo.items = items
+            for result in step.results:
+                if result.call.name == TODO and result.status is ToolState.OK:
+                    known = listed_items(result.content)
+                    todo.items = todo.items if known is None else known
+        return todo
+
+    @property
+    def open(self) -> tuple[TodoItem, ...]:
+        return tuple(item for item in self.items if item.state == OPEN)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Appends open entries; the first plan has at most five (row X02)."""
+        if not texts:
+            raise InvalidField("todo.items", "give the texts to add")
+        if not self.items and len(texts) > FIRST_ITEMS:
+            raise InvalidField(
+                "todo.items", f"a first plan has at most {FIRST_ITEMS} entries; add others when results ask for them"
+            )
+        self.items = checked([*self.items, *(TodoItem(text) for text in texts)])
+
+    def update(self, number: int, text: str) -> None:
+        """Gives an entry another text, and opens it."""
+        self._change([number], lambda item: TodoItem(text))
+
+    def done(self, numbers: Sequence[int]) -> None:
+        self._change(numbers, lambda item: TodoItem(item.text, DONE))
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        self._change(numbers, lambda item: TodoItem(item.text, DROPPED))
+
+    def reorder(self, numbers: Sequence[int]) -> None:
+        """Puts the named entries first, in this order; the others follow as they stand."""
+        first = [number - 1 for number in self._known(numbers)]
+        rest = [index for index in range(len(self.items)) if index not in first]
+        self.items = tuple(self.items[index] for index in [*first, *rest])
+
+    def replace(self, items: Iterable[TodoItem]) -> None:
+        """The whole list as the user wants it."""
+        self.items = checked(items)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The list as a tool result and a message show it."""
+        return [{"n": n, "state": item.state, "text": item.text} for n, item in enumerate(self.items, start=1)]
+
+    def _known(self, numbers: Sequence[int]) -> list[int]:
+        if not numbers:
+            raise InvalidField("todo.numbers", "name the entries")
+        if len(set(numbers)) < len(numbers):
+            raise InvalidField("todo.numbers", "names an entry twice")
+        if wrong := [number for number in numbers if not 1 <= number <= len(self.items)]:
+            raise InvalidField("todo.numbers", f"no entry {wrong[0]}; the list has {len(self.items)}")
+        return list(numbers)
+
+    def _change(self, numbers: Sequence[int], change: Any) -> None:
+        places = {number - 1 for number in self._known(numbers)}
+        self.items = checked(change(item) if index in places else item for index, item in enumerate(self.items))
+
+
+def checked(items: Iterable[TodoItem]) -> tuple[TodoItem, ...]:
+    """The entries with clean text; raises ``InvalidField`` for too many, an empty or long text, an unknown state."""
+    clean = tuple(TodoItem(" ".join(item.text.split()), item.state) for item in items)
+    if len(clean) > MAX_ITEMS:
+        raise InvalidField("todo.items", f"at most {MAX_ITEMS} entries")
+    for index, item in enumerate(clean):
+        if not item.text or len(item.text) > MAX_CHARS:
+            raise InvalidField(f"todo.items[{index}].text", f"must have 1 to {MAX_CHARS} characters")
+        if item.state not in STATES:
+            raise InvalidField(f"todo.items[{index}].state", f"must be one of {', '.join(STATES)}")
+    return clean
+
+
+def edit_note(items: Sequence[TodoItem]) -> str:
+    """A user's edit as the line that tells the model, and from which the list is rebuilt."""
+    return EDITED + neutral(json.dumps(Todo(items).listed(), ensure_ascii=False))
+
+
+def edited_items(message: Message) -> tuple[TodoItem, ...] | None:
+    """The list that a message of ours reports; None when it reports none."""
+    if message.role is not Role.USER:
+        return None
+    lines = [line for line in message.content.splitlines() if line.startswith(EDITED)]
+    return items_of(lines[-1].removeprefix(EDITED)) if lines else None
+
+
+def listed_items(content: str) -> tuple[TodoItem, ...] | None:
+    """The list in a result of the tool; None when there is none."""
+    try:
+        head = json.loads(content.split("\n", 1)[0])
+    except ValueError:
+        return None
+    return items_from(head.get("items")) if isinstance(head, Mapping) else None
+
+
+def items_of(text: str) -> tuple[TodoItem, ...] | None:
+    try:
+        return items_from(json.loads(text))
+    except ValueError:
+        return None
+
+
+def items_from(listed: Any) -> tuple[TodoItem, ...] | None:
+    try:
+        return tuple(TodoItem(str(item["text"]), str(item["state"])) for item in listed)
+    except (TypeError, KeyError):
+        return None

@@ -1,0 +1,126 @@
+"""The arguments of a call as the model wrote them: read tolerantly, checked strictly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from referencing import Registry as References
+
+from fathom.errors import InvalidField
+from fathom.protocol.messages import ToolCall
+from fathom.protocol.tolerant import read_object
+
+MAX_CHARS = 200_000
+MAX_PROBLEMS, PROBLEM_CHARS = 3, 240
+WRAPPERS = ("arguments", "parameters", "args", "input")
+
+
+def argument(call: ToolCall, name: str) -> str:
+    """A text argument of a call, "" when it is none or the call is malformed."""
+    try:
+        arguments = read_arguments(call)
+    except InvalidField:
+        return ""
+    value = arguments.get(name, inner(arguments).get(name))
+    return value if isinstance(value, str) else ""
+
+
+def inner(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object inside ``arguments``, where a model repeated the form of the call."""
+    return next((arguments[name] for name in WRAPPERS if isinstance(arguments.get(name), dict)), {})
+
+
+def read_arguments(call: ToolCall) -> dict[str, Any]:
+    """The object that the model meant; raises ``InvalidField`` when there is none.
+
+    Mended: JSON with the slips that models make, an object written as a string, an object inside ``arguments``.
+    """
+    field = f"{call.name}.arguments"
+    if len(call.arguments_json) > MAX_CHARS:
+        raise InvalidField(field, f"have {len(call.arguments_json):,} characters; at most {MAX_CHARS:,} are allowed")
+    value = parsed(field, call.arguments_json)
+    if isinstance(value, str):
+        value = parsed(field, value)
+    if not isinstance(value, dict):
+        raise InvalidField(field, "must be a JSON object")
+    return value
+
+
+def parsed(field: str, text: str) -> Any:
+    if not text.strip():
+        return {}
+    try:
+        return json.loads(text, strict=False, parse_constant=refused)
+    except (ValueError, RecursionError) as error:
+        mended = read_object(text, cut_off=False)
+        # What cannot be written as JSON again (a set, infinity) was no JSON in other clothes.
+        if mended is None or not writable(mended):
+            raise InvalidField(field, f"are no JSON: {error}") from error
+        return mended
+
+
+def refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def writable(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+class Checker:
+    """Checks arguments against a tool's schema."""
+
+    def __init__(self, name: str, parameters: Mapping[str, Any]) -> None:
+        """Raises ``jsonschema.SchemaError`` for a schema that is none."""
+        Draft202012Validator.check_schema(dict(parameters))
+        self._name = name
+        self._properties = parameters.get("properties", {})
+        self._required = parameters.get("required", ())
+        # An empty set of references: a schema can make nobody fetch anything.
+        self._validator = Draft202012Validator(dict(parameters), registry=References())
+
+    def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments without ``intent``; raises ``InvalidField`` that names what is wrong, and what is expected."""
+        own = {name: value for name, value in self._unwrapped(arguments).items() if name != "intent"}
+        problems = [self._said(problem) for problem in self._validator.iter_errors(own)]
+        if problems:
+            path, message = problems[0]
+            more = [f"{where}: {what}" for where, what in problems[1:MAX_PROBLEMS]]
+            raise InvalidField(path, "; ".join([message, *more, f"expected: {self._signature()}"]))
+        return own
+
+    def _unwrapped(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The inner object where a model repeated the form of the call inside of it."""
+        inner = [name for name in WRAPPERS if name in arguments and name not in self._properties]
+        if len(inner) == 1 and not (set(arguments) - {inner[0], "intent", "name", "tool"}):
+            value = arguments[inner[0]]
+            value = read_object(value) if isinstance(value, str) else value
+            if isinstance(value, dict):
+                return value
+        return arguments
+
+    def _said(self, problem: ValidationError) -> tuple[str, str]:
+        path = ".".join([self._name, *(str(part) for part in problem.absolute_path)])
+        message = problem.message
+        return path, message if len(message) <= PROBLEM_CHARS else f"{message[:PROBLEM_CHARS]}…"
+
+    def _signature(self) -> str:
+        """The arguments in one line, the required ones with a star."""
+        parts = []
+        for name, described in self._properties.items():
+            known = described if isinstance(described, Mapping) else {}
+            kind = known.get("type", "one of " + "|".join(map(str, known.get("enum", ()))))
+            parts.append(f"{name}{'*' if name in self._required else ''} ({kind})")
+        return shortest(", ".join(["intent* (string)", *parts]))
+
+
+def shortest(text: str, limit: int = 400) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"

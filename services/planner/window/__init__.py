@@ -1,0 +1,1 @@
+"""The context window: what of an episode the model is shown."""

@@ -1,0 +1,51 @@
+"""Tables that callers hand in, read once by the front: what they hold, and the Arrow stream that sessions get."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from fathom import frames
+from fathom.errors import CorruptData, InvalidField, PayloadTooLarge
+from services.sandbox.checks import MAX_DESCRIPTION, checked_name
+from services.sandbox.config import Config
+from services.sandbox.memory import Memory, sealed
+
+
+@dataclass(frozen=True)
+class Table:
+    """An Arrow stream in memory, which whoever holds it closes, with its digest and number of rows."""
+
+    memory: Memory
+    digest: str
+    rows: int
+
+
+async def read_table(name: str, data: bytes, content_type: str, description: str, config: Config) -> Table:
+    """A table out of an Arrow IPC stream or a parquet file, as the content type says; "" means Arrow.
+
+    Raises ``PayloadTooLarge``, and ``InvalidField`` for a bad name, a long description, an unknown content type,
+    bytes that are no such table, or one of too many cells.
+    """
+    checked_name(name)
+    if len(description) > MAX_DESCRIPTION:
+        raise InvalidField("description", f"must have at most {MAX_DESCRIPTION:,} characters")
+    if len(data) > config.frames_bytes:
+        raise PayloadTooLarge(len(data), config.frames_bytes)
+    arrow, digest, rows = await asyncio.to_thread(examined, name, data, content_type, config)
+    memory = await asyncio.to_thread(sealed, name, arrow)
+    return Table(memory, f"{description}\n{digest}" if description else digest, rows)
+
+
+def examined(name: str, data: bytes, content_type: str, config: Config) -> tuple[bytes, str, int]:
+    """Arrow stream, digest and rows; raises ``InvalidField("data")``. Computed here, not by the worker."""
+    try:
+        table = frames.read_stored(data, content_type, name, config.frames_bytes)
+    except CorruptData as error:
+        raise InvalidField("data", error.message) from error
+    # A column of nulls takes no bytes, however long it is: bytes alone are no bound.
+    if table.num_rows * max(1, table.num_columns) > config.frame_cells:
+        raise InvalidField("data", f"has more than {config.frame_cells:,} cells")
+    digest = frames.digest(frames.to_frame(table), name)
+    arrow = frames.write_table(table) if content_type == frames.PARQUET else data
+    return arrow, digest, int(table.num_rows)

@@ -1,0 +1,225 @@
+"""Cells in real workers: state, output, figures, frames; limits, deaths and forgeries, judged from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+
+import pandas as pd
+import pytest
+
+from fathom import errors
+from services.sandbox.engine import Engine
+from services.sandbox.events import Display, Status
+from services.sandbox.files import list_files, read_file, write_file
+from services.sandbox.session import Session
+from tests.integration.sandbox.conftest import alive, begun, printed, run, sheet
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_state_output_and_result(session: Session) -> None:
+    _, first = await run(session, "x = 20\ny = [1, 2]")
+    assert first.status is Status.OK
+    assert {(item.name, item.type, item.shape) for item in first.changed} == {("x", "int", ""), ("y", "list", "2")}
+    code = "import os, sys\nprint('out')\nprint('err', file=sys.stderr)\nos.system('echo child')\nx + 22"
+    events, second = await run(session, code)
+    assert (printed(events), printed(events, "stderr")) == ("out\nchild\n", "err\n")
+    assert (second.result, second.cell) == ("42", 2)
+    assert second.duration_ms >= 0
+
+
+async def test_errors_come_back_trimmed_and_the_session_lives(session: Session) -> None:
+    _, outcome = await run(session, "def f(a):\n    return a / 0\n\nf(1)")
+    assert (outcome.status, outcome.error_name) == (Status.ERROR, "ZeroDivisionError")
+    assert "return a / 0" in outcome.traceback
+    assert "interactiveshell" not in outcome.traceback
+    assert "worker.py" not in outcome.traceback
+    _, broken = await run(session, "def f(:")
+    assert (broken.status, broken.error_name) == (Status.ERROR, "SyntaxError")
+    assert (await run(session, "1 + 1"))[1].result == "2"
+
+
+async def test_frames_are_variables(session: Session) -> None:
+    frame = pd.DataFrame({"date": pd.to_datetime(["2020-01-01", "2020-01-02"]), "AAPL.close": [1.5, None]})
+    await session.inject("sheet_1", sheet(frame))
+    events, _ = await run(session, "print(sheet_1.shape, sheet_1['AAPL.close'].isna().sum(), to_date('2025/7/27'))")
+    assert printed(events) == "(2, 2) 1 2025-07-27 00:00:00\n"
+    assert [item.name for item in await session.variables()] == ["sheet_1"]
+
+
+async def test_a_lazy_frame_waits_until_a_cell_names_it(engine: Engine, session: Session) -> None:
+    for name, lazy in (("sheet_1", True), ("sheet_2", False)):
+        await engine.inject(session.id, name, sheet(pd.DataFrame({"a": [1, 2]})), lazy=lazy)
+    assert [(item.name, item.shape) for item in await session.variables()] == [
+        ("sheet_1", "(2, 1)"),
+        ("sheet_2", "(2, 1)"),
+    ]
+    code = "import sys\n[name for name in sys._getframe().f_globals if name[:5] == 'sheet']"
+    assert (await run(session, code))[1].result == "['sheet_2']"
+    _, outcome = await run(session, "int(sheet_1.a.sum())")
+    assert (outcome.result, outcome.changed) == ("3", ())
+
+
+async def test_dirty_dates_and_nulls_can_be_read(session: Session) -> None:
+    """Row R20: a table as vendors send it, its dates in three formats and missing."""
+    dirty = {
+        "date": ["2025/7/27", "20250207", "2025-02-07", None],
+        "close": [1.5, None, 2.5, 3.0],
+        "note": ["", None, "x", "y"],
+    }
+    await session.inject("sheet_1", sheet(pd.DataFrame(dirty)))
+    code = "days = to_date(sheet_1['date'])\nprint(list(days.dt.strftime('%Y-%m-%d')), int(sheet_1.isna().sum().sum()))"
+    events, outcome = await run(session, code)
+    assert outcome.status is Status.OK
+    assert printed(events) == "['2025-07-27', '2025-02-07', '2025-02-07', nan] 3\n"
+
+
+async def test_a_cell_finds_what_was_injected_and_no_tool(session: Session) -> None:
+    """Row R21: injection is the only way in; nothing that is there reaches a tool or a service."""
+    await session.inject("sheet_1", sheet(pd.DataFrame({"a": [1]})))
+    code = "print(sorted(n for n in globals() if n[0] != '_' and n not in ('In', 'Out', 'exit', 'quit', 'get_ipython', 'open')))"
+    events, _ = await run(session, code)
+    assert printed(events) == "['np', 'pd', 'sheet_1', 'to_date']\n"
+    for name in ("search", "fetch", "data", "finish", "think", "tools", "clients", "fathom"):
+        assert (await run(session, name))[1].error_name == "NameError"
+    assert (await run(session, "import fathom.clients"))[1].error_name in ("ModuleNotFoundError", "PermissionError")
+
+
+@pytest.mark.parametrize("show", ["fig", "fig.show()"])
+async def test_plotly_figures_come_back_as_json(session: Session, show: str) -> None:
+    code = f"import plotly.graph_objects as go\nfig = go.Figure(go.Scatter(x=[1, 2], y=[3, 4]))\n{show}"
+    events, outcome = await run(session, code)
+    displays = [event for event in events if isinstance(event, Display)]
+    assert (outcome.status, outcome.traceback) == (Status.OK, "")
+    assert [display.media_type for display in displays] == ["application/vnd.plotly.v1+json"]
+    assert json.loads(displays[0].data)["data"][0]["type"] == "scatter"
+
+
+async def test_a_slow_cell_is_interrupted_and_keeps_its_session(session: Session) -> None:
+    await run(session, "kept = 1")
+    events, outcome = await run(session, "print('begun', flush=True)\nwhile True: pass", wall_ms=200)
+    assert (outcome.status, outcome.session_lost) == (Status.TIMEOUT, False)
+    assert "longer than 0.2 s" in outcome.cause
+    assert printed(events) == "begun\n"
+    assert (await run(session, "kept"))[1].result == "1"
+
+
+async def test_a_cell_that_ignores_interrupts_loses_its_worker_and_restart_brings_the_frames(
+    engine: Engine, session: Session
+) -> None:
+    await session.inject("sheet_1", sheet(pd.DataFrame({"a": [1]})))
+    pid = session.worker.pid
+    stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+    _, outcome = await run(session, stubborn, wall_ms=100)
+    assert (outcome.status, outcome.session_lost) == (Status.TIMEOUT, True)
+    assert not alive(pid)
+    with pytest.raises(errors.SessionLost):
+        await run(session, "1")
+    assert await engine.restart(session.id) == ["sheet_1"]
+    assert (await run(session, "int(sheet_1.a.sum())"))[1].result == "1"
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "cause"),
+    [
+        ("import os; os._exit(3)", Status.KILLED, "exited with status 3"),
+        ("import os; os.kill(os.getpid(), 9)", Status.KILLED, "SIGKILL"),
+        ("x = bytearray(2 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1", Status.OOM, "over"),
+        ("while True: print('x' * 100_000)", Status.OUTPUT_LIMIT, "of output"),
+    ],
+)
+async def test_deaths_are_named(session: Session, code: str, status: Status, cause: str) -> None:
+    _, outcome = await run(session, code)
+    assert (outcome.status, outcome.session_lost) == (status, True)
+    assert cause in outcome.cause
+
+
+async def test_output_is_bounded_and_what_is_dropped_is_counted(engine: Engine) -> None:
+    session = await engine.create(output_bytes=2048)
+    events, outcome = await run(session, "print('x' * 10_000)")
+    assert (len(printed(events)), outcome.dropped_output_bytes) == (2048, 7953)
+    await engine.close_session(session.id)
+
+
+FORGERY = """
+import gc, socket
+channel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')
+sock = socket.socket(fileno=channel._sock.fileno())
+import struct
+body = {body!r}
+sock.sendall(struct.pack('>I', {size}) + body)
+sock.detach()
+print('went on')
+"""
+
+
+@pytest.mark.parametrize("body", [b'{"kind": "done", "nonce": "guess"}', b"[]", b"\xff", b'{"kind": 1}'])
+async def test_forged_frames_hurt_nobody_else(engine: Engine, session: Session, body: bytes) -> None:
+    other = await engine.create()
+    await run(session, FORGERY.format(body=body, size=len(body)))
+    assert (await run(other, "6 * 7"))[1].result == "42"
+    await engine.close_session(other.id)
+
+
+async def test_patching_the_interpreter_does_not_break_the_protocol(session: Session) -> None:
+    events, outcome = await run(session, "import json\njson.dumps = lambda *a, **k: 1/0\nprint('still')")
+    assert outcome.status in (Status.OK, Status.KILLED)
+    assert printed(events) == "still\n"
+
+
+async def test_same_request_id_runs_once(session: Session) -> None:
+    await run(session, "n = 0")
+    first = await run(session, "n += 1; print(n)", "cell-1")
+    assert await run(session, "n += 1; print(n)", "cell-1") == first
+    assert (await run(session, "n"))[1].result == "1"
+    with pytest.raises(errors.Conflict):
+        await run(session, "n += 2", "cell-1")
+
+
+async def test_admission_interrupt_and_leaving_nothing_behind(engine: Engine) -> None:
+    sessions = [await engine.create() for _ in range(3)]
+    with pytest.raises(errors.Overloaded) as full:
+        await engine.create()
+    assert full.value.retry_after_s == 1.0
+    running = await begun(sessions[0], "import time; time.sleep(60)")
+    assert await sessions[0].interrupt()
+    assert (await running)[1].status is Status.INTERRUPTED
+    assert not await sessions[0].interrupt()
+    pids = [pid for item in sessions for pid in (item.worker.pid, item.worker.init_pid)]
+    for item in sessions:
+        await engine.close_session(item.id)
+    assert not any(alive(pid) for pid in pids)
+    with pytest.raises(errors.NotFound):
+        engine.session(sessions[0].id)
+
+
+async def test_a_caller_that_goes_away_interrupts_its_cell(session: Session) -> None:
+    cell = await begun(session, "import time; time.sleep(60)")
+    cell.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cell
+    assert (await run(session, "'here'"))[1].result == "'here'"
+
+
+async def test_files_stay_beneath_the_scratch_folder(session: Session) -> None:
+    root = session.worker.scratch
+    assert write_file(root, "a.txt", b"hello") == 5
+    await run(session, "import os\nos.symlink('/etc/passwd', 'link')\nos.link('a.txt', 'b.txt')\nos.mkdir('pipe')")
+    assert [file.path for file in list_files(root)] == ["a.txt", "b.txt"]
+    for path in ("../x", "/etc/passwd", "", "a/../../x"):
+        with pytest.raises(errors.InvalidField):
+            read_file(root, path)
+    with pytest.raises(errors.NotFound):
+        read_file(root, "link")
+    for path in ("pipe", "b.txt"):
+        with pytest.raises(errors.InvalidField):
+            read_file(root, path)
+
+
+async def test_the_environment_tells_nothing(session: Session) -> None:
+    os.environ["FATHOM_CANARY"] = "secret"
+    events, _ = await run(session, "import os; print(sorted(k for k in os.environ if 'FATHOM' in k))")
+    assert printed(events) == "[]\n"
+    del os.environ["FATHOM_CANARY"]

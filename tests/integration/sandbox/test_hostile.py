@@ -1,0 +1,223 @@
+"""Cells that mean harm or simply go wrong, in real workers; judged by what the host sees, not by what they print."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fathom import errors
+from services.sandbox.config import Config
+from services.sandbox.engine import Engine
+from services.sandbox.events import Display, Status
+from services.sandbox.files import list_files
+from services.sandbox.server import outcome_to_proto
+from services.sandbox.session import Session
+from tests.integration.sandbox.conftest import alive, descendants, printed, run, sheet
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+MIB = 1024 * 1024
+
+
+async def test_code_that_swallows_the_interrupt_is_still_out_of_time(session: Session) -> None:
+    code = "import time\ntry:\n    time.sleep(60)\nexcept BaseException:\n    print('swallowed')"
+    events, outcome = await run(session, code, wall_ms=200)
+    assert (outcome.status, outcome.session_lost, printed(events)) == (Status.TIMEOUT, False, "swallowed\n")
+    assert outcome.duration_ms >= 200
+    code = "import time\ntry:\n    time.sleep(60)\nexcept BaseException as e:\n    raise ValueError('mine') from e"
+    _, outcome = await run(session, code, wall_ms=200)
+    assert (outcome.status, outcome.error_name) == (Status.TIMEOUT, "ValueError")
+
+
+async def test_an_exhausted_cpu_budget_ends_the_session(engine: Engine) -> None:
+    session = await engine.create(cpu_ms=300)
+    _, outcome = await run(session, "while True: pass")
+    assert (outcome.status, outcome.session_lost) == (Status.TIMEOUT, True)
+    assert "0.3 s of CPU" in outcome.cause
+    await engine.close_session(session.id)
+
+
+async def test_memory_error_is_the_codes_own(lasting: Session) -> None:
+    _, outcome = await run(lasting, "x = bytearray(1 << 40)")
+    assert (outcome.status, outcome.error_name, outcome.session_lost) == (Status.ERROR, "MemoryError", False)
+
+
+async def test_children_count_but_shared_pages_count_once(engine: Engine) -> None:
+    session = await engine.create(memory_bytes=400 * MIB)
+    code = "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        time.sleep(60); os._exit(0)\ntime.sleep(0.4)"
+    _, outcome = await run(session, code)
+    assert outcome.status is Status.OK
+    hog = "if os.fork() == 0:\n    x = bytearray(b'1') * (600 << 20); time.sleep(60)\ntime.sleep(60)"
+    _, outcome = await run(session, hog)
+    assert (outcome.status, outcome.session_lost) == (Status.OOM, True)
+    await engine.close_session(session.id)
+
+
+async def test_peak_memory_is_seen_also_when_it_is_short(lasting: Session) -> None:
+    _, outcome = await run(lasting, "x = bytearray(b'1') * (200 << 20); del x")
+    assert outcome.peak_memory_bytes > 200 * MIB
+    _, outcome = await run(lasting, "1")
+    assert outcome.peak_memory_bytes < 200 * MIB
+
+
+async def test_a_fork_bomb_stays_within_its_session(engine: Engine, session: Session) -> None:
+    bomb = "import os, time\nfor _ in range(2000):\n    if os.fork() == 0:\n        time.sleep(60)"
+    _, outcome = await run(session, bomb, wall_ms=5_000)
+    assert (outcome.status, outcome.error_name) == (Status.ERROR, "BlockingIOError")
+    held = descendants(session.worker.init_pid)
+    assert 10 < len(held) <= 24
+    other = await engine.create()
+    assert (await run(other, "import os\npid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)[1]"))[
+        1
+    ].result == "0"
+    await engine.close_session(other.id)
+    await session.close()
+    assert not any(alive(pid) for pid in held)
+
+
+@pytest.mark.parametrize("end", ["import os; os._exit(1)", "1"])
+async def test_a_child_that_left_the_session_goes_with_it(engine: Engine, end: str) -> None:
+    session = await engine.create()
+    code = (
+        "import os, subprocess, sys\n"
+        "sleep = [sys.executable, '-I', '-S', '-c', 'import time; time.sleep(60)']\n"
+        "subprocess.Popen(['/usr/bin/setsid', *sleep], env={}, start_new_session=True)"
+    )
+    await run(session, code)
+    async with asyncio.timeout(20):
+        while len(held := descendants(session.worker.init_pid)) < 2:
+            await asyncio.sleep(0.01)
+    await run(session, end)
+    await engine.close_session(session.id)
+    assert not any(alive(pid) for pid in held)
+
+
+async def test_a_worker_that_dies_between_cells_is_a_lost_session(session: Session) -> None:
+    code = "import os, threading\nthreading.Timer(0.1, os._exit, [7]).start()"
+    assert (await run(session, code))[1].status is Status.OK
+    await asyncio.wait_for(session.worker.exited.wait(), 10)
+    with pytest.raises(errors.SessionLost, match="exited with status 7"):
+        await run(session, "1")
+
+
+async def test_a_worker_that_hangs_up_is_ended(session: Session) -> None:
+    pid = session.worker.pid
+    _, outcome = await run(session, FORGER + "import time\nos.close(channel._sock.fileno())\ntime.sleep(60)")
+    assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
+    assert not alive(pid)
+
+
+FORGER = """
+import json, os, struct, sys, base64, gc
+def send(**frame):
+    body = json.dumps(frame).encode()
+    os.write(channel._sock.fileno(), struct.pack('>I', len(body)) + body)
+channel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')
+nonce = channel.nonce
+"""
+
+
+async def test_forged_outcomes_change_no_fact(session: Session) -> None:
+    forged = FORGER + "send(kind='done', nonce=nonce, result='forged', status='OK')\nos._exit(9)"
+    _, outcome = await run(session, forged)
+    assert outcome.status in (Status.OK, Status.KILLED)
+    assert outcome.cell == 1
+    await asyncio.wait_for(session.worker.exited.wait(), 10)
+    with pytest.raises(errors.SessionLost):
+        await run(session, "1")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "kind='x', nonce=nonce",
+        "kind='done', nonce=nonce, result=1",
+        "kind='done', nonce=nonce, variables=[1]",
+        "kind='display', nonce=nonce, media_type='application/javascript', data=''",
+    ],
+)
+async def test_frames_of_a_wrong_shape_end_the_session(session: Session, frame: str) -> None:
+    _, outcome = await run(session, f"{FORGER}\nsend({frame})\nimport time; time.sleep(60)")
+    assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
+    assert "broke the protocol" in outcome.cause
+
+
+async def test_a_flood_of_frames_ends_the_session_and_not_the_supervisor(session: Session) -> None:
+    _, outcome = await run(session, FORGER + "while True: send(kind='x', nonce='stale')")
+    assert outcome.status is Status.KILLED
+    assert "frames" in outcome.cause
+
+
+async def test_more_displays_than_allowed_cannot_be_forged(session: Session) -> None:
+    code = "for _ in range(30): send(kind='display', nonce=nonce, media_type='text/html', data='YQ==')"
+    events, outcome = await run(session, FORGER + code)
+    assert outcome.status is Status.KILLED
+    assert len([event for event in events if isinstance(event, Display)]) == 20
+
+
+async def test_a_flood_leaves_the_supervisor_free(engine: Engine, session: Session) -> None:
+    other = await engine.create()
+    flood = asyncio.create_task(run(session, "import os\nwhile True: os.write(1, b'x' * 65536)"))
+    assert (await run(other, "6 * 7"))[1].result == "42"
+    events, outcome = await flood
+    assert outcome.status is Status.OUTPUT_LIMIT
+    assert len(printed(events)) <= Config().output_bytes
+    await engine.close_session(other.id)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class E(Exception):\n    def __str__(self): raise ValueError\nraise E()",
+        "class E(Exception):\n    __str__ = None\nraise E()",
+        "raise ValueError('\\ud800')",
+        "raise ValueError('x' * 10_000_000)",
+        "def f(): f()\nf()",
+        "raise BaseException('base')",
+        "import sys; sys.exit(3)",
+        "exit()",
+        "raise ExceptionGroup('many', [ValueError(1), KeyError(2)])",
+        "class M(type):\n    __name__ = property(lambda self: 1/0)\nclass E(Exception, metaclass=M): pass\nraise E()",
+    ],
+)
+async def test_exceptions_of_any_kind_are_errors_that_can_be_sent(lasting: Session, code: str) -> None:
+    _, outcome = await run(lasting, code)
+    assert (outcome.status, outcome.session_lost) == (Status.ERROR, False)
+    assert outcome.error_name
+    assert len(outcome_to_proto(outcome).SerializeToString()) < 200_000
+    assert (await run(lasting, "1 + 1"))[1].result == "2"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class A:\n    def __repr__(self): raise ValueError\nA()",
+        "class A:\n    shape = property(lambda self: 1/0)\n    def __len__(self): raise ValueError\na = A()",
+        "'x' * 100_000_000",
+        "import sys; sys.stdout.close(); sys.stderr = None",
+        "import json, builtins\njson.dumps = json.JSONEncoder = None\nbuiltins.print = None",
+        "import signal; signal.signal = signal.default_int_handler = None",
+        "get_ipython().user_ns[3] = 4\nget_ipython().user_ns['a b'] = 5",
+        "display({'image/png': 'no png', 'text/html': 3}, raw=True)",
+        "del get_ipython, pd, np, to_date",
+    ],
+)
+async def test_mischief_inside_the_worker_stays_there(session: Session, code: str) -> None:
+    _, outcome = await run(session, code)
+    assert (outcome.status, outcome.traceback) == (Status.OK, "")
+    events, after = await run(session, "import os; os.write(1, b'here')\n1 + 1")
+    assert (after.result, printed(events)) == ("2", "here")
+    outcome_to_proto(outcome)
+
+
+async def test_a_frame_cannot_be_written_outside_the_scratch_folder(session: Session, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    canary.write_text("untouched")
+    code = f"import os\nfor name in ('.sheet_1.arrow', 'sheet_1', 'sheet_1.arrow'): os.symlink({str(canary)!r}, name)"
+    await run(session, code)
+    await session.inject("sheet_1", sheet(pd.DataFrame({"a": [1]})))
+    assert (await run(session, "int(sheet_1.a[0])"))[1].result == "1"
+    assert canary.read_text() == "untouched"
+    assert list_files(session.worker.scratch) == []

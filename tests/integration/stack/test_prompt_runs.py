@@ -1,0 +1,34 @@
+"""Prompts through the real services: a run speaks with the ones that it names, and they are compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from fathom import errors
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.cli.prompt import scored
+from fathom.clients import Clients
+from services.local import Endpoints
+from services.planner.prompts.compare import compare
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+Stack = tuple[Endpoints, Clients]
+
+
+async def test_questions_under_two_variants_are_compared(stack: Stack) -> None:
+    _, clients = stack
+    question = "What is maximum drawdown?"
+    scores = [
+        await scored(clients, question, ["drawdown"], "answer", name, "rules") for name in ("evidence", "sections")
+    ]
+    lines = compare(scores)
+    assert [line.prompt for line in lines] == ["answer.evidence.v1.en", "answer.sections.v1.en"]
+    assert all(line.finished == line.expected == 1.0 and line.win_rate == 0.5 for line in lines)
+
+
+async def test_a_prompt_that_is_not_there_stops_the_run_by_name(stack: Stack) -> None:
+    _, clients = stack
+    with pytest.raises(errors.InvalidField) as bad:
+        async for _ in clients.planner.run(pb.RunRequest(question="What is CAGR?", prompts={"answer": "nope"})):
+            pass
+    assert bad.value.field == "prompts.answer"

@@ -1,0 +1,282 @@
+"""The prompt catalogue: stable bytes, examples in several layouts, variants, lint, drafts (rows P01 to P10, L04)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fathom.api.planner.v1 import trajectory_pb2 as pb
+from fathom.errors import CorruptData, DependencyFailed, InvalidField, NotFound
+from fathom.protocol.guidance import question_of, with_guidance
+from fathom.protocol.messages import Completion, FinishReason, Role, Sampling, ToolCall, Usage
+from services.planner.config import Config
+from services.planner.events import restatement
+from services.planner.model import Limits, Step, Task
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import Catalogue, catalogue, read_prompt
+from services.planner.prompts.compare import compare, score
+from services.planner.prompts.lint import lint, read_lock, released
+from services.planner.prompts.optimize import optimize
+from services.planner.protocols import Research, SearchR1
+from services.planner.tools.registry import Registry
+from services.planner.tools.think import Finish, Think
+
+GOOD = """---
+stage: research
+version: {version}
+language: en
+output: tool_calls
+few_shot: true
+---
+Think with at most 200 characters. A list begins with at most five items.
+<examples name="steps" pick="2">
+<example case="good" layout="json">
+{{"next": "data"}}
+</example>
+<example case="good" layout="list">
+#. first
+#. second
+</example>
+<example case="bad" layout="prose">
+No long thought about the weather.
+</example>
+</examples>
+{more}
+"""
+
+
+def task(question: str, run_id: str = "run_1", **fields: str) -> Task:
+    return Task(run_id, question, "rules", Sampling(), Limits(5, 1000, 0.0), **fields)  # type: ignore[arg-type]
+
+
+def prompts(**settings: object) -> Prompts:
+    return Prompts.of(catalogue(), Config(**settings))  # type: ignore[arg-type]
+
+
+def test_the_packages_own_prompts_keep_every_rule_and_are_as_released() -> None:
+    lock = read_lock()
+    assert lint(catalogue(), lock) == []
+    assert set(lock) == {prompt.id for prompt in catalogue()}
+
+
+def test_two_questions_on_two_days_share_system_prompt_and_tools_byte_for_byte() -> None:
+    research, registry = Research(prompts()), Registry([Finish(), Think()])
+    one = research.opening(task("What is CAGR?", "run_a", date="2020-01-02"))
+    two = research.opening(task("How did gold do in 2011?", "run_b", date="2024-05-06"))
+    assert one[0] == two[0]
+    assert one[0].role is Role.SYSTEM
+    assert one[-1].content.startswith("What is CAGR?\n")
+    assert "2020-01-02" in one[-1].content
+    assert "2020-01-02" not in one[0].content
+    specs = [spec.name for spec in registry.specs]
+    assert specs == sorted(specs)
+    assert registry.specs == Registry([Think(), Finish()]).specs
+
+
+def test_the_system_prompt_speaks_the_questions_language() -> None:
+    research = Research(prompts())
+    assert research.opening(task("苹果2020年表现如何？"))[0].content.startswith("你是")
+    assert research.opening(task("How did Apple do?"))[0].content.startswith("You are")
+
+
+def test_a_seed_draws_examples_and_numbering_and_gives_the_same_bytes_again() -> None:
+    prompt = catalogue().get("research.v2.en")
+    texts = {seed: prompt.render(seed) for seed in range(12)}
+    assert {seed: prompt.render(seed) for seed in range(12)} == texts
+    assert len(set(texts.values())) > 6
+    assert all("#. " not in text and "<example" not in text for text in texts.values())
+    assert all("weather" in text or "whole sentence" in text for text in texts.values())  # a bad case is always there
+    assert {"1. ", "(1) ", "1) ", "（一）"} <= {
+        mark for mark in ("1. ", "(1) ", "1) ", "（一）") for text in texts.values() if f"\n{mark}" in text
+    }
+
+
+def test_answer_variants_are_drawn_by_weight_and_kept_for_a_key() -> None:
+    chosen = Counter(prompts().choose("why?", f"run_{number}")["answer"] for number in range(600))
+    assert set(chosen) == {f"answer.{name}.v1.en" for name in ("conclusion", "evidence", "sections")}
+    assert all(150 < count < 250 for count in chosen.values())
+    assert prompts().choose("why?", "run_7") == prompts().choose("why?", "run_7")
+    only = prompts(answer_variants={"evidence": 1.0})
+    assert {only.choose("why?", f"run_{number}")["answer"] for number in range(20)} == {"answer.evidence.v1.en"}
+
+
+def test_a_run_may_name_its_prompts() -> None:
+    chosen = prompts().choose("why?", "k", {"research": "v1", "answer": "sections"})
+    assert (chosen["research"], chosen["answer"]) == ("research.v1.en", "answer.sections.v1.en")
+    assert prompts().choose("why?", "k", {"answer": "answer.evidence.v1.zh"})["answer"] == "answer.evidence.v1.zh"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        ({"nope": "v1"}, "prompts.nope"),
+        ({"research": "v99"}, "prompts.research"),
+        ({"answer": "nope"}, "prompts.answer"),
+        ({"answer": "research.v1.en"}, "prompts.answer"),
+    ],
+)
+def test_prompts_that_are_not_there_are_named(wanted: dict[str, str], field: str) -> None:
+    with pytest.raises(InvalidField) as bad:
+        prompts().choose("why?", "k", wanted)
+    assert bad.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"answer_variants": {"nope": 1.0}}, "answer_variants.nope"),
+        ({"answer_variants": {"evidence": 0.0}}, "answer_variants"),
+        ({"answer_variants": {"evidence": -1.0}}, "answer_variants.evidence"),
+        ({"prompt_versions": {"research": 99}}, "prompt_versions.research"),
+        ({"prompt_versions": {"nope": 1}}, "prompt_versions.nope"),
+    ],
+)
+def test_settings_that_name_no_prompt_stop_the_start(settings: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidField) as bad:
+        prompts(**settings)
+    assert bad.value.field == field
+
+
+def test_search_r1_has_one_instruction() -> None:
+    protocol = SearchR1("Answer.")
+    assert protocol.prompts("why?", "k", {}) == {}
+    with pytest.raises(InvalidField):
+        protocol.prompts("why?", "k", {"answer": "evidence"})
+
+
+def test_restatement_is_asked_for_and_read_from_finish() -> None:
+    assert "restated_question" in Research(prompts()).opening(task("why?"))[-1].content
+    assert "restated_question" not in Research(prompts(restate_question=False)).opening(task("why?"))[-1].content
+    for arguments, expected in (('{"restated_question": " What is asked. "}', "What is asked."), ("[]", ""), ("{", "")):
+        call = ToolCall("c", "finish", arguments)
+        completion = Completion((), (), (), "", (call,), FinishReason.STOP, 0, 0, Usage(), True, "m")
+        assert restatement(Step(0, (), completion)) == expected
+
+
+def test_guidance_stands_behind_the_question_and_comes_off_again() -> None:
+    said = with_guidance("Why?\n\nSecond line.", ["Date: 2020-01-02", "Be brief."])
+    assert question_of(said) == "Why?\n\nSecond line."
+    assert question_of("What does <guidance> mean?") == "What does <guidance> mean?"
+    assert with_guidance("Why?", []) == "Why?"
+
+
+@pytest.mark.parametrize(
+    ("change", "row"),
+    [
+        (("few_shot: true\n", ""), "P03"),
+        (("stage: research", "stage: answer"), "P03"),
+        (('layout="prose"', 'layout="list"'), "P04"),
+        (('case="good"', 'case="bad"'), "P05"),
+        (('case="bad"', 'case="good"'), "P06"),
+        (("#. ", "1. "), "P07"),
+        (("output: tool_calls", "output: json"), "P01"),
+        (("at most 200 characters", "briefly"), "R01"),
+        (("at most five items", "few items"), "X02"),
+        (("Think", "Today is 5 May. Think"), "P09"),
+        (("Think", "Run {run_id}. Think"), "P09"),
+        (("Think", "Since 2024-01-02 10:00. Think"), "P09"),
+        (("Think", "5f0c7a1e-0000-4000-8000-1234567890ab. Think"), "P09"),
+        (("Think", 'Call with {"parameters": {"type": "object"}}. Think'), "R05"),
+        (("Think", "Think " + "again and " * 900), "X06"),
+    ],
+)
+def test_lint_finds_what_it_is_for(change: tuple[str, str], row: str) -> None:
+    text = GOOD.format(version=1, more="")
+    fine = read_prompt("research.v1.en.md", text)
+    assert [problem.row for problem in lint(Catalogue([fine]), {})] == ["zh/en"]
+    changed = text.replace(*change)
+    stage = "answer" if "stage: answer" in changed else "research"
+    problems = lint(Catalogue([read_prompt(f"{stage}.v1.en.md", changed)]), {})
+    assert row in {problem.row for problem in problems}
+
+
+def test_a_released_version_never_changes_and_never_goes() -> None:
+    before = Catalogue([read_prompt("research.v1.en.md", GOOD.format(version=1, more=""))])
+    lock = released(before, {})
+    after = Catalogue([read_prompt("research.v1.en.md", GOOD.format(version=1, more="One more rule."))])
+    assert "P10" in {problem.row for problem in lint(after, lock)}
+    assert released(after, lock) == lock
+    assert "was released and is gone" in {problem.text for problem in lint(Catalogue([]), lock)}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("research.v1.en.md", "no header", "header"),
+        ("research.v2.en.md", GOOD.format(version=1, more=""), "another"),
+        ("research.v1.fr.md", GOOD.format(version=1, more=""), "header"),
+        ("research.v1.en.md", "---\nstage: [\n---\n", "research.v1.en.md"),
+        ("research.v1.en.md", GOOD.format(version=1, more="").replace("few_shot", "fewshot"), "fewshot"),
+    ],
+)
+def test_files_that_are_no_prompts_are_named(file: str, text: str, said: str) -> None:
+    with pytest.raises(CorruptData) as bad:
+        read_prompt(file, text)
+    assert file in bad.value.message
+    assert said in bad.value.message
+
+
+def test_a_folder_of_ones_own_adds_and_never_changes(tmp_path: Path) -> None:
+    (tmp_path / "research.v9.en.md").write_text(GOOD.format(version=9, more=""))
+    assert catalogue(tmp_path).find("research", "en").id == "research.v9.en"
+    (tmp_path / "research.v1.en.md").write_text(GOOD.format(version=1, more=""))
+    with pytest.raises(CorruptData):
+        catalogue(tmp_path)
+    with pytest.raises(InvalidField):
+        catalogue(tmp_path / "nowhere")
+    with pytest.raises(NotFound):
+        catalogue().get("research.v99.en")
+
+
+class Editor:
+    """A writer that gives the next of its replies and keeps what it was told."""
+
+    def __init__(self, *replies: str) -> None:
+        self.replies, self.told = list(replies), []  # type: ignore[var-annotated]
+
+    async def __call__(self, system: str, text: str) -> str:
+        self.told.append((system, text))
+        return self.replies.pop(0)
+
+
+async def test_a_draft_is_mended_until_it_keeps_the_rules() -> None:
+    known = Catalogue([*catalogue(), read_prompt("research.v9.en.md", GOOD.format(version=9, more=""))])
+    body = known.get("research.v9.en").body
+    bad = json.dumps({"prompt": body.replace("200 characters", "few words"), "reasons": ["shorter"]})
+    good = json.dumps({"prompt": body + "\nName the unit of every number.", "reasons": ["units were missing"]})
+    editor = Editor("I will think about it.", bad, f"```json\n{good}\n```")
+    draft = await optimize(known, known.get("research.v9.en"), ["units missing, ticket 12"], editor)
+    assert draft.problems == ()
+    assert draft.file == "research.v10.en.md"
+    assert draft.reasons == ("units were missing",)
+    assert read_prompt(draft.file, draft.text).header.issues == ("units missing, ticket 12",)
+    assert "ticket 12" in editor.told[0][1]
+    assert "R01" in editor.told[2][1]
+
+
+async def test_a_writer_that_never_drafts_is_named() -> None:
+    known = catalogue()
+    with pytest.raises(DependencyFailed) as bad:
+        await optimize(known, known.get("research.v2.en"), ["x"], Editor("no", "no", '{"prompt": "short"}'))
+    assert bad.value.metadata["culprit"] == "policy"
+
+
+def test_win_rates_count_only_where_two_prompts_met() -> None:
+    def run(question: str, prompt: str, text: str, stop: pb.StopReason = pb.STOP_REASON_FINISHED) -> pb.Trajectory:
+        answer = pb.Answer(markdown=text, cited=[1])
+        return pb.Trajectory(question=question, prompts={"answer": prompt}, answer=answer, stop_reason=stop)
+
+    runs = [
+        (run("q1", "a", "It rose 12 %."), ["12 %"]),
+        (run("Q1 ", "b", "It rose."), ["12 %"]),
+        (run("q2", "a", "x"), []),
+        (run("q2", "b", "y"), []),
+        (run("q3", "c", "", pb.STOP_REASON_FAILED), []),
+    ]
+    lines = {line.prompt: line for line in compare(score(one, "answer", expected) for one, expected in runs)}
+    assert (lines["a"].win_rate, lines["b"].win_rate, lines["c"].win_rate) == (0.75, 0.25, None)
+    assert (lines["a"].expected, lines["b"].expected) == (1.0, 0.5)
+    assert lines["c"].finished == 0.0
