@@ -46,7 +46,7 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
     metrics, log = Metrics.on(deps.telemetry.registry), deps.telemetry.log
-    mounts = Mounts(config.mcp_servers, log)
+    mounts = Mounts(config.mcp_servers, deps.store, log)
     gates = Gates(config.concurrent_tool_calls, config.concurrent_calls_by_tool, metrics.waiting, metrics.wait_seconds)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
