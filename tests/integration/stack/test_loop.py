@@ -6,6 +6,7 @@ import io
 import json
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,12 @@ from fathom.protocol.messages import Sampling
 from fathom.rpc.host import Runtime, dependencies
 from fathom.rpc.service import Deps
 from services.local import Endpoints
+from services.planner.answering.ending import CitedEnding
 from services.planner.config import Config
 from services.planner.loop import Loop
-from services.planner.metrics import Metrics
 from services.planner.model import Episode, Limits, Stop, Task
-from services.planner.stage import stage
+from services.planner.stage import Stages
+from services.planner.window.view import Everything
 from tests.unit.planner.test_loop import Notes, Script, finish, research
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -46,7 +48,9 @@ async def play(deps: Deps, *lines: str, question: str = "why?") -> tuple[Episode
     task = Task(new_id("run"), question, "script", Sampling(), Limits(12, 10_000, time.time() + 60))
     episode, notes = Episode(task, research().opening(task)), Notes()
     config = load(Config, "planner", environ={})
-    made = stage(config, deps, Metrics.on(None), task, episode.steps)
+    made = Stages.of(config, deps, "")(task, episode.steps)
+    # No service knows the scripted model's tokens, and its answers are nobody's to check.
+    made = replace(made, window=Everything(), ending=CitedEnding())
     try:
         with calling(Call.new(lane=Lane.INTERACTIVE, timeout_s=60)):
             outcome = await Loop(episode, research(), Script(*lines), made, notes).run()
