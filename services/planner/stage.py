@@ -122,7 +122,7 @@ class Stages:
             Recall(steps),
             Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
             Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
-            Data(deps.clients, session, task.as_of, timeout_s),
+            Data(deps.clients, session, task.as_of, timeout_s, self.windows.metrics.digest),
             python,
             *self.mounts.tools(),
         ]

@@ -154,9 +154,9 @@ class Engine:
         opened = await self.library.snapshot(corpus, snapshot)
         from services.retrieval.ranking import Ask, Ranking
 
-        if ranking in ("dense", "hybrid") and opened.arms.dense is None:
-            raise InvalidField("ranking", f"the corpus has no vectors, so it cannot rank {ranking}")
         chosen = Ranking(ranking) if ranking else opened.arms.ranking
+        if lacking := opened.arms.lacks(chosen):
+            raise InvalidField("ranking", f"the corpus has no {lacking}, so it cannot rank {chosen}")
         ask = Ask(top_k or self._config.top_k, allowed, half_life_days, chosen)
         ranked = await asyncio.gather(
             *(self._one(opened, query, ask, f"queries[{number}]") for number, query in enumerate(queries))

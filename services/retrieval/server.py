@@ -171,7 +171,8 @@ def described(shelf: Shelf) -> str:
     if shelf.active is None:
         return "has no active snapshot"
     encoder = shelf.active.encoder
-    return f"words and vectors of {encoder} ({shelf.active.manifest.index})" if encoder else "words"
+    vectors = f"vectors of {encoder} ({shelf.active.manifest.index})" if encoder else ""
+    return " and ".join(filter(None, ("words" if shelf.active.arms.lexical is not None else "", vectors)))
 
 
 def snapshot_to_proto(manifest: Manifest) -> pb.Snapshot:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.protocol.messages import Message, Role
-from services.planner.model import Episode, ToolResult
+from services.planner.model import Episode, ToolResult, ToolState
+from services.planner.todo import TODO
 from services.planner.tools.tool import shortened
 from services.planner.window.record import Shown, result_id
 
@@ -130,18 +131,24 @@ def unanswered(messages: Sequence[Message]) -> list[tuple[str, str]]:
 
 
 def lined(blocks: Sequence[Block], keep: int) -> tuple[Block, ...]:
-    """The blocks with all results but the newest ``keep`` as one line each."""
+    """The blocks with all results but the newest ``keep`` and the present todo list as one line each."""
+    plans = [item.id for block in blocks for item in block.given if is_plan(item)]
     left, found = keep, []
     for block in reversed(blocks):
         given = []
         for item in reversed(block.given):
             if item.result is not None and left > 0:
                 left -= 1
-            elif item.result is not None:
+            elif item.result is not None and item.id not in plans[-1:]:
                 item = replace(item, shown=Shown(item.shown.source, one_line(item.id, item.result)))
             given.append(item)
         found.append(replace(block, given=tuple(reversed(given))))
     return tuple(reversed(found))
+
+
+def is_plan(item: Given) -> bool:
+    """True for a result that shows the todo list."""
+    return item.result is not None and item.result.call.name == TODO and item.result.status is ToolState.OK
 
 
 def one_line(id: str, result: ToolResult) -> Message:

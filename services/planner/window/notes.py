@@ -13,11 +13,12 @@ from typing import Any
 from fathom.protocol.hermes import format_tool_call
 from fathom.protocol.messages import Message, Role, ToolCall
 from services.planner.model import Episode, Kind, Material, Step, ToolResult, ToolState
+from services.planner.todo import Todo
 from services.planner.tools.tool import Reply, shortened
 from services.planner.window.quantities import canonical, numbers
 from services.planner.window.record import Shown, result_id
 
-QUESTION_CHARS, PLAN_CHARS, SAID_CHARS = 400, 1_500, 300
+QUESTION_CHARS, SAID_CHARS = 400, 300
 IN_A_TABLE = "data"
 
 
@@ -76,7 +77,7 @@ def facts(episode: Episode, gone: Sequence[Told], stay: Collection[int]) -> str:
     ]
     parts = (
         ("Question", [shortened(episode.task.question, QUESTION_CHARS)]),
-        ("Plan", [shortened(text, PLAN_CHARS) for text in plan(episode)]),
+        ("Plan", plan(episode)),
         ("Sheets in Python", [sheet(item) for item in by_variable(episode)]),
         ("Material to cite", [cited(item) for item in material if item.kind in (Kind.PASSAGE, Kind.CODE)]),
         ("Missing", [gap(item) for item in material if item.kind is Kind.MISSING]),
@@ -97,9 +98,8 @@ def left_out(part: Told, result: ToolResult) -> str:
 
 
 def plan(episode: Episode) -> list[str]:
-    """The last todo list, as its tool told it."""
-    results = [result for step in episode.steps for result in step.results if result.call.name == "todo"]
-    return [result.content for result in results if result.status is ToolState.OK][-1:]
+    """The todo list as the model and the user have left it."""
+    return [f"{item['n']}. [{item['state']}] {item['text']}" for item in Todo.rebuilt(episode.steps).listed()]
 
 
 def words(gone: Sequence[Told]) -> list[str]:

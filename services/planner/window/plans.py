@@ -9,7 +9,7 @@ from fathom.protocol.messages import Message, Role
 from services.planner.model import Episode
 from services.planner.tools.tool import shortened
 from services.planner.window.attempts import superseded
-from services.planner.window.blocks import Block, Layout, cut_long, lined
+from services.planner.window.blocks import Block, Layout, cut_long, is_plan, lined
 from services.planner.window.notes import Told, as_messages, extract, facts, told, with_numbers
 from services.planner.window.record import Shown, WindowSettings
 
@@ -82,7 +82,7 @@ class Plans:
         """Old steps that may go whole, oldest first: not the newest, not those of the newest results, not the plan."""
         newest = {block.step for block in self._blocks[-self._settings.keep_steps :]}
         newest |= {block.step for block in self._blocks[position_of(self._blocks, keep) :]}
-        plans = [block.step for block in self._blocks if any(call.call.name == "todo" for call in block.results)]
+        plans = [block.step for block in self._blocks if any(map(is_plan, block.given))]
         return [block.step for block in self._blocks if block.step not in {*newest, *plans[-1:]}]
 
     def _without_oldest(self, blocks: Sequence[Block], count: int) -> tuple[Block, ...]:

@@ -280,3 +280,37 @@ async def test_health_and_metrics(door: Door) -> None:
     assert 'method="other",route="other"' in text
     assert "BREW" not in text
     assert 'fathom_http_requests_total{method="GET",route="/healthz/ready",status="503"} 1.0' in text
+
+
+async def test_a_stopped_run_goes_on_and_its_stream_has_both_ends(door: Door) -> None:
+    client, house = door
+    house.planner.hold(4)
+    run_id = await ask(client)
+    assert (await client.post(f"/v1/runs/{run_id}/stop")).json() == {"was_running": True}
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    house.planner.release()
+    answer = await client.post(f"/v1/runs/{run_id}/resume", json={"max_rounds": 3})
+    assert (answer.status_code, answer.json()["run_id"]) == (202, run_id)
+    events = await read_events(client, f"/v1/runs/{run_id}/events")
+    assert [ident for _, ident, _ in events] == [str(number) for number in range(1, len(events) + 1)]
+    assert events[-1][2]["finished"]["stop_reason"] == "STOP_REASON_FINISHED"
+    assert any("resumed" in event for _, _, event in events)
+    again = await client.post(f"/v1/runs/{run_id}/resume", json={})
+    assert (again.status_code, again.json()["status"]) == (409, 409)
+    assert (await client.post(f"/v1/runs/{run_id}/resume", json={"max_rounds": -1})).json()["field"] == "max_rounds"
+
+
+async def test_the_todo_list_is_replaced_whole_and_checked(door: Door) -> None:
+    client, house = door
+    house.planner.hold(4)
+    run_id = await ask(client)
+    items = [{"text": "read the report", "state": "done"}, {"text": "compare", "state": "open"}]
+    answer = await client.put(f"/v1/runs/{run_id}/todo", json={"items": items})
+    assert answer.json() == {"items": items}
+    bad = await client.put(f"/v1/runs/{run_id}/todo", json={"items": [{"text": "x", "state": "later"}]})
+    assert (bad.status_code, bad.json()["field"]) == (400, "items.0.state")
+    house.planner.release()
+    events = await read_events(client, f"/v1/runs/{run_id}/events")
+    assert [event["todo_changed"]["by_user"] for _, _, event in events if "todo_changed" in event] == [True]
+    assert (await client.put(f"/v1/runs/{run_id}/todo", json={"items": []})).status_code == 409
+    assert (await client.post(f"/v1/runs/{run_id}/replay")).json()["same"] is True

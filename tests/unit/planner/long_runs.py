@@ -182,7 +182,8 @@ class Todo:
     parameters: Mapping[str, Any] = schema(["items"], items={"type": "array", "items": {"type": "string"}})
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
-        return Reply(ToolState.OK, {"items": arguments["items"]})
+        listed = [{"n": n, "state": "done", "text": text} for n, text in enumerate(arguments["items"], start=1)]
+        return Reply(ToolState.OK, {"items": listed})
 
 
 def stage(window: Stepwise, episode: Episode) -> Stage:
@@ -215,8 +216,9 @@ async def play(
     known: Sequence[Step] = (),
     of: Task | None = None,
     metrics: WindowMetrics | None = None,
+    cut_short: Step | None = None,
 ) -> Run:
-    """Plays a script to its end, from the steps that are known."""
+    """Plays a script to its end, from the steps that are known and the one that was sampled, but not whole."""
     protocol, asked = Research(PROMPTS), of or task()
     episode = Episode(asked, protocol.opening(asked))
     for step in known:
@@ -225,7 +227,7 @@ async def play(
     summariser = Summariser(writer or ScriptedWriter(), PROMPTS.catalogue.find("notes", "en").body)
     window = Stepwise(settings, RulesTokens(), summariser, "rules", metrics)
     model, notes = ScriptedModel(script), Notebook()
-    loop = Loop(episode, protocol, model, stage(window, episode), notes)
+    loop = Loop(episode, protocol, model, stage(window, episode), notes, cut_short)
     await loop.run()
     window.close()
     return Run(loop, model, notes)

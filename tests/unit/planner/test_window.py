@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Message, Role
-from services.planner.convert import trajectory_to_proto
+from services.planner.convert import step_from_proto, step_to_proto, trajectory_to_proto
 from services.planner.model import ToolState
 from services.planner.window.blocks import split_pairs
 from services.planner.window.convert import compaction_from_proto, compaction_to_proto, settings_from_proto
@@ -180,6 +180,17 @@ async def test_resuming_anywhere_shows_the_same_views_byte_for_byte(policy: Step
             list(v.token_ids) for v in whole.model.views[known:]
         ]
         assert resumed.episode.hash() == whole.episode.hash()
+
+
+async def test_a_worker_that_dies_after_sampling_leaves_its_compaction_to_the_next() -> None:
+    script = mixed(36)
+    whole = await play(script, SETTINGS)
+    compacted = whole.notes.compactions[0][0]
+    steps = whole.episode.steps
+    noted = step_from_proto(step_to_proto(replace(steps[compacted], results=()), ""))
+    resumed = await play(script, SETTINGS, known=steps[:compacted], cut_short=noted)
+    assert [view.messages for view in resumed.model.views] == [v.messages for v in whole.model.views[compacted + 1 :]]
+    assert resumed.episode.hash() == whole.episode.hash()
 
 
 @pytest.mark.parametrize("policy", ACTIVE)

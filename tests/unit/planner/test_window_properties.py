@@ -88,7 +88,7 @@ def check(messages: tuple[Message, ...], index: int, episode, bounds: WindowSett
     before = [result for past in episode.steps[:index] for result in past.results]
     plans = [json.loads(result.content)["items"] for result in before if result.call.name == "todo"]
     if plans:
-        assert plans[-1][0] in text
+        assert plans[-1][0]["text"] in text
     for result in before:
         for material in result.material:
             if material.variable:

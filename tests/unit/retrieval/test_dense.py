@@ -383,3 +383,17 @@ def test_workers_that_share_a_flat_index_find_what_one_scan_finds(tmp_path: Path
             np.testing.assert_allclose(exact[found], scores, rtol=1e-4)
     few = dense.Dense.load(tmp_path / "index", len(vectors), 16, threads).search(vectors[:2], 40_001)
     assert [len(set(found.tolist())) for found, _ in few] == [40_001, 40_001]
+
+
+async def test_vectors_may_rank_alone(tmp_path: Path) -> None:
+    engine = await opened(tmp_path, Letters(), words=False)
+    await ingest(engine, *(document_of(row) for row in corpus()))
+    assert await names(engine, "gold report 1") == await names(engine, "gold report 1", "dense")
+    for ranking in ("lexical", "hybrid"):
+        with pytest.raises(errors.InvalidField, match="has no words"):
+            await names(engine, "gold", ranking)
+    snapshot = await engine.library.snapshot("main")
+    assert not (snapshot.folder / "bm25").exists()
+    await engine.close()
+    with pytest.raises(ValueError, match="encoder"):
+        Recipe(words=False)
