@@ -136,7 +136,7 @@ class Learner:
         """``epochs`` optimiser passes over a batch; metrics of the first, and the rollout mismatch."""
         config = self.config
         advantages = group_advantages(batch.rewards, norm_by_std=config.norm_by_std)
-        per_token = advantages.reshape(-1, 1).expand_as(batch.log_probs)
+        per_token = advantages.reshape(-1)[batch.owners].unsqueeze(1).expand_as(batch.log_probs)
         first: dict[str, float] = {}
         mismatch = 0.0
         for _ in range(config.epochs):

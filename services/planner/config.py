@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from fathom.config import Settings
 from services.planner.mcp.settings import McpServer
+from services.planner.window.record import StepPolicy, WindowSettings
 
 
 class Config(Settings):
@@ -88,3 +89,30 @@ class Config(Settings):
         if commands and not self.mcp_commands:
             raise ValueError(f"mcp_servers: {commands[0]!r} starts a program, which mcp_commands does not allow")
         return self
+
+    step_policy: StepPolicy = StepPolicy.HYBRID
+    """What becomes of earlier steps when a request grows too long; a request may choose another."""
+    window_tokens: int = Field(default=24_000, ge=1_024)
+    """Working window in tokens of the model that reads it; a smaller window of the model goes before."""
+    window_soft_tokens: int = Field(default=16_000, ge=512)
+    """What a compaction aims at."""
+    window_trigger: float = Field(default=0.70, gt=0, lt=1)
+    """Share of the window at which a request is compacted."""
+    keep_results: int = Field(default=5, ge=1)
+    """Newest tool results that a compaction leaves as they are."""
+    keep_steps: int = Field(default=2, ge=1)
+    """Newest steps that a compaction never drops."""
+    summary_tokens: int = Field(default=800, ge=64)
+    """Longest notes that the model of the role ``writer`` may write about earlier steps."""
+
+    @property
+    def window(self) -> WindowSettings:
+        """The window as one value."""
+        return WindowSettings(
+            self.step_policy,
+            self.window_tokens,
+            min(self.window_soft_tokens, self.window_tokens),
+            self.window_trigger,
+            self.keep_results,
+            self.keep_steps,
+        )

@@ -24,6 +24,7 @@ from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Finding, Numbered, Reply, schema
+from services.planner.window.record import Compaction
 from services.planner.window.view import View
 
 
@@ -84,6 +85,9 @@ class Notes:
 
     async def tool_done(self, index: int, result: ToolResult) -> None:
         self.log.append(f"{call_state(result)}")
+
+    async def compacted(self, index: int, compaction: Compaction) -> None:
+        self.log.append(f"compacted before {index}")
 
     async def step_done(self, step: Step) -> None:
         self.steps.append(step)
@@ -213,7 +217,7 @@ async def test_the_policy_failing_ends_the_run_with_its_name() -> None:
 
 
 async def test_the_deadline_names_what_was_waited_for() -> None:
-    outcome = await make(Script(echo("hang")), task(seconds=0.05)).run()
+    outcome = await make(Script(echo("hang")), task(seconds=0.5)).run()
     assert (outcome.stop, outcome.culprit) == (Stop.BUDGET, "echo")
 
 
