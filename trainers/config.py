@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field
@@ -17,49 +17,55 @@ class GrpoConfig(Settings):
 
     model: str = "tiny"
     """Name under which policy serves the model."""
-    hidden: int = Field(64, ge=8)
+    hidden: int = Field(default=64, ge=8)
     """Width of the tiny transformer."""
-    layers: int = Field(2, ge=1)
+    layers: int = Field(default=2, ge=1)
     """Its layers."""
-    digits: int = Field(6, ge=2, le=10)
+    window: int = Field(default=256, ge=32)
+    """Its positions: the longest episode in tokens."""
+    protocol: Literal["search_r1", "research"] = "search_r1"
+    """How episodes talk: tags and no tools, or production's research agent with its tools."""
+    max_rounds: int = Field(default=1, ge=1)
+    """Rounds of an episode."""
+    digits: int = Field(default=6, ge=2, le=10)
     """Digits of the comparison task."""
-    held_out: float = Field(0.2, gt=0, lt=1)
+    held_out: float = Field(default=0.2, gt=0, lt=1)
     """Share of tasks that are never trained on."""
-    steps: int = Field(120, ge=1)
+    steps: int = Field(default=120, ge=1)
     """Optimiser steps."""
-    prompts_per_step: int = Field(8, ge=1)
+    prompts_per_step: int = Field(default=8, ge=1)
     """Tasks per step."""
-    group_size: int = Field(16, ge=2, le=64)
+    group_size: int = Field(default=16, ge=2, le=64)
     """Episodes per task."""
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature; log-probabilities are taken at the same."""
-    max_tokens: int = Field(4, ge=1)
+    max_tokens: int = Field(default=4, ge=1)
     """Tokens per completion."""
-    structure_weight: float = Field(0.1, ge=0, le=1)
+    structure_weight: float = Field(default=0.1, ge=0, le=1)
     """Reward of a well-formed but wrong answer."""
-    final_weight: float = Field(0.03, ge=0, le=1)
+    final_weight: float = Field(default=0.03, ge=0, le=1)
     """Reward of an answer that is neither right nor well-formed."""
-    lr: float = Field(1e-3, gt=0)
+    lr: float = Field(default=1e-3, gt=0)
     """Learning rate of AdamW."""
-    clip_low: float = Field(0.2, gt=0)
+    clip_low: float = Field(default=0.2, gt=0)
     """Lower clip of the ratio."""
-    clip_high: float = Field(0.28, gt=0)
+    clip_high: float = Field(default=0.28, gt=0)
     """Upper clip of the ratio."""
-    kl_coef: float = Field(0.0, ge=0)
+    kl_coef: float = Field(default=0.0, ge=0)
     """Weight of the k3 penalty against the first version; 0 keeps no reference."""
-    entropy_coef: float = Field(0.05, ge=0)
+    entropy_coef: float = Field(default=0.05, ge=0)
     """Weight of the entropy bonus: without it a tiny policy settles on form before it finds an answer."""
-    epochs: int = Field(2, ge=1)
+    epochs: int = Field(default=2, ge=1)
     """Passes over each batch."""
-    grad_clip: float = Field(1.0, gt=0)
+    grad_clip: float = Field(default=1.0, gt=0)
     """Largest gradient norm."""
-    micro_batch: int = Field(32, ge=1)
+    micro_batch: int = Field(default=32, ge=1)
     """Rows per forward pass; it changes memory, not the gradient."""
     norm_by_std: bool = True
     """Divide advantages by the group's standard deviation."""
     seed: int = 7
     """Seed of weights, tasks and sampling."""
-    rollout_timeout_s: float = Field(120.0, gt=0)
+    rollout_timeout_s: float = Field(default=120.0, gt=0)
     """Longest rollout of one step in seconds."""
     output: Path = Path(".fathom/training/grpo")
     """Folder for the effective settings and the metrics."""

@@ -6,6 +6,7 @@ batch is on-policy at its first pass. Exact resume is the reinforcement-learning
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import tempfile
@@ -15,9 +16,10 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import LlamaForCausalLM
 
 from fathom.api.planner.v1 import planner_pb2 as pb
-from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_SEARCH_R1, Trajectory
+from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_RESEARCH, PROTOCOL_SEARCH_R1, Trajectory
 from fathom.api.policy.v1.policy_pb2 import LoadWeightsRequest, Sampling
 from fathom.clients import Clients
 from fathom.errors import FathomError
@@ -29,7 +31,7 @@ from trainers import tiny
 from trainers.advantages import group_advantages
 from trainers.batch import Batch, make_batch
 from trainers.config import GrpoConfig
-from trainers.losses import kl_k3, policy_loss, token_log_probs
+from trainers.losses import Totals, kl_loss, policy_loss, token_log_probs
 from trainers.tasks import SYSTEM_PROMPT, Task, comparison_tasks, split, vocabulary
 
 STOPS = ("</answer>", "</search>")
@@ -84,11 +86,14 @@ class Learner:
     def __init__(self, config: GrpoConfig, tasks: Sequence[Task], clients: Clients, store: ObjectStore) -> None:
         words = vocabulary(tasks)
         self.config, self.clients, self.store = config, clients, store
-        self.model = tiny.build_model(words, config.hidden, config.layers, config.seed)
         self.tokenizer = tiny.build_tokenizer(words)
-        self.reference = tiny.build_model(words, config.hidden, config.layers, config.seed).eval()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=config.lr, weight_decay=0.0)
         self.version = 0
+        self.adopt(tiny.build_model(words, config.hidden, config.layers, config.seed, config.window))
+
+    def adopt(self, model: LlamaForCausalLM) -> None:
+        """Goes on with these weights: they are trained, and their first state is the reference."""
+        self.model, self.reference = model, copy.deepcopy(model).eval()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.config.lr, weight_decay=0.0)
 
     async def serve(self) -> None:
         """Publishes the weights as the next version and waits until policy serves it."""
@@ -107,19 +112,23 @@ class Learner:
     async def rollout(self, tasks: Sequence[Task], group_size: int, temperature: float, seed: int) -> list[Trajectory]:
         """Graded episodes of the version that is served now."""
         config = self.config
+        sampling = Sampling(temperature=temperature, max_tokens=config.max_tokens, seed=seed)
         request = pb.RolloutRequest(
             request_id=new_id("rollout"),
             tasks=[pb.RolloutTask(id=t.id, question=t.question, references=t.references) for t in tasks],
             group_size=group_size,
-            protocol=PROTOCOL_SEARCH_R1,
             model=config.model,
             policy_version=self.version,
-            sampling=Sampling(temperature=temperature, max_tokens=config.max_tokens, stop=STOPS, seed=seed),
-            budget=pb.Budget(max_rounds=1),
-            grader="search_r1",
-            grader_parameters={"structure_weight": config.structure_weight, "final_weight": config.final_weight},
-            system_prompt=SYSTEM_PROMPT,
+            sampling=sampling,
+            budget=pb.Budget(max_rounds=config.max_rounds),
         )
+        if config.protocol == "search_r1":
+            request.protocol, request.grader, request.system_prompt = PROTOCOL_SEARCH_R1, "search_r1", SYSTEM_PROMPT
+            request.sampling.stop.extend(STOPS)
+            request.grader_parameters["structure_weight"] = config.structure_weight
+            request.grader_parameters["final_weight"] = config.final_weight
+        else:
+            request.protocol, request.grader = PROTOCOL_RESEARCH, "em"
         stream = self.clients.planner.rollout(request, timeout_s=config.rollout_timeout_s)
         return [response.trajectory async for response in stream]
 
@@ -127,7 +136,7 @@ class Learner:
         """``epochs`` optimiser passes over a batch; metrics of the first, and the rollout mismatch."""
         config = self.config
         advantages = group_advantages(batch.rewards, norm_by_std=config.norm_by_std)
-        per_token = advantages.reshape(-1, 1).expand_as(batch.log_probs)
+        per_token = advantages.reshape(-1)[batch.owners].unsqueeze(1).expand_as(batch.log_probs)
         first: dict[str, float] = {}
         mismatch = 0.0
         for _ in range(config.epochs):
@@ -144,6 +153,7 @@ class Learner:
     def _accumulate(self, batch: Batch, advantages: Tensor) -> tuple[dict[str, float], float]:
         """Gradients over micro-batches with the batch's own denominator: the split does not change them."""
         config, total = self.config, float(max(1, batch.trained_tokens))
+        totals = Totals.of(batch.loss_mask)
         sums = dict.fromkeys(("loss", "kl", "entropy", "clip_fraction"), 0.0)
         mismatch = 0.0
         for start in range(0, len(batch.input_ids), config.micro_batch):
@@ -153,7 +163,7 @@ class Learner:
             log_probs, entropy = token_log_probs(logits, ids, config.temperature)
             old = batch.log_probs[rows]
             result = policy_loss(
-                log_probs, old, advantages[rows], mask, denominator=total,
+                log_probs, old, advantages[rows], mask, totals,
                 clip_low=config.clip_low, clip_high=config.clip_high,
             )  # fmt: skip
             mean_entropy, share = (entropy * mask).sum() / total, mask.sum().item() / total
@@ -163,7 +173,7 @@ class Learner:
                     reference, _ = token_log_probs(
                         self.reference(input_ids=ids, attention_mask=attention).logits, ids, config.temperature
                     )
-                loss = loss + config.kl_coef * kl_k3(log_probs, reference, mask, denominator=total)
+                loss = loss + config.kl_coef * kl_loss(log_probs, reference, mask, totals)
             loss.backward()
             sums["loss"] += loss.item()
             sums["kl"] += result.approx_kl.item() * share

@@ -18,8 +18,8 @@ TEMPLATE = (
 )
 
 
-def build_model(vocabulary: Sequence[str], hidden: int, layers: int, seed: int) -> LlamaForCausalLM:
-    """A Llama of ``layers`` layers and width ``hidden``, its weights drawn with ``seed``."""
+def build_model(vocabulary: Sequence[str], hidden: int, layers: int, seed: int, window: int = 256) -> LlamaForCausalLM:
+    """A Llama of ``layers`` layers, width ``hidden`` and ``window`` positions, its weights drawn with ``seed``."""
     size = len(SPECIAL) + len(vocabulary)
     config = LlamaConfig(
         vocab_size=size,
@@ -28,7 +28,7 @@ def build_model(vocabulary: Sequence[str], hidden: int, layers: int, seed: int) 
         num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=4,
-        max_position_embeddings=256,
+        max_position_embeddings=window,
         tie_word_embeddings=False,
         bos_token_id=SPECIAL.index("<|start|>"),
         eos_token_id=SPECIAL.index("<|end|>"),

@@ -10,6 +10,8 @@
     ├── SessionLost         ABORTED
     ├── VersionMismatch     FAILED_PRECONDITION
     ├── MissingExtra        FAILED_PRECONDITION
+    ├── UpstreamRefused     FAILED_PRECONDITION
+    ├── UnreadableContent   FAILED_PRECONDITION
     ├── NotImplementedYet   UNIMPLEMENTED
     ├── CorruptData         DATA_LOSS
     ├── NotReady            UNAVAILABLE          transient: retried within the budget
@@ -132,6 +134,28 @@ class MissingExtra(FathomError):
         )
 
 
+class UpstreamRefused(FathomError):
+    """A server of somebody else's understood and said no, with the HTTP ``status``: asking again gives the same."""
+
+    code, reason = "FAILED_PRECONDITION", "UPSTREAM_REFUSED"
+
+    def __init__(self, culprit: str, status: int, message: str) -> None:
+        super().__init__(
+            f"{culprit} answered {status}: {message}", metadata={"culprit": culprit, "http_status": str(status)}
+        )
+        self.culprit, self.status = culprit, status
+
+
+class UnreadableContent(FathomError):
+    """What was fetched from ``culprit`` holds nothing that can be read as text."""
+
+    code, reason = "FAILED_PRECONDITION", "UNREADABLE_CONTENT"
+
+    def __init__(self, culprit: str, message: str, media_type: str = "") -> None:
+        super().__init__(message, metadata={"culprit": culprit, "media_type": media_type})
+        self.culprit = culprit
+
+
 class NotImplementedYet(FathomError):
     """The RPC is in the contract but not built; ``plan`` says where it is planned."""
 
@@ -196,8 +220,8 @@ BY_REASON: Mapping[str, type[FathomError]] = MappingProxyType(
         kind.reason: kind
         for kind in (
             InvalidField, PayloadTooLarge, NotFound, Conflict, SessionLost, FailedPrecondition, VersionMismatch,
-            MissingExtra, NotImplementedYet, CorruptData, NotReady, DependencyFailed, Overloaded, DeadlineExceeded,
-            Cancelled, Internal,
+            MissingExtra, UpstreamRefused, UnreadableContent, NotImplementedYet, CorruptData, NotReady,
+            DependencyFailed, Overloaded, DeadlineExceeded, Cancelled, Internal,
         )
     }
 )  # fmt: skip
@@ -213,6 +237,9 @@ def rebuild(
     for name in ("field", "culprit"):
         if name in metadata:
             setattr(error, name, metadata[name])
+    if isinstance(error, UpstreamRefused):
+        said = metadata.get("http_status", "")
+        error.status = int(said) if said.isdecimal() else 0
     if isinstance(error, NotFound):
         error.nearest = tuple(filter(None, metadata.get("nearest", "").split(",")))
     return error

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from services.datafetch import cues, formulas, grammar
 from services.datafetch.model import Combination, Frequency, Statistic, Transform
-from services.datafetch.periods import Period
+from services.datafetch.periods import MONTHS_OF, Period, split
 from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.schema import IndicatorSpec
@@ -37,6 +38,14 @@ class Asked:
         return (
             twin if twin and cues.ANNUAL.search(shown) and not re.search(r"annuali[sz]ed", shown, re.I | re.A) else name
         )
+
+    def unadjusted(self, name: str, shown: str) -> str:
+        """The figures before seasonal adjustment, when these are asked for: a twin of the id ends in n."""
+        if not cues.UNADJUSTED.search(shown):
+            return name
+        twins = (f"{name[:-2]}ns", f"{name[:-3]}nsa", f"{name}nsa", f"{name[:-2]}rnsa")
+        specs = self._layer.indicators
+        return next((twin for twin in twins if twin in specs and "(NSA)" in specs[twin].unit), name)
 
     def shares(self, shown: str, mentions: list[Mention], names: list[str]) -> tuple[list[str], list[Mention]]:
         """ "R&D to profit" of two indicators that stand together is their quotient, when no name says it better."""
@@ -92,16 +101,31 @@ class Asked:
             return Transform.MOM, indicators
         return transform, indicators
 
+    def stepped(self, shown: str, transform: Transform, indicators: Sequence[str]) -> Transform:
+        """ "How many more than last month" is a difference in the unit of the series, and no rate of change."""
+        counted = cues.counted(shown)
+        if not counted or transform not in (Transform.YOY, Transform.QOQ, Transform.MOM):
+            return transform
+        specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
+        rates = bool(specs) and all(spec.unit.startswith("%") for spec in specs)
+        if cues.POINTS.search(shown) and not rates:
+            return transform
+        return Transform.CHANGE if transform == Transform.YOY else Transform.NONE
+
     def statistics(
         self, shown: str, mentions: list[Mention], indicators: Sequence[str], reading: grammar.Reading
     ) -> tuple[Statistic, ...]:
         """What is asked of the whole period. Words inside an indicator's own name ask for nothing."""
         specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
+        rates = specs and all(spec.unit.startswith("%") for spec in specs)
         own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
         text = blank(shown, own)
+        if rates:
+            # The yield of a bond is its indicator, and no return of it.
+            text = re.sub(r"收益率", "\0\0\0", text)
         if not specs or any(spec.text or spec.formula or spec.frequency == Frequency.ANNUAL for spec in specs):
             return ()
-        found = cues.statistics(text) or self.flows(specs, reading)
+        found = self.fitting(cues.statistics(text), specs, text) or self.flows(specs, reading)
         if not found and cues.LATEST.search(text) and not reading.periods:
             return (Statistic.LAST,)
         whole = reading.whole
@@ -110,6 +134,36 @@ class Asked:
         if whole.start is not None and whole.start == whole.end:
             return ()
         return found
+
+    def fitting(self, found: tuple[Statistic, ...], specs: Sequence[IndicatorSpec], text: str) -> tuple[Statistic, ...]:
+        """What these indicators can have: levels have no sum, rates rise by points, prices by per cent."""
+        kept = [item for item in found if item != Statistic.SUM or all(spec.flow for spec in specs)]
+        rates = all(spec.unit.startswith("%") for spec in specs)
+        if Statistic.RETURN in kept and rates and not cues.EXPLICIT.search(text):
+            kept = [Statistic.CHANGE if item == Statistic.RETURN else item for item in kept]
+        if Statistic.CHANGE in kept and not rates and cues.POINTS.search(text):
+            kept = [Statistic.RETURN if item == Statistic.CHANGE else item for item in kept]
+        if Statistic.SUM in kept and len(kept) > 1:
+            kept.remove(Statistic.SUM)
+        return tuple(dict.fromkeys(kept))
+
+    def ends(self, reading: grammar.Reading, period: Period, indicators: Sequence[str]) -> Period:
+        """From one quarter to another of quarterly figures: measured from the first quarter's own figure."""
+        specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
+        grain = reading.whole.grain
+        step = MONTHS_OF.get(grain)
+        if (
+            len(reading.periods) != 1
+            or step is None
+            or reading.whole.relative
+            or period.start is None
+            or period.end is None
+        ):
+            return period
+        if any(spec.frequency != grain for spec in specs) or not specs or reading.whole.cumulative:
+            return period
+        first = split(period, grain)
+        return replace(period, start=first[0].end) if len(first) > 1 else period
 
     def flows(self, specs: Sequence[IndicatorSpec], reading: grammar.Reading) -> tuple[Statistic, ...]:
         """Flows since the year's start or over twelve months are added up."""

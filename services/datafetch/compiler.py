@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import calendar
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -20,10 +19,11 @@ from typing import Any
 from services.datafetch import formulas, summary
 from services.datafetch.levels import MONTHS, Levels
 from services.datafetch.model import Frequency, Query, Statistic
+from services.datafetch.observed import Observed
 from services.datafetch.plan import Measure, Part
 from services.datafetch.semantic.files import literal, quoted
 from services.datafetch.semantic.layer import Layer
-from services.datafetch.warehouse import REGULAR, Stored
+from services.datafetch.warehouse import Stored
 
 BUCKETS = {
     Frequency.WEEKLY: "week",
@@ -31,7 +31,6 @@ BUCKETS = {
     Frequency.QUARTERLY: "quarter",
     Frequency.ANNUAL: "year",
 }
-LAG_DAYS = {Frequency.MONTHLY: 30, Frequency.QUARTERLY: 60, Frequency.ANNUAL: 90}
 RATE_DAYS = 7
 
 
@@ -47,7 +46,8 @@ class Compiler:
     """Compiles the parts of one query."""
 
     def __init__(self, layer: Layer, query: Query, as_of: date | None) -> None:
-        self._layer, self._query, self._as_of = layer, query, as_of
+        self._layer, self._query = layer, query
+        self._observed = Observed(query, as_of)
 
     def compile(self, part: Part, layout: str, rates: Stored | None) -> Statement:
         """``layout`` is "wide" or "long"; ``rates`` is where the ECB's rates stand, for conversions."""
@@ -56,7 +56,7 @@ class Compiler:
         inputs = list(dict.fromkeys(leaf for m in part.measures for leaf in formulas.leaves(m.node)))
         parameters: list[Any] = []
         steps = [
-            f"obs as ({self._obs(part, inputs, layout, parameters)})",
+            f"obs as ({self._observed.obs(part, inputs, layout, parameters)})",
             f"rows as ({self._resampled(part)})",
             f"dates as ({self._dates(part, layout, parameters)})",
             f"who(entity, name, fye) as (values {self._who(part, parameters)})",
@@ -84,77 +84,6 @@ class Compiler:
         if layout.startswith("rows:"):
             return summary.picked(part, Statistic(layout.removeprefix("rows:")), parameters)
         return summary.combined(part, self._query, self._wide(part, parameters))
-
-    def _start(self, part: Part, layout: str) -> date | None:
-        """The first day that is read: before the period by what formulas look back on."""
-        if self._query.start is None:
-            return None
-        months = max(formulas.lookback(m.node) for m in part.measures)
-        if layout == "summary":
-            months += MONTHS.get(part.frequency, 2)
-        return back(self._query.start, months + 1) if months else self._query.start
-
-    def _obs(self, part: Part, inputs: Sequence[str], layout: str, parameters: list[Any]) -> str:
-        selects = []
-        for ident in inputs:
-            tables: dict[str, tuple[Stored, list[str]]] = {}
-            for entity in part.entities:
-                where = part.facts.get((entity.id, ident))
-                if where is not None:
-                    tables.setdefault(where[0].table.id, (where[0], []))[1].append(entity.id)
-            for stored, entities in tables.values():
-                selects.append(self._leaf(stored, entities, self._start(part, layout), parameters))
-        return " union all ".join(selects)
-
-    def _leaf(self, stored: Stored, entities: list[str], start: date | None, parameters: list[Any]) -> str:
-        """The rows of one indicator in one table: of the entities, the period, what was published, one vintage."""
-        spec, table = stored.indicator, stored.table
-        long = table.layout == "long"
-        value = "value" if long else quoted(spec.id)
-        for sentinel in table.sentinels if not spec.text else ():
-            value = f"nullif({value}, {float(sentinel)!r})"
-        number, text = (
-            (f"try_cast({value} as double)", "null::varchar")
-            if not spec.text
-            else ("null::double", f"{value}::varchar")
-        )
-        public = self._published(stored)
-        parameters.append(spec.id)
-        conditions = [f"entity in ({', '.join('?' for _ in entities)})"]
-        bounds: list[Any] = [*entities]
-        if long:
-            conditions.append("indicator = ?")
-            bounds.append(spec.id)
-        for operator, day in ((">=", start), ("<=", self._query.end)):
-            if day is not None:
-                conditions.append(f"date {operator} ?")
-                bounds.append(day)
-        if self._as_of is not None:
-            conditions.append(f"{public} <= ?")
-            bounds.append(self._as_of)
-        parameters += bounds
-        latest = ""
-        if stored.vintages:
-            way = "desc" if self._query.vintage != "first" else "asc"
-            ties = "" if long else f", n {way}"
-            latest = (
-                f" qualify row_number() over (partition by entity, date order by published {way} nulls last{ties}) = 1"
-            )
-        return (
-            f"select entity, ? as indicator, date::date as date, {number} as number, {text} as text from"
-            f" {quoted(stored.relation)} where {' and '.join(conditions)}{latest}"
-        )
-
-    def _published(self, stored: Stored) -> str:
-        """When a row was published: as its source says, else its date and the usual delay of its indicator."""
-        spec, table = stored.indicator, stored.table
-        density = next(iter(stored.members.values())).frequency
-        days = spec.lag_days if spec.lag_days is not None else table.lag_days or LAG_DAYS.get(density, 0)
-        if density not in REGULAR and spec.lag_days is None:
-            days = table.lag_days
-        delayed = f"(date::date + {int(days)})" if days else "date::date"
-        has = table.published is not None or table.layout == "wide"
-        return f"coalesce(published, {delayed})" if has else delayed
 
     def _resampled(self, part: Part) -> str:
         """obs at the part's density: the last value of each period, or the sum or mean of a whole one."""
@@ -190,7 +119,7 @@ class Compiler:
         if not part.regular or part.frequency not in MONTHS:
             return "select distinct date from rows"
         step, bucket = MONTHS[part.frequency], BUCKETS[part.frequency]
-        parameters += [self._start(part, layout), self._query.end]
+        parameters += [self._observed.start(part, layout), self._query.end]
         # Of an open period the spine reaches from the first to the last value that there is.
         return (
             f"select distinct last_day(unnest(generate_series(date_trunc('{bucket}', coalesce(?::date, min(date))"
@@ -276,7 +205,10 @@ class Compiler:
             selected.append(f"max({quoted(source)}) filter (where entity = ?) as {quoted(name)}")
             parameters.append(entity_id)
         limit = f" limit {int(self._query.limit)}" if self._query.limit > 0 else ""
-        return f"select date::timestamp as date, {', '.join(selected)} from done group by date order by date{limit}"
+        rows = f"select date::timestamp as date, {', '.join(selected)} from done group by date order by date{limit}"
+        return (
+            f"select * from ({rows} desc limit {int(self._query.tail)}) order by date" if self._query.tail > 0 else rows
+        )
 
     def _long(self, part: Part) -> str:
         """A row per entity and date, filtered and ordered."""
@@ -310,10 +242,3 @@ def shown_inputs(part: Part, entity: str) -> list[str]:
     own = {measure.spec.id for measure in part.measures}
     inputs = [leaf for m in part.measures if m.spec.formula and (entity, m.spec.id) in part.cells for leaf in m.inputs]
     return [leaf for leaf in dict.fromkeys(inputs) if leaf not in own]
-
-
-def back(day: date, months: int) -> date:
-    """The same day some months earlier, or that month's last day."""
-    month = day.year * 12 + day.month - 1 - months
-    year, month = month // 12, month % 12 + 1
-    return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))

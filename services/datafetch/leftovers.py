@@ -27,6 +27,7 @@ ACCEPT = 0.62
 MAX_BEFORE, MAX_AFTER = 12, 16
 JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
 MARGIN = 0.04
+STRANGE, ALIEN = 0.35, 0.2
 
 
 @dataclass
@@ -75,14 +76,17 @@ class Leftovers:
                 if not self._match_free(words, kinds, names, seen, quiet=True) and found:
                     self._unknown(words, kinds, found, seen)
         self._attached(shown, mentions, names, found, kinds, seen)
-        for words, start, end in chinese_leftovers(rest):
+        left = list(chinese_leftovers(rest))
+        for position, (words, start, end) in enumerate(left):
             touching = [
                 m for m in mentions if end == m.start or (start == m.end and not cues.GROWTH.match(shown, m.end))
             ]
             inside = [item for item in found if item.end == start or end == item.start]
             if inside and (is_company(words, rest, end) or COMPANY_TAIL.match(shown, inside[0].end)):
                 self._longer(shown, rest, start, end, inside[0], found, seen)
-            elif self._is_name(words, rest, start, end, found, names):
+            elif self._is_name(words, rest, start, end, found, names) or (
+                not found and not names and position == 0 and self._is_strange(words, alone=len(left) == 1)
+            ):
                 seen.missing.append(unknown_entity(words, tuple(self._layer.entity_names.nearest(words))))
             elif touching:
                 surface = shown[min(start, touching[0].start) : max(end, touching[0].end)]
@@ -137,6 +141,11 @@ class Leftovers:
             return True
         needs = [name for name in names if "economy" not in self._layer.indicators[name].kinds]
         return not found and bool(needs) and len(needs) == len(names)
+
+    def _is_strange(self, words: str, *, alone: bool) -> bool:
+        """Whether words are like no indicator: of two runs that are left the first is who, the second what."""
+        near = self._matcher.match(words, 1)
+        return len(words) > 2 and (not near or near[0].score < (ALIEN if alone else STRANGE))
 
     def _longer(
         self, shown: str, rest: str, start: int, end: int, inside: Found, found: list[Found], seen: Understanding

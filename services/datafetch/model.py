@@ -92,7 +92,8 @@ class Query:
 
     ``kind`` asks for all entities of a kind, ``order`` for rows by an indicator. ``unit`` and ``currency`` are what
     values are converted to. ``vintage`` is "latest" or "first": which of several published values of one period
-    counts. ``periods`` keeps only rows inside one of them.
+    counts. ``periods`` keeps only rows inside one of them; statistics are then told of each. ``tail`` keeps the last
+    rows only.
     """
 
     entities: tuple[str, ...] = ()
@@ -113,6 +114,7 @@ class Query:
     periods: tuple[tuple[date, date], ...] = ()
     statistics: tuple[Statistic, ...] = ()
     combination: Combination = Combination.NONE
+    tail: int = 0
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ class Period:
     """Both days inclusive; None is open.
 
     ``grain`` is the density that the words imply ("" for none), ``cumulative`` whether the flow runs from the start of
-    the fiscal year ("the first three quarters"), ``fiscal`` whether years are the entity's own, ``span`` where it
+    the fiscal year ("the first three quarters"), ``fiscal`` whether years are the entity's own, ``listed`` whether
+    it is one of several named one by one, ``rows`` how many trading days are meant (0 for all), ``span`` where it
     stands in the text.
     """
 
@@ -35,6 +36,8 @@ class Period:
     cumulative: bool = field(default=False, compare=False)
     fiscal: bool = field(default=False, compare=False)
     relative: bool = field(default=False, compare=False)
+    listed: bool = field(default=False, compare=False)
+    rows: int = field(default=0, compare=False)
     span: tuple[int, int] = field(default=(0, 0), compare=False)
 
 

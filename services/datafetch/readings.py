@@ -9,9 +9,7 @@ from datetime import date
 from services.datafetch.periods import (
     Kind,
     Period,
-    back,
     day_period,
-    days_before,
     month_end,
     month_period,
     quarter_period,
@@ -40,23 +38,6 @@ MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
 MONTH = {name: number for number, name in enumerate(MONTH_NAMES.split(), 1)}
 
 
-UNIT_MONTHS = {
-    "year": 12,
-    "年": 12,
-    "quarter": 3,
-    "季度": 3,
-    "季": 3,
-    "month": 1,
-    "月": 1,
-    "fiscalyear": 12,
-    "财年": 12,
-    "年度": 12,
-}
-
-
-UNIT_DAYS = {"week": 7, "周": 7, "星期": 7, "day": 1, "天": 1, "日": 1, "交易日": 1}
-
-
 @dataclass(frozen=True)
 class Twin:
     """A match whose groups ``x`` and ``x_`` are one."""
@@ -72,6 +53,25 @@ class Twin:
 
     def groupdict(self) -> dict[str, str]:
         return {key.removesuffix("_"): value for key, value in self.match.groupdict().items() if value}
+
+
+LIST = re.compile(r"\band\b|\bvs\.?|\bversus\b|和|与|及|、|,|，", re.I | re.A)
+FROM = re.compile(r"(?:\bbetween|\bfrom|从|自|在|介于)\s*$", re.I | re.A)
+WITHIN = re.compile(r"\s*(?:之间|期间|间)")
+
+
+def several(match: Twin, first: Period, last: Period, whole: Period) -> Period | tuple[Period, ...]:
+    """ "2019 and 2021" are two periods, "between 2019 and 2021" is one: what a separator of a list joins stays apart."""
+    text, (start, end) = match.match.string, match.match.span()
+    ahead = text[max(0, start - 12) : start]
+    if (
+        FROM.search(ahead)
+        or WITHIN.match(text[end:])
+        or not LIST.search(match[0])
+        or re.search(r"[-~至到]|\bto\b", match[0])
+    ):
+        return whole
+    return (replace(first, listed=True), replace(last, listed=True))
 
 
 def number(word: str) -> int | None:
@@ -101,18 +101,39 @@ def named_days(match: Twin, today: date) -> Period | None:
     return Period(first, last, Frequency.DAILY) if first and last and first <= last else None
 
 
-def years(match: Twin, today: date) -> Period | None:
+def years(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
     first, last = sorted((full_year(match["a"]), full_year(match["b"])))
-    return year_period(first, last)
+    return several(match, year_period(first, first), year_period(last, last), year_period(first, last))
 
 
-def quarters(match: Twin, today: date) -> Period | None:
+def quarter_of_years(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
+    """ "2019年与2020年四季度": one quarter of several years."""
+    found = [quarter_of(match[key], match["q"]) for key in ("a", "b")]
+    return tuple(replace(item, listed=True) for item in found if item is not None) or None
+
+
+def month_of_years(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
+    """ "2019年和2020年的3月", "March of 2019 and 2020": one month of several years."""
+    which = MONTH[match["mon"][:3].lower()] if match["mon"] else int(match["m"])
+    if not 1 <= which <= 12:
+        return None
+    return tuple(replace(month_period(int(match[key]), which), listed=True) for key in ("a", "b"))
+
+
+def american_day(match: Twin, today: date) -> Period | None:
+    """ "3/18/2019": the month first, unless only the day can stand there."""
+    first, second, year = int(match["m"]), int(match["d"]), int(match["y"])
+    found = safe_day(year, second, first) if first > 12 else safe_day(year, first, second)
+    return day_period(found) if found else None
+
+
+def quarters(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
     first = quarter_of(match["y1"], match["q1"])
     last = quarter_of(match["y2"] or match["y1"], match["q2"])
     if first is None or last is None or first.start is None or last.start is None:
         return None
     first, last = sorted((first, last), key=lambda p: p.start or date.min)
-    return replace(first, end=last.end)
+    return several(match, first, last, replace(first, end=last.end))
 
 
 def quarter_of(year: str, quarter: str) -> Period | None:
@@ -143,19 +164,25 @@ def half(match: Twin, today: date) -> Period | None:
     return Period(date(year, 7, 1), date(year, 12, 31), Frequency.QUARTERLY, Kind.FLOW)
 
 
-def months(match: Twin, today: date) -> Period | None:
+def months(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
     y1, m1, m2 = int(match["y1"]), int(match["m1"]), int(match["m2"])
     y2 = int(match["y2"] or y1)
     if not (1 <= m1 <= 12 and 1 <= m2 <= 12) or (y1, m1) > (y2, m2):
         return None
-    return replace(month_period(y1, m1), end=month_end(y2, m2))
+    return several(
+        match, month_period(y1, m1), month_period(y2, m2), replace(month_period(y1, m1), end=month_end(y2, m2))
+    )
 
 
-def named_months(match: Twin, today: date) -> Period | None:
+def named_months(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
     m1, m2 = (MONTH[match[key][:3].lower()] for key in ("a", "b"))
     y2 = int(match["y2"])
     y1 = int(match["y1"] or y2)
-    return replace(month_period(y1, m1), end=month_end(y2, m2)) if (y1, m1) <= (y2, m2) else None
+    if (y1, m1) > (y2, m2):
+        return None
+    return several(
+        match, month_period(y1, m1), month_period(y2, m2), replace(month_period(y1, m1), end=month_end(y2, m2))
+    )
 
 
 def month(match: Twin, today: date) -> Period | None:
@@ -181,13 +208,6 @@ def decade(match: Twin, today: date) -> Period | None:
     return year_period(first, first + 9)
 
 
-def yesterday(match: Twin, today: date) -> Period | None:
-    back_by = {"今": 0, "to": 0, "昨": 1, "ye": 1, "前": 2}.get(
-        match[0][:1], {"to": 0, "ye": 1}.get(match[0][:2].lower(), 1)
-    )
-    return replace(day_period(days_before(today, back_by)), relative=True)
-
-
 def since(match: Twin, today: date) -> Period | None:
     return Period(date(full_year(match["y"]), int(match.groupdict().get("m") or 1), 1), None)
 
@@ -200,65 +220,6 @@ def before(match: Twin, today: date) -> Period | None:
     return Period(None, date(full_year(match["y"]) - 1, 12, 31))
 
 
-def past(match: Twin, today: date) -> Period | None:
-    """The last n years, quarters, months, weeks or days up to ``today``."""
-    word = (match["n"] or "one").lower()
-    unit = re.sub(r"s$|^个|^fiscal\s+", "", match["u"].lower()).strip().removeprefix("个").removeprefix("完整")
-    if word == "半":
-        return Period(back(today, 6), today, relative=True)
-    count = number(word)
-    if count is None:
-        return None
-    if unit in UNIT_DAYS:
-        return Period(days_before(today, count * UNIT_DAYS[unit]), today, relative=True)
-    grain = {12: Frequency.ANNUAL, 3: Frequency.QUARTERLY}.get(UNIT_MONTHS[unit], Frequency.NATIVE)
-    return Period(back(today, count * UNIT_MONTHS[unit]), today, grain, Kind.FLOW, relative=True)
-
-
-def this(match: Twin, today: date) -> Period | None:
-    """Last year, this quarter, the year before last …"""
-    words = re.sub(r"\s+", "", match[0].lower())
-    for word, offset in YEAR_WORDS.items():
-        if words.startswith(word):
-            return replace(year_period(today.year - offset, today.year - offset), relative=True)
-    for word, offset in QUARTER_WORDS.items():
-        if words.startswith(word):
-            start = back(date(today.year, (today.month - 1) // 3 * 3 + 1, 1), 3 * offset)
-            return replace(quarter_period(start.year, start.month // 3 + 1), relative=True)
-    start = back(date(today.year, today.month, 1), 0 if words.startswith(("本", "this", "这")) else 1)
-    return replace(month_period(start.year, start.month), relative=True)
-
-
-def year_to_date(match: Twin, today: date) -> Period | None:
-    return Period(date(today.year, 1, 1), today, kind=Kind.FLOW, relative=True)
-
-
-def trailing(match: Twin, today: date) -> Period | None:
-    return Period(back(today, 12), today, kind=Kind.FLOW, relative=True)
-
-
-def latest(match: Twin, today: date) -> Period | None:
-    return None
-
-
 def single_year(match: Twin, today: date) -> Period | None:
     year = full_year(match["y"])
     return year_period(year, year)
-
-
-YEAR_WORDS = {"大前年": 3, "前年": 2, "去年": 1, "上年": 1, "上一年": 1, "上个年度": 1, "上一年度": 1, "上年度": 1, "今年": 0, "本年": 0, "本年度": 0,
-              "当年": 0, "明年": -1, "后年": -2, "lastyear": 1, "previousyear": 1, "prioryear": 1, "thisyear": 0, "thecurrentyear": 0,
-              "currentyear": 0, "nextyear": -1, "theyearbeforelast": 2, "yearbeforelast": 2}  # fmt: skip
-
-
-QUARTER_WORDS = {
-    "上季度": 1,
-    "上个季度": 1,
-    "上一季度": 1,
-    "上一个季度": 1,
-    "本季度": 0,
-    "这个季度": 0,
-    "lastquarter": 1,
-    "previousquarter": 1,
-    "thisquarter": 0,
-}

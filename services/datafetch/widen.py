@@ -5,11 +5,13 @@ Whatever a part brings, only ids of the library leave it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from services.datafetch.frameworks import Frameworks
 from services.datafetch.indicators import Matcher, Scored
+from services.datafetch.meaning import Meaning
 from services.datafetch.semantic.layer import Layer
 
 Associate = Callable[[str], Awaitable[Sequence[str]]]
@@ -24,6 +26,8 @@ class Parts:
     matcher: Matcher
     frameworks: Frameworks | None = None
     associate: Associate | None = None
+    meaning: Meaning | None = None
+    wait_seconds: float = 0.0
 
 
 def framework_names(frameworks: Frameworks, layer: Layer) -> list[tuple[str, str]]:
@@ -40,7 +44,9 @@ def framework_names(frameworks: Frameworks, layer: Layer) -> list[tuple[str, str
 
 async def widened(text: str, parts: Parts, layer: Layer, limit: int) -> list[Scored]:
     """Indicators for free text, best first: likeness, then what the model associates, then the topic's framework."""
-    best = {item.id: item for item in parts.matcher.match(text, limit)}
+    meaning = parts.meaning
+    near = meaning.near if meaning is not None and await meaning.ready(parts.wait_seconds) else None
+    best = {item.id: item for item in await asyncio.to_thread(parts.matcher.match, text, limit, near)}
     if parts.associate is not None:
         for name in await parts.associate(text):
             for item in parts.matcher.match(name, 3):

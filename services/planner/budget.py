@@ -9,7 +9,7 @@ from fathom.protocol.messages import Message, Usage
 from fathom.protocol.notices import NOTE
 from services.planner.model import Episode, Limits
 
-WARN, FINAL = 0.8, 0.92
+HALF, WARN, FINAL = 0.5, 0.8, 0.92
 WARNED = f"{NOTE}most of the budget is spent: "
 
 
@@ -45,6 +45,7 @@ class Account:
     """The state of a budget before a round."""
 
     spent: tuple[Spent, ...]
+    rounds: int
     rounds_left: int
 
     @property
@@ -54,8 +55,11 @@ class Account:
 
     @property
     def last(self) -> bool:
-        """True when this is the round to end in."""
-        return self.rounds_left == 1 or any(item.share >= FINAL for item in self.spent if item.name != "rounds")
+        """True when this is the round to end in: little is left, or less than two rounds like those before take."""
+        return self.rounds_left == 1 or any(self._ends(item.share) for item in self.spent if item.name != "rounds")
+
+    def _ends(self, share: float) -> bool:
+        return share >= FINAL or (share >= HALF and share * (1 + 2 / max(self.rounds, 1)) > 1)
 
     def warning(self) -> str:
         """What is nearly spent, as a note to the model; "" while there is enough."""
@@ -75,7 +79,7 @@ def account(episode: Episode, limits: Limits, prices: Prices, now: float) -> Acc
         Spent("seconds", max(0.0, now - limits.deadline + limits.max_seconds), limits.max_seconds),
         Spent("cost", prices.cost(usage), limits.max_cost),
     )
-    return Account(spent, limits.max_rounds - rounds)
+    return Account(spent, rounds, limits.max_rounds - rounds)
 
 
 def warned(messages: Sequence[Message]) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fathom.config import Settings
+from services.planner.mcp.settings import McpServer
+from services.planner.window.record import StepPolicy, WindowSettings
 
 
 class Config(Settings):
@@ -29,6 +31,12 @@ class Config(Settings):
     """Longest single tool call in seconds."""
     tool_deadlines_s: Mapping[str, float] = Field(default_factory=dict)
     """Longest call of single tools in seconds, by tool, where ``tool_timeout_s`` does not fit."""
+    concurrent_tool_calls: int = Field(64, ge=1)
+    """Calls of one tool at once, over all runs of this process."""
+    concurrent_calls_by_tool: Mapping[str, int] = Field(default_factory=lambda: {"delegate": 0})
+    """The same for single tools; 0 sets no bound. A run that delegates holds its place while another waits for one."""
+    think_chars: int = Field(200, ge=0)
+    """Length of a thought that the model is asked to keep to; 0 asks for none (to measure what it does)."""
     max_delegations: int = Field(4, ge=0, le=16)
     """Sub-questions that one run may delegate; 0 offers no such tool."""
     delegated_rounds: int = Field(8, ge=1, le=200)
@@ -47,6 +55,10 @@ class Config(Settings):
     """Episodes of one Rollout request in flight at once, unless the request says less."""
     heartbeat_s: float = Field(3.0, gt=0)
     """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
+    mcp_servers: tuple[McpServer, ...] = ()
+    """Foreign tool servers to mount, each with the tools that are allowed."""
+    mcp_commands: bool = False
+    """Whether servers may be programs that this process starts."""
     prompt_dir: Path | None = None
     """Folder with prompts of one's own, beside those of the package."""
     prompt_versions: Mapping[str, int] = Field(default_factory=dict)
@@ -59,5 +71,47 @@ class Config(Settings):
     """Weights of the ways to write an answer."""
     restate_question: bool = True
     """Whether the model says what is asked before it answers; shown in the trace, not in the answer."""
+    correct_answers: bool = True
+    """Whether an answer with places that do not hold goes back to the model, once; they are marked either way."""
+    judge_events: bool = False
+    """Whether the role ``judge`` is asked which events of an answer the material does not say; one call per text."""
+    answer_material_tokens: int = Field(3_000, ge=200)
+    """Tokens of the material list in a correction, by an upper estimate."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
+    step_policy: StepPolicy = StepPolicy.HYBRID
+    """What becomes of earlier steps when a request grows too long; a request may choose another."""
+    window_tokens: int = Field(default=24_000, ge=1_024)
+    """Working window in tokens of the model that reads it; a smaller window of the model goes before."""
+    window_soft_tokens: int = Field(default=16_000, ge=512)
+    """What a compaction aims at."""
+    window_trigger: float = Field(default=0.70, gt=0, lt=1)
+    """Share of the window at which a request is compacted."""
+    keep_results: int = Field(default=5, ge=1)
+    """Newest tool results that a compaction leaves as they are."""
+    keep_steps: int = Field(default=2, ge=1)
+    """Newest steps that a compaction never drops."""
+    summary_tokens: int = Field(default=800, ge=64)
+    """Longest notes that the model of the role ``writer`` may write about earlier steps."""
+
+    @property
+    def window(self) -> WindowSettings:
+        """The window as one value."""
+        return WindowSettings(
+            self.step_policy,
+            self.window_tokens,
+            min(self.window_soft_tokens, self.window_tokens),
+            self.window_trigger,
+            self.keep_results,
+            self.keep_steps,
+        )
+
+    @model_validator(mode="after")
+    def _servers_are_allowed(self) -> Config:
+        names = [server.name for server in self.mcp_servers]
+        if len(set(names)) < len(names):
+            raise ValueError("mcp_servers: two servers have one name")
+        commands = [server.name for server in self.mcp_servers if server.command]
+        if commands and not self.mcp_commands:
+            raise ValueError(f"mcp_servers: {commands[0]!r} starts a program, which mcp_commands does not allow")
+        return self

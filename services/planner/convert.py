@@ -15,6 +15,7 @@ from fathom.protocol.messages import ToolCall, Usage
 from fathom.protocol.proto import completion_from_proto, completion_to_proto, message_from_proto, message_to_proto
 from fathom.rpc.contract import proto_hash
 from services.planner import model
+from services.planner.window.convert import compaction_from_proto, compaction_to_proto
 
 STOPS = {
     model.Stop.FINISHED: pb.STOP_REASON_FINISHED,
@@ -97,6 +98,9 @@ def step_to_proto(step: model.Step, prompt_hash: str) -> pb.Step:
             policy_version=step.completion.version_max,
         ),
     )
+    message.context_tokens = step.context_tokens
+    if step.compaction is not None:
+        message.compaction.CopyFrom(compaction_to_proto(step.compaction))
     message.end_time.GetCurrentTime()
     return message
 
@@ -119,11 +123,48 @@ def step_from_proto(message: pb.Step) -> model.Step:
         for result in message.tool_results
     )
     new_messages = tuple(message_from_proto(new) for new in message.new_messages)
-    return model.Step(message.index, new_messages, completion, results)
+    compaction = compaction_from_proto(message.compaction) if message.HasField("compaction") else None
+    return model.Step(message.index, new_messages, completion, results, compaction, message.context_tokens)
+
+
+def mark_to_proto(mark: model.Mark) -> pb.Finding:
+    return pb.Finding(
+        start=mark.start,
+        end=mark.end,
+        kind=f"FINDING_KIND_{mark.kind.name}",
+        text=mark.text,
+        cited=mark.cited,
+        detail=mark.detail,
+        found_in=mark.found_in,
+    )
 
 
 def answer_to_proto(answer: model.Answer) -> pb.Answer:
-    return pb.Answer(markdown=answer.markdown, cited=answer.cited, unresolved=answer.unresolved, model=answer.model)
+    return pb.Answer(
+        markdown=answer.markdown,
+        cited=answer.cited,
+        unresolved=answer.unresolved,
+        model=answer.model,
+        findings=[mark_to_proto(mark) for mark in answer.findings],
+        material=[material_to_proto(item) for item in answer.material],
+    )
+
+
+def segments_to_proto(episode: model.Episode) -> list[pb.Segment]:
+    """The segments of an episode that was compacted; none for any other, whose flat ids say it all."""
+    if not any(step.compaction is not None for step in episode.steps):
+        return []
+    lasts = [*(part.first_step - 1 for part in episode.segments[1:]), episode.steps[-1].index]
+    return [
+        pb.Segment(
+            first_step=part.first_step,
+            last_step=last,
+            token_ids=part.token_ids,
+            mask=part.mask,
+            log_probs=part.log_probs,
+        )
+        for part, last in zip(episode.segments, lasts, strict=True)
+    ]
 
 
 def trajectory_to_proto(
@@ -149,6 +190,8 @@ def trajectory_to_proto(
         lane=lane,
         usage=usage_to_proto(episode.usage),
         hash=episode.hash(),
+        segments=segments_to_proto(episode),
+        max_context_tokens=episode.max_context_tokens,
         prompts=episode.task.prompts,
     )
     if outcome is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
+from services.planner.answering.ending import CitedEnding
 from services.planner.loop import Loop, Observer, Policy
 from services.planner.model import Episode, Limits, Outcome, Step, Task, rebuilt
 from services.planner.protocols import EpisodeProtocol
@@ -53,6 +54,8 @@ class Engine:
         """
         episode = rebuilt(task, protocol.opening(task), steps)
         stage = self._stage(task, episode.steps, cut_short)
+        if protocol.tags:  # its answers are words to grade: nothing is corrected, drawn or added
+            stage = replace(stage, ending=CitedEnding())
         loop = Loop(episode, protocol, self._policy(protocol), stage, observer, cut_short)
         if edited is not None:
             loop.edit_todo(edited)

@@ -22,6 +22,7 @@ from services.planner.journal import Journal
 from services.planner.model import Step, ToolResult, ToolState
 from services.planner.record import Record
 from services.planner.todo import TODO, TodoItem, listed_items
+from services.planner.window.record import Compaction
 
 DELTA_CHARS = 160
 MOST_WAITING = 64
@@ -233,6 +234,18 @@ class RunObserver:
             change = f"{index}-{result.call.id}"
             self._events.publish(todo_changed=todo_changed(items, index, change, by_user=False))
 
+    async def compacted(self, index: int, compaction: Compaction) -> None:
+        """Goes out before the step that is sampled after it; the record has it with that step."""
+        compacted = pb.Compacted(
+            step=index,
+            dropped_steps=compaction.dropped_steps,
+            tokens_before=compaction.tokens_before,
+            tokens_after=compaction.tokens_after,
+            policy=compaction.policy.value,
+            window_tokens=compaction.window_tokens,
+        )
+        self._events.publish(compacted=compacted)
+
 
 async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: ObjectRef) -> None:
     """What was understood, the answer in pieces, then the end."""
@@ -256,6 +269,7 @@ async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: Ob
     )
     if trajectory.HasField("answer"):
         finished.answer.CopyFrom(trajectory.answer)
+        finished.material.extend(trajectory.answer.material)
     events.publish(finished=finished)
     await events.flush()
 

@@ -42,7 +42,7 @@ class Journal:
         ]
         self._calls = {result.call.id for result in results}
         # In the order in which they ended: material has its numbers from there.
-        return Step(recorded, sampled.new_messages, sampled.completion, tuple(results))
+        return replace(sampled, index=recorded, results=tuple(results))
 
     async def sampled(self, step: Step) -> None:
         """Keeps what was sampled with the messages before it."""

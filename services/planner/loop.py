@@ -12,12 +12,13 @@ from fathom.errors import FathomError
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
 from services.planner import guard
 from services.planner.budget import Account, account, warned
-from services.planner.calls import Calls
+from services.planner.calls import Calls, not_made
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, Task, ToolResult
 from services.planner.protocols import Decision, EpisodeProtocol
 from services.planner.repeats import Repeats
 from services.planner.stage import Stage
 from services.planner.todo import TodoItem, checked, edit_note
+from services.planner.window.record import Compaction
 from services.planner.window.view import View
 
 
@@ -44,6 +45,8 @@ class Observer(Protocol):
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
+
+    async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
 
@@ -112,10 +115,11 @@ class Loop:
         decision, pending = self._resume()
         while True:
             if decision is not None and decision.answer is not None:
-                ended = self._refused(decision) or await self._stage.ending.finish(decision.answer, self.episode)
+                ended = self._refused(decision) or await self._finish(decision.answer)
                 if isinstance(ended, Answer):
                     return Outcome(Stop.FINISHED, ended)
-                pending = (ended,)
+                # Each call has its result, or endpoints would refuse the conversation.
+                pending = (ended, *(self._protocol.render(not_made(call)) for call in decision.unmade))
             budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
             if budget.over or self._was_last():
                 return Outcome(Stop.BUDGET, None, f"the budget is spent: {budget}")
@@ -125,6 +129,11 @@ class Loop:
                 last = self._is_last(budget)
                 new = self._said(pending, budget, last)
             decision, pending = await self._round(new, last)
+
+    async def _finish(self, text: str) -> Answer | Message:
+        """The answer, or what to mend first; without another round to mend it in, the answer."""
+        budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
+        return await self._stage.ending.finish(text, self.episode, budget.over or self._was_last())
 
     def _refused(self, decision: Decision) -> Message | None:
         """The guard's refusal of an end that comes too early; never in the last round, and only once."""
@@ -179,21 +188,23 @@ class Loop:
     async def _round(self, new_messages: tuple[Message, ...], last: bool) -> tuple[Decision, tuple[Message, ...]]:
         episode = self.episode
         index = len(episode.steps)
-        completion = await self._sampled(index, new_messages)
-        await self._observer.sampled(Step(index, new_messages, completion))
-        decision = self._protocol.decide(completion, self._corrected(-1), last)
-        step = Step(index, new_messages, completion, await self._calls.run(index, decision.calls))
+        sampled = await self._sampled(index, new_messages)
+        await self._observer.sampled(sampled)
+        decision = self._protocol.decide(sampled.completion, self._corrected(-1), last)
+        step = replace(sampled, results=await self._calls.run(index, decision.calls))
         await self._observer.step_done(step)
         episode.append(step)
         return decision, self._answers(decision, step.results)
 
-    async def _sampled(self, index: int, new_messages: tuple[Message, ...]) -> Completion:
-        """The completion of a round, its calls with ids of their own; sampled once, whoever plays the round."""
+    async def _sampled(self, index: int, new_messages: tuple[Message, ...]) -> Step:
+        """A round as far as its completion, its calls with ids of their own; sampled once, whoever plays it."""
         if self._cut_short is not None and self._cut_short.index == index:
-            return self._cut_short.completion
+            return replace(self._cut_short, new_messages=new_messages, results=())
         self._sampling, episode = True, self.episode
         tools = self._protocol.tools(self._stage.tools.specs)
         view = await self._stage.window.view(episode, new_messages, tools)
+        if view.compaction is not None:
+            await self._observer.compacted(index, view.compaction)
         sampled = await self._policy.generate(
             f"{episode.task.run_id}-{index}",
             episode.task,
@@ -202,7 +213,8 @@ class Loop:
             self._protocol.sampling(episode.task),
         )
         self._sampling = False
-        return replace(sampled, tool_calls=distinct(sampled.tool_calls))
+        completion = replace(sampled, tool_calls=distinct(sampled.tool_calls))
+        return Step(index, new_messages, completion, compaction=view.compaction, context_tokens=view.tokens)
 
     def _answers(self, decision: Decision, results: Sequence[ToolResult]) -> tuple[Message, ...]:
         if decision.correction is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from services.planner.model import Step
 from services.planner.tools.arguments import argument
@@ -22,6 +22,8 @@ class Metrics:
     styles: Counter
     calls: Counter
     call_seconds: Histogram
+    waiting: Gauge
+    wait_seconds: Histogram
     repeats: Counter
     refusals: Counter
     thought_chars: Histogram
@@ -42,6 +44,8 @@ class Metrics:
             counter("cells", "Cells of models by style", "style"),
             counter("tool_calls", "Tool calls by how they ended", "tool", "status"),
             histogram("tool_seconds", "Seconds per tool call", SECONDS, "tool"),
+            Gauge("fathom_planner_tool_queue", "Calls that wait for a place", ("tool",), registry=registry),
+            histogram("tool_wait_seconds", "Seconds that a call waited for a place", SECONDS, "tool"),
             counter("repeated_calls", "Calls that were made before, by what became of them", "tool", "action"),
             counter("finish_refusals", "Ends that were refused once, by reason", "reason"),
             histogram("thought_chars", "Characters per thought", CHARS),

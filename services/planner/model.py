@@ -9,6 +9,7 @@ from typing import Any
 
 from fathom.ids import content_hash
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, Usage
+from services.planner.window.record import Compaction, Shown, WindowSettings
 
 
 class Stop(StrEnum):
@@ -68,6 +69,10 @@ class Step:
     new_messages: tuple[Message, ...]
     completion: Completion
     results: tuple[ToolResult, ...] = ()
+    compaction: Compaction | None = None
+    """What was done to the view before this step sampled."""
+    context_tokens: int = 0
+    """Tokens of the request, as measured before it was sent; 0 when nobody measured."""
 
 
 @dataclass(frozen=True)
@@ -99,20 +104,51 @@ class Task:
     history: tuple[Message, ...] = ()
     as_of: Any = None
     """Instant that data are read at, in the tools' own type; None reads everything."""
+    window: WindowSettings | None = None
+    """Bounds of its requests; None leaves it to the planner's settings."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """Prompt ids by stage; empty takes the settings' choice."""
     date: str = ""
     """ISO date that the question is asked on; "" says none."""
 
 
+class Doubt(StrEnum):
+    """What is wrong with a place of the answer; ``FindingKind`` of the contract."""
+
+    NUMBER = "number"
+    TIME = "time"
+    EVENT = "event"
+    UNSUPPORTED = "unsupported"
+    UNCITED = "uncited"
+    UNRESOLVED = "unresolved"
+    TYPED_TABLE = "typed_table"
+    REPEATED = "repeated"
+    FIGURE = "figure"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a check found at one place of the answer: offsets in characters, ``end`` behind the last."""
+
+    start: int
+    end: int
+    kind: Doubt
+    text: str
+    detail: str
+    cited: tuple[int, ...] = ()
+    found_in: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class Answer:
-    """Markdown and what became of its citations."""
+    """Markdown, what became of its citations, what the checks found, and the material that came with it."""
 
     markdown: str
     cited: tuple[int, ...] = ()
     unresolved: tuple[int, ...] = ()
     model: str = ""
+    findings: tuple[Mark, ...] = ()
+    material: tuple[Material, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,32 +162,82 @@ class Outcome:
 
 
 @dataclass
+class Segment:
+    """Token ids between two compactions: within it, each request begins with the ids of the one before."""
+
+    first_step: int = 0
+    token_ids: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+
+    def append(self, completion: Completion) -> None:
+        """Adds what was rendered (mask 0) and what was sampled (mask 1)."""
+        rendered, sampled = completion.prompt_token_ids, completion.sampled_token_ids
+        self.token_ids += [*rendered, *sampled]
+        self.mask += [0] * len(rendered) + [1] * len(sampled)
+        log_probs = completion.log_probs if completion.exact else (0.0,) * len(sampled)
+        self.log_probs += [0.0] * len(rendered) + list(log_probs)
+
+
+@dataclass
 class Episode:
-    """The state of one episode; grows by whole steps only, so that it can be rebuilt from them."""
+    """The state of one episode; grows by whole steps only, so that it can be rebuilt from them.
+
+    ``messages`` is all that was said, ``shown`` what of it the model still sees. A compaction begins a new
+    segment of token ids; every sampled id is in exactly one segment with mask 1.
+    """
 
     task: Task
     opening: tuple[Message, ...]
     steps: list[Step] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    token_ids: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
-    log_probs: list[float] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=lambda: [Segment()])
     covered: int = 0
-    """How many messages ``token_ids`` covers."""
+    """How many of the shown messages the last segment's ids cover."""
 
     def append(self, step: Step) -> None:
         """Adds a finished step: its messages and its token ids, verbatim."""
-        completion = step.completion
+        completion, known = step.completion, len(self.messages)
         self.steps.append(step)
         self.messages.extend(step.new_messages)
+        if step.compaction is None:
+            self.shown += [Shown(index) for index in range(known, len(self.messages))]
+        else:
+            self.shown = list(step.compaction.shown)
+            # A first step may be compacted, too: then there is no segment to close.
+            self.segments = [*(part for part in self.segments if part.token_ids or step.index), Segment(step.index)]
+            self.covered = 0
+        self.shown.append(Shown(len(self.messages)))
         self.messages.append(Message(Role.ASSISTANT, completion.text, completion.tool_calls))
-        sampled = completion.sampled_token_ids
-        self.token_ids += [*completion.prompt_token_ids, *sampled]
-        self.mask += [0] * len(completion.prompt_token_ids) + [1] * len(sampled)
-        log_probs = completion.log_probs if completion.exact else (0.0,) * len(sampled)
-        self.log_probs += [0.0] * len(completion.prompt_token_ids) + list(log_probs)
+        self.segments[-1].append(completion)
         if completion.exact:
-            self.covered = len(self.messages)
+            self.covered = len(self.shown)
+
+    @property
+    def visible(self) -> tuple[Message, ...]:
+        """What the model still sees of all that was said."""
+        return tuple(item.text(self.messages) for item in self.shown)
+
+    @property
+    def token_ids(self) -> list[int]:
+        """Ids of the last segment, which are those of the whole episode as long as nothing was compacted."""
+        return self.segments[-1].token_ids
+
+    @property
+    def mask(self) -> list[int]:
+        """1 on sampled ids of the last segment."""
+        return self.segments[-1].mask
+
+    @property
+    def log_probs(self) -> list[float]:
+        """Log-probabilities of the last segment's ids, in nats; 0 where the mask is 0."""
+        return self.segments[-1].log_probs
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Tokens of the longest request: as the engine counted it, else as measured before."""
+        return max((step.completion.usage.prompt_tokens or step.context_tokens for step in self.steps), default=0)
 
     @property
     def material(self) -> list[Material]:
@@ -168,7 +254,9 @@ class Episode:
 
     def usage_since(self, index: int) -> Usage:
         """What was sampled from step ``index`` on."""
-        used = [step.completion.usage for step in self.steps[index:]]
+        steps = self.steps[index:]
+        used = [step.completion.usage for step in steps]
+        used += [step.compaction.usage for step in steps if step.compaction is not None]
         return Usage(
             sum(u.prompt_tokens for u in used),
             sum(u.completion_tokens for u in used),
@@ -186,7 +274,8 @@ class Episode:
     def hash(self) -> str:
         """Equal for bit-identical replays: over ids, mask and what the tools gave."""
         contents = [[result.content for result in step.results] for step in self.steps]
-        return content_hash([self.token_ids, self.mask, contents])
+        ids = [id for part in self.segments for id in part.token_ids]
+        return content_hash([ids, [bit for part in self.segments for bit in part.mask], contents])
 
 
 def rebuilt(task: Task, opening: tuple[Message, ...], steps: Sequence[Step]) -> Episode:

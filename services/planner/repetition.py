@@ -11,7 +11,8 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 FENCE = re.compile(r"```.*?(?:```|\Z)|\{\{[^}]*\}\}|<figure>.*?(?:</figure>|\Z)", re.DOTALL)
 NOISE = re.compile(r"\[\d[\d,，\s]*\]|[*_`#>|]|^\s*(?:[-+•]|\d+[.)、])\s+")
 FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
-GRAM, SIMILAR, MAX_SENTENCES, MIN_GRAMS = 3, 0.85, 400, 10
+IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
+SIMILAR, MAX_SENTENCES, MIN_GRAMS = 0.8, 400, 10
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,11 @@ def sentences(markdown: str) -> Iterator[str]:
 
 
 def shape(sentence: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Its letters in threes, and its figures in order; citations and marks do not count."""
+    """Its letters in threes (ideographs in twos), and its figures in order; citations and marks do not count."""
     plain = NOISE.sub(" ", unicodedata.normalize("NFKC", sentence).casefold())
     letters = "".join(char for char in plain if char.isalnum())
-    grams = frozenset(letters[start : start + GRAM] for start in range(len(letters) - GRAM + 1))
+    size = 2 if len(IDEOGRAPH.findall(letters)) * 2 > len(letters) else 3
+    grams = frozenset(letters[start : start + size] for start in range(len(letters) - size + 1))
     return grams, tuple(FIGURES.findall(plain))
 
 

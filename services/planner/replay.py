@@ -25,6 +25,7 @@ from services.planner.record import Header, Leg
 from services.planner.stage import Stage
 from services.planner.todo import Todo
 from services.planner.tools.registry import Registry
+from services.planner.window.record import Compaction
 from services.planner.window.view import View
 
 SHOWN_CHARS, YEAR_S = 2_000, 365 * 86_400.0
@@ -64,7 +65,7 @@ class Script:
             raise RecordEnds
         return self.steps[index].completion
 
-    async def finish(self, text: str, episode: Episode) -> Answer | Message:
+    async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
         index = len(episode.steps)
         if index < len(self.steps):
             return self.steps[index].new_messages[0]
@@ -77,6 +78,8 @@ class Script:
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
+
+    async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None:
         recorded = self.steps[step.index]

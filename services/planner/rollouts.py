@@ -25,6 +25,8 @@ from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, ch
 from services.planner.model import Step, Task, ToolResult
 from services.planner.protocols import EpisodeProtocol, SearchR1
 from services.planner.record import Record
+from services.planner.window.convert import settings_from_proto
+from services.planner.window.record import Compaction
 from services.planner.worker import LANES
 
 MAX_TASKS, MAX_GROUP = 1024, 64
@@ -38,6 +40,8 @@ class Silent:
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
+
+    async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
 
@@ -95,6 +99,7 @@ class Rollouts:
         cost = cheaper(budget.max_cost, config.max_cost, "budget.max_cost")
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         model = request.model or config.default_model
+        window = settings_from_proto(request.window, config.window)
         return [
             Task(
                 rollout_id,
@@ -104,6 +109,7 @@ class Rollouts:
                 limits(rounds, tokens, milliseconds, max_cost=cost),
                 request.policy_version,
                 as_of=request.as_of if request.HasField("as_of") else None,
+                window=window,
                 date=asked_on(request.as_of if request.HasField("as_of") else None, time.time()),
                 # One choice for a task's whole group: what differs between siblings is what they sampled.
                 prompts=protocol.prompts(task.question, f"{rollout_id}-{index}", request.prompts),

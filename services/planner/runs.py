@@ -23,6 +23,7 @@ from services.planner.engine import cheaper, checked_question, tightened
 from services.planner.model import Limits, Task, rebuilt
 from services.planner.record import Header, Leg, Record
 from services.planner.replay import replay
+from services.planner.window.convert import settings_from_proto
 from services.planner.worker import Worker
 
 # Names that policy takes in the place of a model.
@@ -45,6 +46,7 @@ class Runs:
         if request.protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
         checked_budget(request.budget)
+        settings_from_proto(request.window, self.config.window)
         self.worker.protocols[request.protocol].prompts(question, "", request.prompts)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)

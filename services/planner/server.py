@@ -19,7 +19,6 @@ from services.planner.config import Config
 from services.planner.control import ask_to_edit
 from services.planner.engine import Engine
 from services.planner.events import follow
-from services.planner.metrics import Metrics
 from services.planner.model import Limits, Task
 from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import catalogue
@@ -27,8 +26,11 @@ from services.planner.protocols import EpisodeProtocol, Research, SearchR1
 from services.planner.record import Record
 from services.planner.rollouts import Rollouts
 from services.planner.runs import Runs
-from services.planner.stage import stage
+from services.planner.stage import Stages
 from services.planner.worker import LANES, Worker
+
+# How long the first run waits for foreign tools: one that is late is there for later runs.
+MOUNT_WAIT_S = 5.0
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -40,16 +42,14 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_RESEARCH: research,
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
-    metrics = Metrics.on(deps.telemetry.registry)
-    engine = Engine(
-        lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps, cut_short: stage(config, deps, metrics, task, steps, cut_short),
-    )
-    record, log = Record(deps.store), deps.telemetry.log
+    log = deps.telemetry.log
+    stages = Stages.of(config, deps, prompts.catalogue.find("notes", "en").body)
+    engine = Engine(lambda protocol: PolicyService(deps.clients, tags=protocol.tags), stages)
+    record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
-    servicer = PlannerServicer(config, deps, metrics, worker, rollouts, runs)
+    servicer = PlannerServicer(deps, stages, worker, rollouts, runs)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -61,15 +61,15 @@ class PlannerServicer:
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
 
-    def __init__(
-        self, config: Config, deps: Deps, metrics: Metrics, worker: Worker, rollouts: Rollouts, runs: Runs
-    ) -> None:
-        self._config, self._deps, self._metrics = config, deps, metrics
+    def __init__(self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, runs: Runs) -> None:
+        self._deps, self._stages = deps, stages
         self._worker, self._rollouts, self._runs = worker, rollouts, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
-        """Starts to take runs from every lane."""
+        """Connects the foreign tools, and starts to take runs from every lane."""
+        self._stages.mounts.start()
+        await self._stages.mounts.listed(MOUNT_WAIT_S)
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
             for lane in Lane
@@ -81,6 +81,7 @@ class PlannerServicer:
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._stages.mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
         header = await self._runs.begin(request)
@@ -121,7 +122,7 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(self._config, self._deps, self._metrics, task, ()).tools.specs
+        specs = self._stages(task, ()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

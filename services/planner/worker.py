@@ -30,6 +30,7 @@ from services.planner.journal import Journal
 from services.planner.model import Outcome, Stop, Task, rebuilt
 from services.planner.protocols import EpisodeProtocol
 from services.planner.record import Header, Leg, Record
+from services.planner.window.convert import settings_from_proto
 
 LANES = {
     Lane.INTERACTIVE: common.LANE_INTERACTIVE,
@@ -164,6 +165,7 @@ class Worker:
         sampling = bounded(sampling_from_proto(request.sampling), config.completion_tokens)
         history = await self._history(request.conversation_id)
         as_of = request.as_of if request.HasField("as_of") else None
+        window = settings_from_proto(request.window, config.window)
         prompts = self.protocols[request.protocol].prompts(header.question, header.run_id, request.prompts)
         return Task(
             header.run_id,
@@ -176,6 +178,7 @@ class Worker:
             prompts=prompts,
             date=asked_on(as_of, header.start_time),
             depth=header.depth,
+            window=window,
         )
 
     async def _history(self, conversation_id: str) -> tuple[Said, ...]:

@@ -128,6 +128,11 @@ class Config(Settings):
     trained: TransformersModel | VllmModel = Field(default_factory=lambda: TransformersModel())
     """Settings of models that a trainer creates by publishing weights under a new name."""
 
+    kept_versions: int = Field(default=16, ge=0)
+    """Newest published versions of a model that stay in the object store, besides those that a lane serves and what
+    they need; 0 keeps all."""
+    retire_after_s: float = Field(default=600.0, ge=0)
+    """Age below which a published version stays in any case, in seconds: somebody may be about to activate it."""
     fetch_budget_s: float = Field(default=20.0, ge=0)
     """How long an activation asks a store again that is out of reach, in seconds."""
     ready_wait_s: float = Field(default=30.0, ge=0)

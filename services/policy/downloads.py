@@ -23,7 +23,7 @@ class Downloads:
     """Folders of fetched versions, ``folder/<model>/<version>-<checksum>``."""
 
     def __init__(self, store: ObjectStore, folder: Path) -> None:
-        self._store, self._folder = store, folder
+        self.store, self._folder = store, folder
         self._fetching: dict[Path, asyncio.Lock] = {}
 
     async def share(self, model: str, version: int, ref: StoredObject, percent: int = 100) -> Share:
@@ -31,7 +31,7 @@ class Downloads:
 
         Raises ``NotFound``, ``CorruptData``, or ``InvalidField`` when the manifest is of another model or version.
         """
-        listed = await weights.read_manifest(self._store, ref)
+        listed = await weights.read_manifest(self.store, ref)
         if listed.policy_version != version:
             raise InvalidField("policy_version", f"is {version}, but the manifest carries {listed.policy_version}")
         if listed.model != model:
@@ -39,21 +39,21 @@ class Downloads:
         if ref.sha256:
             return Share(version, percent, ref)
         # Without a checksum in the reference, the one that the store recorded is the one that replicas compare.
-        stored = await self._store.head(ref.key)
+        stored = await self.store.head(ref.key)
         if stored is None:
             raise NotFound("object", ref.key)
         return Share(version, percent, stored)
 
     async def published(self, model: str, version: int) -> StoredObject:
         """The manifest that was last published under a version number; ``NotFound`` with the nearest versions."""
-        stored = await self._store.list(f"weights/{model}/{version}/manifest-")
+        stored = await self.store.list(f"weights/{model}/{version}/manifest-")
         if not stored:
             raise NotFound("weights version", f"{model}/{version}", await self._nearest(model, version))
-        manifests = [(await weights.read_manifest(self._store, ref), ref) for ref in stored]
+        manifests = [(await weights.read_manifest(self.store, ref), ref) for ref in stored]
         return max(manifests, key=lambda pair: pair[0].created)[1]
 
     async def _nearest(self, model: str, version: int) -> list[str]:
-        keys = [stored.key for stored in await self._store.list(f"weights/{model}/")]
+        keys = [stored.key for stored in await self.store.list(f"weights/{model}/")]
         versions = {part for key in keys if "/manifest-" in key and (part := key.split("/")[2]).isdigit()}
         return difflib.get_close_matches(str(version), sorted(versions), 3, 0) or sorted(versions, key=int)[-3:]
 
@@ -72,7 +72,7 @@ class Downloads:
             limit, delay_s = time.monotonic() + budget_s, FIRST_DELAY_S
             while True:
                 try:
-                    manifest = await weights.fetch(self._store, share.manifest, folder)
+                    manifest = await weights.fetch(self.store, share.manifest, folder)
                     if manifest.adapter and manifest.base is not None:
                         await self._fetch_base(manifest.base, folder)
                     return folder
@@ -84,11 +84,11 @@ class Downloads:
 
     async def _fetch_base(self, ref: StoredObject, adapter: Path) -> None:
         """Fetches what an adapter stands on, and writes down where."""
-        listed = await weights.read_manifest(self._store, ref)
+        listed = await weights.read_manifest(self.store, ref)
         if listed.adapter:
             raise CorruptData(ref.key, "is an adapter itself")
         base = self._folder / listed.model / Share(listed.policy_version, 100, ref).ident
-        await weights.fetch(self._store, ref, base)
+        await weights.fetch(self.store, ref, base)
         await asyncio.to_thread((adapter / BASE_POINTER).write_text, str(base.resolve()))
 
     async def fetch_ahead(self, model: str, share: Share) -> None:

@@ -73,7 +73,7 @@ class Engine:
             bus or MemoryBus(store, topology()),
             log,
             self._metrics,
-            config.fetch_budget_s,
+            config,
         )
 
     def _line(self, name: str) -> Line:

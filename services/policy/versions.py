@@ -21,9 +21,11 @@ from fathom.errors import Conflict, CorruptData, FathomError, Internal, NotFound
 from fathom.ids import checked_id
 from fathom.protocol.serving import PREFIX, Notice, Serving, Share, key_of
 from fathom.store.base import StoredObject
+from services.policy.config import Config
 from services.policy.downloads import Downloads
 from services.policy.line import Line
 from services.policy.metrics import PolicyMetrics
+from services.policy.retention import Retention
 
 ATTEMPTS = 5
 FIRST_DELAY_S, MAX_DELAY_S = 0.25, 30.0
@@ -41,11 +43,12 @@ class Versions:
         bus: Bus,
         log: Any,
         metrics: PolicyMetrics,
-        budget_s: float,
+        config: Config,
     ) -> None:
         self._lines, self._new_line, self._downloads = lines, new_line, downloads
-        self._bus, self._log, self._metrics, self._budget_s = bus, log, metrics, budget_s
+        self._bus, self._log, self._metrics, self._budget_s = bus, log, metrics, config.fetch_budget_s
         self._keys: KeyValue = bus.bucket(SERVING)
+        self._retention = Retention(downloads.store, self._keys, config.kept_versions, config.retire_after_s, log)
         self._creating: dict[str, Line] = {}
         self._creators: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -109,7 +112,15 @@ class Versions:
                 self._creating.pop(name, None)
         await self._downloads.prune(name, line.idents)
         self._told(line, time.monotonic() - started)
+        self._spawn(self._retire(name), f"removing old weights of {name}")
         return line, previous
+
+    async def _retire(self, name: str) -> None:
+        """What cannot be removed now is removed after the next activation."""
+        try:
+            await self._retention.retire(name)
+        except FathomError as error:
+            self._log.warning("old weights not removed", model=name, error=error.message)
 
     def _known(self, name: str) -> Line:
         """The line of a name; a new one gets its place among the others when it serves something."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -44,7 +45,8 @@ class Doorway:
             from services.retrieval.door import Door
         except ImportError as error:
             raise MissingExtra(error.name or "starlette", "retrieval") from error
-        service = HttpService("retrieval-http", Door(self._config, self._engine, scorer=scorer_of(self._config)).app())
+        scorer = await asyncio.to_thread(scorer_of, self._config)  # a model takes seconds to load
+        service = HttpService("retrieval-http", Door(self._config, self._engine, scorer=scorer).app())
         runtime = Runtime(host=self._config.http_host, port=self._config.http_port)
         hosted = await self._stack.enter_async_context(hosting_http(service, self._deps, runtime))
         self.url = hosted.url
@@ -56,7 +58,7 @@ class Doorway:
 
 
 def scorer_of(config: Config) -> Reranker | None:
-    """The configured reranker; its model is loaded when it is first used."""
+    """The configured reranker, its model loaded: blocking, call in a thread."""
     if not config.reranker:
         return None
     from services.retrieval.rerank import CrossEncoder, TeiReranker

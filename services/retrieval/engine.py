@@ -6,34 +6,36 @@ import asyncio
 import difflib
 import math
 import tempfile
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+from fathom.bus.base import KeyValue
 from fathom.encoders.choose import Encoders
 from fathom.errors import FathomError, InvalidField, MissingExtra, NotFound
 from fathom.store import ObjectStore
 from services.retrieval.config import Config
-from services.retrieval.corpus import EVERYTHING, MAX_ID_CHARS, Document, Filter, content_key
+from services.retrieval.corpus import EVERYTHING, MAX_ID_CHARS, Document, Filter, content_key, key64
 from services.retrieval.intake import Chunk, Intake
 from services.retrieval.library import WEB, Library, refused_while_broken
 from services.retrieval.online import Online
 from services.retrieval.paging import read_token, write_token
 from services.retrieval.rows import Issue, Parse
 from services.retrieval.searching import Searching
+from services.retrieval.seen import Seen
 from services.retrieval.snapshot import Snapshot
 from services.retrieval.text import summary, tokens
 from services.retrieval.threads import settle
 
 MAX_QUERY_CHARS, MAX_QUERIES, MAX_TOP_K, MAX_IDS = 2_000, 256, 100, 32
 PAGE_CHARS, MAX_PAGE_CHARS = 8_000, 100_000
-MAX_RUNS, MAX_SEEN = 4_096, 10_000
 NEAREST_AMONG = 5_000
 """Ids that an unknown one is compared with."""
+Keys = Collection[int]
+"""Keys of ids, see ``key64``."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +78,21 @@ class Ingested:
 class Engine:
     """Ready after ``start``."""
 
-    def __init__(self, config: Config, store: ObjectStore, parsers: Mapping[str, Parse] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        store: ObjectStore,
+        parsers: Mapping[str, Parse] | None = None,
+        seen: KeyValue | None = None,
+    ) -> None:
+        """``seen`` is the bucket of what runs have seen; without one a process knows only its own searches."""
         settle()
         self._config, self._parsers = config, dict(parsers or {})
         self.encoders = Encoders(config.model_dir, config.threads, config.remote_encoders)
         self.library = Library(config, store, self.encoders)
         self.searching = Searching(config, self.encoders)
         self._web = Online(config.web)
-        self._seen: OrderedDict[str, dict[str, None]] = OrderedDict()
+        self._seen = Seen(seen)
         self._duties: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -141,23 +150,23 @@ class Engine:
             raise InvalidField("recency_half_life_days", "must be a number of days, 0 or more")
         if corpus == WEB:
             pages = await self._web.rank(queries, top_k or self._config.top_k, allowed, MAX_QUERY_CHARS)
-            return self._shown(run, Found("", pages))
+            return await self._shown(run, Found("", pages))
         opened = await self.library.snapshot(corpus, snapshot)
         from services.retrieval.ranking import Ask, Ranking
 
-        if ranking in ("dense", "hybrid") and opened.arms.dense is None:
-            raise InvalidField("ranking", f"the corpus has no vectors, so it cannot rank {ranking}")
-        chosen = Ranking(ranking or ("hybrid" if opened.arms.dense is not None else "lexical"))
+        chosen = Ranking(ranking) if ranking else opened.arms.ranking
+        if lacking := opened.arms.lacks(chosen):
+            raise InvalidField("ranking", f"the corpus has no {lacking}, so it cannot rank {chosen}")
         ask = Ask(top_k or self._config.top_k, allowed, half_life_days, chosen)
         ranked = await asyncio.gather(
             *(self._one(opened, query, ask, f"queries[{number}]") for number, query in enumerate(queries))
         )
-        return self._shown(run, Found(opened.id, ranked))
+        return await self._shown(run, Found(opened.id, ranked))
 
-    def _shown(self, run: str, found: Found) -> Found:
+    async def _shown(self, run: str, found: Found) -> Found:
         if run:
             hits = [hits for hits in found.results if not isinstance(hits, FathomError)]
-            self._show(run, [document.id for some in hits for document, _ in some])
+            await self._seen.show(run, [document.id for some in hits for document, _ in some])
         return found
 
     async def _one(
@@ -213,7 +222,7 @@ class Engine:
             raise InvalidField("page_size", f"must be 0 to {MAX_PAGE_CHARS:,}")
         if page_token and len(ids) != 1:
             raise InvalidField("page_token", "goes with a single id")
-        shown = self._seen.get(seen_by, {}) if seen_by else None
+        shown = await self._seen.among(seen_by, ids) if seen_by else None
         size, allowed = page_size or PAGE_CHARS, Filter(as_of=as_of)
         if corpus == WEB:
             return "", [await self._web_page(ident, size, page_token, as_of, shown) for ident in ids]
@@ -223,20 +232,12 @@ class Engine:
         )
 
     async def _web_page(
-        self, ident: str, size: int, token: str, as_of: datetime | None, shown: Mapping[str, None] | None
+        self, ident: str, size: int, token: str, as_of: datetime | None, shown: Keys | None
     ) -> Page | FathomError:
-        if shown is not None and ident not in shown:
-            return NotFound("document", ident[:MAX_ID_CHARS], list(islice(shown, 3)))
+        if shown is not None and key64(ident) not in shown:
+            return NotFound("document", ident[:MAX_ID_CHARS])
         document = await self._web.document(ident, as_of)
         return document if isinstance(document, FathomError) else cut(document, size, token)
-
-    def _show(self, run: str, ids: Sequence[str]) -> None:
-        shown = self._seen.setdefault(run, {})
-        self._seen.move_to_end(run)
-        shown.update(dict.fromkeys(ids))
-        for known in (self._seen, shown):
-            while len(known) > (MAX_RUNS if known is self._seen else MAX_SEEN):
-                del known[next(iter(known))]
 
     async def ingest(self, corpus: str, items: AsyncGenerator[Document | Chunk | Issue, None]) -> Ingested:
         """Adds documents and files to a corpus, which it makes when there is none.
@@ -278,11 +279,11 @@ class Engine:
 
 
 def page_of(
-    snapshot: Snapshot, ident: str, size: int, token: str, allowed: Filter, shown: Mapping[str, None] | None
+    snapshot: Snapshot, ident: str, size: int, token: str, allowed: Filter, shown: Keys | None
 ) -> Page | FathomError:
     """One page; a token goes on with the same text, also when another snapshot has become active meanwhile."""
     table = snapshot.table
-    position = table.position(ident) if shown is None or ident in shown else None
+    position = table.position(ident) if shown is None or key64(ident) in shown else None
     document = None if position is None else table.documents[position]
     if document is None or not allowed.allows(document):
         return NotFound("document", ident[:MAX_ID_CHARS], nearest(snapshot, ident[:MAX_ID_CHARS], allowed, shown))
@@ -298,12 +299,10 @@ def cut(document: Document, size: int, token: str) -> Page:
     return Page(document, document.text[start:end], following)
 
 
-def nearest(snapshot: Snapshot, ident: str, allowed: Filter, shown: Mapping[str, None] | None) -> list[str]:
+def nearest(snapshot: Snapshot, ident: str, allowed: Filter, shown: Keys | None) -> list[str]:
     """Ids that look alike, among those that may be seen: ids of the future stay unknown, also as a hint."""
-    if shown is not None:
-        candidates = list(islice(shown, NEAREST_AMONG))
-    else:
-        candidates = [item.id for item in islice(snapshot.table.documents, NEAREST_AMONG) if allowed.allows(item)]
+    known = snapshot.table.documents if shown is None else snapshot.table.names(list(shown))
+    candidates = [item.id for item in islice(known, NEAREST_AMONG) if allowed.allows(item)]
     return difflib.get_close_matches(ident, candidates, n=3, cutoff=0.4)
 
 

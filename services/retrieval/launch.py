@@ -39,13 +39,16 @@ class Launch:
     cache: int = 20_000
 
     def config(self) -> Config:
-        """The service's settings; dense alone unless ``alpha`` says otherwise, as the original ranks.
+        """The service's settings; vectors alone, and no word index, unless ``alpha`` says more, as upstream.
 
         Raises ``ConfigError`` naming the option.
         """
         given = self.index_path.is_file()
         encoder = "" if self.retriever_model in WORDS else self.retriever_model
-        recipe = {"encoder": encoder, "index": self.index, "alpha": self.alpha, "metadata": False}
+        recipe = {
+            "encoder": encoder, "index": self.index, "alpha": self.alpha, "metadata": False,
+            "words": not encoder or self.alpha < 1,
+        }  # fmt: skip
         fields = {
             "corpus_dir": None, "corpus_name": CORPUS, "recipe": recipe, "threads": self.threads,
             "index_dir": self.index_path.with_suffix(".fathom") if given else self.index_path,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from fathom.encoders.loading import LOADING
 from fathom.errors import CorruptData, InvalidField, MissingExtra, NotFound
 from fathom.http import BlockingClient, HttpPolicy, MalformedAnswer
 
@@ -60,7 +61,9 @@ class CrossEncoder:
         self._lock = threading.Lock()
         try:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model, local_files_only=True)
-            loaded: Any = transformers.AutoModelForSequenceClassification.from_pretrained(model, local_files_only=True)
+            classifiers = transformers.AutoModelForSequenceClassification
+            with LOADING:
+                loaded: Any = classifiers.from_pretrained(model, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:
             raise CorruptData(str(model), f"is no model that transformers can load: {error}") from error
         if loaded.config.num_labels not in (1, 2):

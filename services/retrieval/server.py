@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
+from fathom.bus.streams import SEEN
 from fathom.call import Call
 from fathom.errors import Conflict, FathomError, InvalidField
 from fathom.ids import sha256
@@ -29,7 +30,7 @@ from services.retrieval.snapshot import Manifest
 
 def build(config: Config, deps: Deps) -> Service:
     """Retrieval; the only constructor."""
-    engine = Engine(config, deps.store, parsers())
+    engine = Engine(config, deps.store, parsers(), deps.bus.bucket(SEEN))
     doorway = Doorway(config, engine, deps)
 
     async def start() -> None:
@@ -170,7 +171,8 @@ def described(shelf: Shelf) -> str:
     if shelf.active is None:
         return "has no active snapshot"
     encoder = shelf.active.encoder
-    return f"words and vectors of {encoder} ({shelf.active.manifest.index})" if encoder else "words"
+    vectors = f"vectors of {encoder} ({shelf.active.manifest.index})" if encoder else ""
+    return " and ".join(filter(None, ("words" if shelf.active.arms.lexical is not None else "", vectors)))
 
 
 def snapshot_to_proto(manifest: Manifest) -> pb.Snapshot:

@@ -161,6 +161,10 @@ class Table:
         """Where the document with this id is."""
         return next((at for at in self._equal("id", key64(ident)) if self.documents[at].id == ident), None)
 
+    def names(self, keys: Iterable[int]) -> Iterator[Document]:
+        """The documents with these keys of ids, as far as they are there."""
+        return (self.documents[at] for key in keys for at in self._equal("id", key))
+
     def twin(self, document: Document) -> Document | None:
         """A document with the same title and text."""
         key = content_key(document.title, document.text)

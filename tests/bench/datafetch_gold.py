@@ -31,7 +31,7 @@ from services.datafetch.config import Config
 from services.datafetch.server import build
 from tests.bench.datafetch_scoring import Answer, Given, Lack, Verdict, judge
 from tests.golden.datafetch.oracle import Oracle
-from tests.golden.datafetch.schema import HELD, LATE, Question, load_names, load_questions
+from tests.golden.datafetch.schema import FRESH, HELD, LATE, Question, load_names, load_questions
 
 TABLES = Path(".fathom/data/tables")
 REASON = "MISSING_REASON_"
@@ -39,11 +39,11 @@ Ask = Callable[[Question], Awaitable[Answer]]
 
 
 async def run() -> None:
-    """Prints accuracy by class, latency and every fault; of the held-out and late questions too, of the latter no fault."""
-    sets = (("fitted on", load_questions()), ("held out", load_questions(HELD)), ("late", load_questions(LATE)))
-    for title, questions in sets:
-        print(f"-- {title}")
-        await measure(questions, faults=title != "late")
+    """Prints accuracy by class, latency and every fault, of each set. The head of a set's file says what it first had."""
+    for path in (None, HELD, LATE, *FRESH):
+        questions = load_questions() if path is None else load_questions(path)
+        print(f"-- {path.name if path else 'questions.yaml'}")
+        await measure(questions)
 
 
 async def measure(questions: list[Question], faults: bool = True) -> None:
@@ -92,12 +92,14 @@ def report(questions: list[Question], verdicts: dict[str, list[Verdict]], taken:
 
 
 @asynccontextmanager
-async def service(tables: Path) -> AsyncIterator[tuple[Any, ObjectStore]]:
+async def service(tables: Path, **settings: Any) -> AsyncIterator[tuple[Any, ObjectStore]]:
     """The warm servicer of datafetch and the store that it writes to."""
     store = open_store("memory://")
     telemetry = Telemetry("bench", log_level="error", stream=io.StringIO())
     bus = await open_bus("memory://", store)
-    made = build(Config.model_validate({"data_dir": tables}), Deps(Clients({}, telemetry), store, bus, telemetry))
+    made = build(
+        Config.model_validate({"data_dir": tables, **settings}), Deps(Clients({}, telemetry), store, bus, telemetry)
+    )
     await made.warm_up()
     try:
         yield made.servicer, store

@@ -83,20 +83,31 @@ def library(tables: Path) -> dict[str, str]:
 async def run() -> None:
     """Prints recall by language and depth, and the texts that nothing was found for."""
     pairs = load_pairs()
-    async with service(TABLES) as (servicer, _):
+    async with (
+        service(TABLES, embedding_wait_seconds=600.0) as (servicer, _),
+        service(TABLES, embedding="off") as (plain, _),
+    ):
+
+        async def lettered(text: str, k: int) -> list[str]:
+            response = await plain.MatchIndicators(pb.MatchIndicatorsRequest(mentions=[text]), Call.new())
+            return [indicator.id for indicator in response.results[0].indicators][:k]
 
         async def served(text: str, k: int) -> list[str]:
             response = await servicer.MatchIndicators(pb.MatchIndicatorsRequest(mentions=[text]), Call.new())
             return [indicator.id for indicator in response.results[0].indicators][:k]
 
-        contenders: dict[str, Matcher] = {"MatchIndicators": served, "bigram BM25": Bigrams(library(TABLES)).match}
+        contenders: dict[str, Matcher] = {
+            "MatchIndicators": served,
+            "without embedding": lettered,
+            "bigram BM25": Bigrams(library(TABLES)).match,
+        }
         found = {name: await recall(matcher, pairs) for name, matcher in contenders.items()}
         missed = [pair.text for pair in pairs if not set(await served(pair.text, max(DEPTHS))) & set(pair.ids)]
     print(f"{'recall of ' + str(len(pairs)) + ' pairs':<28}" + "".join(f"{'@' + str(k):>9}" for k in DEPTHS))
     for name, rates in found.items():
         for group, rate in rates.items():
             print(f"{name + ' ' + group:<28}" + "".join(f"{rate[k]:>9.1%}" for k in DEPTHS))
-    ours, base = (found[name]["all"][20] for name in contenders)
+    ours, base = found["MatchIndicators"]["all"][20], found["bigram BM25"]["all"][20]
     print(f"ratio of recall@20: {ours / max(base, 1e-9):.2f}")
     print("not among the first 20: " + "; ".join(missed))
 

@@ -15,11 +15,9 @@ from services.datafetch.config import Config, SemanticFolder
 from services.datafetch.engine import Engine
 from services.datafetch.model import Column, Result
 from services.datafetch.semantic.text import plain
+from tests.beside import ROOT, beside
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT.parent / "shared" / "data" / "finglm_cn_annual"
-if not DATA.is_dir():
-    DATA = Path("/work/shared/data/finglm_cn_annual")
+DATA = beside("finglm_cn_annual")
 SEMANTIC = ROOT / "examples" / "semantic_cn_annual"
 
 

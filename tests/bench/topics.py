@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from services.datafetch.frameworks import Frameworks, load_frameworks
+from tests.beside import beside
 from tests.golden.datafetch.schema import load_topics
 
 BULL = {"ccks_fund": {"fund"}, "ccks_macro": {"macro"}, "ccks_stock": {"stock", "company", "financial_report"}}
@@ -60,16 +61,10 @@ def own() -> list[Set]:
     ]
 
 
-def shared() -> Path | None:
-    """The folder ``shared/data`` beside the repository or above it."""
-    places = [parent / "shared" / "data" for parent in Path(__file__).resolve().parents[3:]]
-    return next((place for place in places if place.is_dir()), None)
-
-
 def others() -> list[Set]:
     """Sets that stand beside the repository; empty, with a word, when they do not."""
-    folder = shared()
-    if folder is None:
+    folder = beside()
+    if not folder.is_dir():
         print("questions by others are left out: no shared/data beside the repository")
         return []
     bull = [(row["question"], frozenset(BULL[row["db_name"]])) for row in rows(folder / "bull_cn_text2sql/dev.jsonl")]

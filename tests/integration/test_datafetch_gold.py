@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.golden.datafetch.oracle import Oracle
-from tests.golden.datafetch.schema import HELD, LATE, Cell, Measure, Question, Range, load_pairs, load_questions
+from tests.golden.datafetch.schema import FRESH, HELD, LATE, Cell, Measure, Question, Range, load_pairs, load_questions
 
-QUESTIONS, HELD_OUT = load_questions(), [*load_questions(HELD), *load_questions(LATE)]
+QUESTIONS = load_questions()
+HELD_OUT = [question for path in (HELD, LATE, *FRESH) for question in load_questions(path)]
 CELLS = [pytest.param(q, cell, id=f"{q.id}-{i}") for q in (*QUESTIONS, *HELD_OUT) for i, cell in enumerate(q.cells)]
 RANGES = [
     pytest.param(q, wanted, id=f"{q.id}-{i}") for q in (*QUESTIONS, *HELD_OUT) for i, wanted in enumerate(q.ranges)

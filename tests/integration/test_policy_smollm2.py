@@ -56,6 +56,16 @@ def ask(engine: Engine, request: pytest.FixtureRequest) -> Ask:
     return run
 
 
+async def test_questions_share_the_tokens_of_system_and_tools(engine: Engine) -> None:
+    """Row P09 with a tokenizer and a template of others' making."""
+    tools = tuple(ToolSpec(name, f"does {name}", '{"type": "object"}') for name in ("search", "data", "finish"))
+    system = Message(Role.SYSTEM, "You answer financial questions. " * 20)
+    shared = await engine.tokenize("", (system,), tools, False, "")
+    for offered, question in ((tools, QUESTION), (tools[::-1], STORY)):
+        ids = await engine.tokenize("", (system, question), offered, True, "")
+        assert ids[: len(shared)] == shared
+
+
 async def test_it_knows_paris_and_its_ids_are_exact(engine: Engine, ask: Ask) -> None:
     completion = await ask(QUESTION, sampling=Sampling(max_tokens=24))
     assert "Paris" in completion.text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 
 from fathom.bus.base import Entry
 from fathom.bus.streams import Bucket, checked_key
@@ -32,15 +33,19 @@ def changed_meanwhile(bucket: str, key: str, revision: int) -> Conflict:
 class MemoryKeyValue:
     """A ``KeyValue`` that ends with its process."""
 
-    def __init__(self, bucket: Bucket) -> None:
-        self._name = bucket.name
+    def __init__(self, bucket: Bucket, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` gives seconds."""
+        self._clock = clock
+        self._name, self._max_age_s, self._max_values = bucket.name, bucket.max_age_s, bucket.max_values
         self._entries: dict[str, Entry] = {}
+        self._written: dict[str, float] = {}
         self._last = 0
         self._changed = asyncio.Condition()
         self._closed = False
 
     async def get(self, key: str) -> Entry | None:
         self._check_open()
+        self._forget()
         entry = self._entries.get(checked_key(key))
         return None if entry is None or entry.value is None else entry
 
@@ -59,12 +64,26 @@ class MemoryKeyValue:
             raise changed_meanwhile(self._name, key, revision)
         self._last += 1
         self._entries[key] = Entry(key, value, self._last)
+        self._written.pop(key, None)
+        self._written[key] = self._clock()
+        self._forget()
         async with self._changed:
             self._changed.notify_all()
         return self._last
 
+    def _forget(self) -> None:
+        """Ends what is too old, and the oldest of too many."""
+        horizon = self._clock() - self._max_age_s
+        while self._written:
+            key = next(iter(self._written))
+            old = self._max_age_s and self._written[key] <= horizon
+            if not old and not (self._max_values and len(self._written) > self._max_values):
+                return
+            del self._written[key], self._entries[key]
+
     async def keys(self) -> list[str]:
         self._check_open()
+        self._forget()
         return sorted(self._entries)
 
     async def watch(self) -> AsyncGenerator[Entry, None]:

@@ -200,6 +200,7 @@ def stream_config(stream: Stream, replicas: int) -> StreamConfig:
         storage=StorageType.FILE,
         max_age=stream.max_age_s,
         max_msgs_per_subject=stream.max_per_subject or -1,
+        max_msgs=stream.max_messages or -1,
         duplicate_window=stream.duplicate_window_s,
         num_replicas=replicas,
     )
@@ -209,7 +210,7 @@ def bucket_config(bucket: Bucket, replicas: int) -> StreamConfig:
     """A bucket as JetStream spells it: what its own command line and other clients take for a key-value bucket."""
     return replace(
         stream_config(bucket.stream, replicas),
-        discard=DiscardPolicy.NEW,
+        discard=DiscardPolicy.OLD if bucket.max_values else DiscardPolicy.NEW,
         allow_rollup_hdrs=True,
         allow_direct=False,  # a direct get may be answered by a replica that lags; this is the one truth
         deny_delete=True,

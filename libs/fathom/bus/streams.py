@@ -19,6 +19,7 @@ FEEDBACK = "FEEDBACK"
 WEIGHTS = "WEIGHTS"
 DEAD_LETTERS = "DEAD_LETTERS"
 SERVING = "SERVING"
+SEEN = "SEEN"
 
 ROLLOUT_WORKERS = "rollout-workers"
 
@@ -35,6 +36,7 @@ DAY_S = 86_400.0
 # Runs delegate runs, and these once more.
 MAX_DEPTH = 2
 KEPT_REVISIONS = 16
+MAX_SEEN_RUNS = 50_000
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*")
 SUBJECT_PATTERN = re.compile(r"[A-Za-z0-9_$%~-]+(?:\.[A-Za-z0-9_$%~-]+)*")
 
@@ -71,20 +73,34 @@ class Stream:
     durables: tuple[Durable, ...] = ()
     max_age_s: float = 0.0
     max_per_subject: int = 0
+    max_messages: int = 0
     duplicate_window_s: float = DUPLICATE_WINDOW_S
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Values by key, the last ``history`` of each; on a server a key-value bucket of JetStream."""
+    """Values by key, the last ``history`` of each; on a server a key-value bucket of JetStream.
+
+    With ``max_age_s`` or ``max_values`` (0 means none) values end by themselves when they are old, or the oldest when
+    there are many: for what may be forgotten. Nobody who watches is told.
+    """
 
     name: str
     history: int = KEPT_REVISIONS
+    max_age_s: float = 0.0
+    max_values: int = 0
 
     @property
     def stream(self) -> Stream:
         """The stream that carries it."""
-        return Stream(f"KV_{self.name}", (f"$KV.{self.name}.>",), Retention.LIMITS, max_per_subject=self.history)
+        return Stream(
+            f"KV_{self.name}",
+            (f"$KV.{self.name}.>",),
+            Retention.LIMITS,
+            max_age_s=self.max_age_s,
+            max_per_subject=self.history,
+            max_messages=self.max_values,
+        )
 
     def subject(self, key: str) -> str:
         """Where the values of a key are; raises ``InvalidField("key")``."""
@@ -162,8 +178,12 @@ def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) 
                 max_age_s=30 * DAY_S,
             ),
         ),
-        # Which version of which model serves which lane; see ``fathom.protocol.serving``.
-        (Bucket(SERVING),),
+        (
+            # Which version of which model serves which lane; see ``fathom.protocol.serving``.
+            Bucket(SERVING),
+            # What searches have shown to a run, by run: what ``Fetch`` may be told to enforce.
+            Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
+        ),
     )
 
 

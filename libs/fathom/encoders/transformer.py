@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fathom.encoders.base import Kind, checked
+from fathom.encoders.loading import LOADING
 from fathom.errors import CorruptData, MissingExtra, NotFound
 
 if TYPE_CHECKING:
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from fathom.encoders.packed import PackedBert
+
 TOKENS_TOGETHER = 8_192
 """Tokens of one forward pass, padding included: bounds memory, and short texts go together."""
 ROWS_BEFORE_SPLIT, WIDTH_BEFORE_SPLIT = 8, 1.3
 """Longer texts begin a batch of their own when it pays: padding costs as much as words do."""
+LEAST_NORM = 1e-12
 BGE_QUERY = "Represent this sentence for searching relevant passages: "
 
 
@@ -54,7 +58,7 @@ def style_of(name: str) -> Style:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in memory. ``tokenise`` gives ids with special tokens, cut to a number of tokens."""
+    """A model in memory. ``tokenise`` gives ids with special tokens, cut to a number of tokens, for one thread."""
 
     tokenise: Callable[[Sequence[str], int], list[list[int]]]
     model: Any
@@ -69,7 +73,8 @@ class TransformerEncoder:
         self.name, self._load, self._style = name, load, style
         self._threads = threads or len(os.sched_getaffinity(0))
         self._loaded: Loaded | None = None
-        self._lock = threading.Lock()
+        self._packed: PackedBert | None = None
+        self._lock, self._tokenising = threading.Lock(), threading.Lock()
         self._device = "cpu"
 
     @property
@@ -85,13 +90,23 @@ class TransformerEncoder:
                 except ImportError as error:
                     raise MissingExtra("torch", "dense") from error
                 torch.set_num_threads(self._threads)
-                loaded = self._load()
-                if torch.cuda.is_available():
-                    self._device = "cuda"
-                    loaded.model.half()
-                loaded.model.eval().to(self._device)
-                self._loaded = loaded
+                self._loaded = self._placed(self._load())
             return self._loaded
+
+    def _placed(self, loaded: Loaded) -> Loaded:
+        """The model where it computes; on a processor a BERT gives its weights to ``PackedBert``."""
+        import torch
+
+        from fathom.encoders.packed import PackedBert, is_packable
+
+        loaded.model.eval()
+        if torch.cuda.is_available():
+            self._device = "cuda"
+            loaded.model.half().to(self._device)
+        elif is_packable(loaded.model):
+            self._packed = PackedBert(loaded.model, self._style.pooling, self._threads)
+            return replace(loaded, model=None)
+        return loaded
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         """Vectors [texts, dim] of length 1; longer texts are cut. On a GPU in half precision."""
@@ -100,7 +115,12 @@ class TransformerEncoder:
 
         loaded, style = self._ready(), self._style
         prefix, limit = (style.query, style.query_tokens) if kind == "query" else (style.passage, style.passage_tokens)
-        rows = loaded.tokenise([prefix + text for text in texts], limit)
+        with self._tokenising:  # the limit is a state of the tokenizer
+            rows = loaded.tokenise([prefix + text for text in texts], limit)
+        if self._packed is not None and rows:
+            pooled = self._packed(rows)
+            pooled /= np.linalg.norm(pooled, axis=1, keepdims=True).clip(min=LEAST_NORM)
+            return checked(pooled, len(texts), loaded.dim, self.name)
         vectors = np.empty((len(texts), loaded.dim), dtype=np.float32)
         with torch.inference_mode():
             for batch in batches(rows):
@@ -156,14 +176,15 @@ def load_folder(folder: Path) -> Loaded:
     logging.disable_progress_bar()
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        model = AutoModel.from_pretrained(str(folder), local_files_only=True)
+        with LOADING:
+            model = AutoModel.from_pretrained(str(folder), local_files_only=True)
     except Exception as error:
         raise CorruptData(str(folder), f"{type(error).__name__} {error}") from error
     tokenizer.no_padding()
+    longest = int(model.config.max_position_embeddings) - 2  # not by way of the model, which may be let go
 
     def tokenise(texts: Sequence[str], limit: int) -> list[list[int]]:
-        longest = min(limit, int(model.config.max_position_embeddings) - 2)
-        tokenizer.enable_truncation(longest)
+        tokenizer.enable_truncation(min(limit, longest))
         return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
 
     return Loaded(tokenise, model, int(model.config.hidden_size), int(model.config.pad_token_id or 0))

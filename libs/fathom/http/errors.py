@@ -6,19 +6,9 @@ that asks for patience ``Overloaded``, spent time ``DeadlineExceeded``. The clas
 
 from __future__ import annotations
 
-from fathom.errors import CorruptData, FathomError
+from fathom.errors import CorruptData, FathomError, UpstreamRefused
 
-
-class UpstreamRefused(FathomError):
-    """The server understood and said no; ``status`` is its HTTP status."""
-
-    code, reason = "FAILED_PRECONDITION", "DEPENDENCY_FAILED"
-
-    def __init__(self, culprit: str, status: int, message: str) -> None:
-        super().__init__(
-            f"{culprit} answered {status}: {message}", metadata={"culprit": culprit, "http_status": str(status)}
-        )
-        self.culprit, self.status = culprit, status
+__all__ = ["AnswerTooLarge", "MalformedAnswer", "UpstreamRefused"]
 
 
 class AnswerTooLarge(FathomError):

@@ -62,7 +62,7 @@ def read_tag(text: str, start: int) -> tuple[list[dict[str, Any]], int]:
         return found, position
     ends = [index for index in (text.find(CLOSE, start), text.find(OPEN, start)) if index >= 0]
     end = min(ends, default=len(text))
-    call = as_call(read_object(text[start:end]))
+    call = as_call(read_object(text[start:end], cut_off=False))
     closed = end + len(CLOSE) if text.startswith(CLOSE, end) else end
     return ([call] if call else []), closed
 
@@ -72,7 +72,7 @@ def bare_call(text: str) -> dict[str, Any] | None:
     stripped = FENCE.sub("", text.strip()).strip()
     if not stripped.startswith(("{", "｛")) or not stripped.endswith(("}", "｝")):
         return None
-    value = read_object(stripped)
+    value = read_object(stripped, cut_off=False)
     return as_call(value) if value and ("arguments" in value or "parameters" in value) else None
 
 
@@ -82,7 +82,7 @@ def as_call(value: object) -> dict[str, Any] | None:
         return None
     arguments = value.get("arguments", value.get("parameters", {}))
     if isinstance(arguments, str):
-        arguments = read_object(arguments) if arguments.strip() else {}
+        arguments = read_object(arguments, cut_off=False) if arguments.strip() else {}
     return {"name": value["name"].strip(), "arguments": arguments} if isinstance(arguments, dict) else None
 
 

@@ -15,15 +15,14 @@ NAMES = (
     "|parameter|arguments|s|bos|eos|pad|unk|mask|sys|reponame|filename"
 )
 CONTROL = re.compile(
-    r"<[|｜][^<>\n]{0,80}>"  # <|im_start|>, <｜User｜>, and what is left open on one side
-    r"|<[^<>\n]{0,80}[|｜]>"
+    r"<[|｜][^<>\n]{0,80}>"  # <|im_start|>, <｜User｜>
     rf"|<\s*/?\s*(?:{NAMES})(?:\s[^<>]{{0,200}})?/?\s*>"
     r"|<\s*/?\s*[A-Za-z]+(?:[_:][A-Za-z0-9]+)+(?:\s[^<>]{0,200})?\s*>"  # <tool_call>, <start_of_turn>, <file_sep>
     r"|<<\s*/?\s*SYS\s*>>",
     re.IGNORECASE,
 )
 # Where only the beginning of a control token stands; a tokenizer may complete it with what follows.
-BARS = re.compile(r"<(?=[|｜])|(?<=[|｜])>")
+BARS = re.compile(r"<(?=[|｜])")
 BRACKETS = re.compile(r"\[(/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)/?)\]", re.IGNORECASE)
 ANGLES = str.maketrans("<>", "‹›")
 
@@ -31,7 +30,7 @@ ANGLES = str.maketrans("<>", "‹›")
 def neutral(text: str) -> str:
     """``text`` with the angles of live tags turned into ``‹ ›``; all else, comparisons and HTML included, stays."""
     text = CONTROL.sub(lambda match: match.group().translate(ANGLES), text)
-    text = BARS.sub(lambda match: match.group().translate(ANGLES), text)
+    text = BARS.sub("‹", text)
     return BRACKETS.sub(r"⟦\1⟧", text)
 
 

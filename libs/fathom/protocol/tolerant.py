@@ -50,9 +50,12 @@ class Entry:
     label: str = ""
 
 
-def read_object(text: str) -> dict[str, Any] | None:
-    """A JSON object in ``text``, mended where models err; None when nothing helps."""
-    value = read_json(text, "{")
+def read_object(text: str, *, cut_off: bool = True) -> dict[str, Any] | None:
+    """A JSON object in ``text``, mended where models err; None when nothing helps.
+
+    ``cut_off`` closes what a text that ended too early left open; a call that is acted on takes False.
+    """
+    value = read_json(text, "{", cut_off=cut_off)
     return value if isinstance(value, dict) and all(isinstance(key, str) for key in value) else None
 
 
@@ -62,14 +65,19 @@ def read_array(text: str) -> list[Any] | None:
     return value if isinstance(value, list) else None
 
 
-def read_json(text: str, opening: str) -> object:
+def read_json(text: str, opening: str, *, cut_off: bool = True) -> object:
     """The first value in ``text`` that begins with ``opening`` ("{" or "["), else None."""
     stripped = FENCE.sub("", text.strip().replace("｛", "{").replace("｝", "}").replace("［", "[").replace("］", "]"))
     blocks = [block.strip() for block in FENCED.findall(text)]
     for source in (stripped, *blocks):
         start, end = source.find(opening), source.rfind(BRACKETS[opening])
         inner = source[start : end + 1] if 0 <= start < end else ""
-        for candidate in (source, inner, inner.translate(FULL_WIDTH), closed(source[start:]) if start >= 0 else ""):
+        for candidate in (
+            source,
+            inner,
+            inner.translate(FULL_WIDTH),
+            closed(source[start:]) if cut_off and start >= 0 else "",
+        ):
             for mended in (candidate, TRAILING_COMMA.sub(r"\1", candidate)):
                 value = decoded(mended)
                 if isinstance(value, dict if opening == "{" else list):

@@ -7,6 +7,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
 from services.datafetch.frameworks.model import LEVELS, Framework, walk
@@ -21,7 +22,11 @@ class TopicWords:
     """What each phrase says for which topic."""
 
     votes: Mapping[str, Mapping[str, float]]
-    phrases: re.Pattern[str]
+
+    @cached_property
+    def phrases(self) -> re.Pattern[str]:
+        """All phrases as one pattern, compiled for the first question."""
+        return pattern(list(self.votes))
 
     @classmethod
     def of(cls, frameworks: Mapping[str, Framework]) -> TopicWords:
@@ -35,7 +40,7 @@ class TopicWords:
                 for phrase in phrases:
                     votes[normal(phrase)][topic] = weight
         shared = {phrase: MappingProxyType({t: w / len(ws) for t, w in ws.items()}) for phrase, ws in votes.items()}
-        return cls(MappingProxyType(shared), pattern(list(shared)))
+        return cls(MappingProxyType(shared))
 
     def classify(self, question: str) -> list[tuple[str, float]]:
         """Topics with their shares of the votes, best first. Only the first 2,000 characters are read."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from fathom.config import Settings
+from services.datafetch.semantic.text import is_chinese
 
 VERSION = 1
 IDENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-^=]*")
@@ -167,6 +169,33 @@ class SynonymSpec(Settings):
     synonyms: list[str]
 
 
+class FamilySpec(Settings):
+    """Names that follow a pattern: each form of a member in the place of "{}" in each pattern names its indicator.
+
+    Forms with Chinese characters go into patterns with Chinese characters, others into all that have none but "{}".
+    """
+
+    about: str
+    members: dict[str, list[str]]
+    patterns: list[str]
+
+    @field_validator("patterns")
+    @classmethod
+    def placed(cls, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            if pattern.count("{}") != 1:
+                raise ValueError(f"{pattern!r} must have one {{}}")
+        return patterns
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Every name with its indicator."""
+        for ident, forms in self.members.items():
+            for form in forms:
+                for pattern in self.patterns:
+                    if pattern == "{}" or is_chinese(form) == is_chinese(pattern):
+                        yield pattern.replace("{}", form), ident
+
+
 class SemanticFile(Settings):
     """One YAML file of a semantic folder. Every section may be left out."""
 
@@ -175,5 +204,6 @@ class SemanticFile(Settings):
     entity_tables: list[EntityTableSpec] = Field(default_factory=list)
     indicators: list[IndicatorSpec] = Field(default_factory=list)
     synonyms: list[SynonymSpec] = Field(default_factory=list)
+    families: list[FamilySpec] = Field(default_factory=list)
     calendars: list[CalendarSpec] = Field(default_factory=list)
     tables: list[TableSpec] = Field(default_factory=list)

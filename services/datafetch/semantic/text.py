@@ -12,11 +12,16 @@ DIGITS = dict(zip("〇零○一二三四五六七八九", "000123456789", strict
 
 def plain(text: str) -> str:
     """NFKC: full-width letters, digits and signs become the usual ones. Spellings of a dash become "-"."""
+    if text.isascii():
+        return text
     return re.sub(r"[‐‑‒–—―−﹣]", "-", unicodedata.normalize("NFKC", text))
 
 
 def folded(text: str) -> str:
     """Case-folded character by character, so that positions stay the same."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
     return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
 
 

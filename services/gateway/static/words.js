@@ -26,6 +26,9 @@ export const WORDS = {
     sheet: "Table", unknown: "Not loaded yet", resume: "Go on", resumed: "Taken up again", todo: "Plan",
     todoAdd: "Add a step", todoDrop: "Remove", compacted: "Earlier rounds were condensed", context: "Context in use",
     subRun: "Open the sub-question's run",
+    doubt_number: "Number without support", doubt_time: "Wrong or unknown date", doubt_event: "Material says otherwise",
+    doubt_unsupported: "No material holds this", doubt_uncited: "No source given", doubt_unresolved: "Removed citation",
+    doubt_typed_table: "Typed table", doubt_repeated: "Said before", doubt_figure: "Figure failed",
   },
   zh: {
     ask: "提问", placeholder: "可以问公司、股价、利率、宏观经济……", fresh: "新问题",
@@ -52,6 +55,9 @@ export const WORDS = {
     sheet: "表格", unknown: "尚未载入", resume: "继续", resumed: "已继续", todo: "计划",
     todoAdd: "添加步骤", todoDrop: "移除", compacted: "较早的轮次已压缩", context: "上下文占用",
     subRun: "打开子问题的运行",
+    doubt_number: "数字缺乏依据", doubt_time: "日期有误或无依据", doubt_event: "与材料不符",
+    doubt_unsupported: "没有材料支持", doubt_uncited: "未注明来源", doubt_unresolved: "已移除的引用",
+    doubt_typed_table: "手写表格", doubt_repeated: "前文已述", doubt_figure: "图表失败",
   },
 };
 

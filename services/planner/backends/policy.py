@@ -1,4 +1,4 @@
-"""The policy service as the loop's source of completions."""
+"""The policy service as the loop's source of completions, and as the window's tokenizer and summariser."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolSp
 from fathom.protocol.proto import completion_from_proto, message_to_proto, sampling_to_proto, tool_spec_to_proto
 from services.planner.model import Task
 from services.planner.window.view import View
+
+WRITER = "writer"
 
 
 class PolicyService:
@@ -40,6 +42,53 @@ class PolicyService:
             tool_format=self._format,
             sampling=sampling_to_proto(sampling),
             policy_version=task.policy_version,
+        )
+        async for response in self._clients.policy.generate(request):
+            if response.HasField("completion"):
+                return completion_from_proto(response.completion)
+        raise DependencyFailed("policy", "the stream ended without a completion")
+
+
+class PolicyTokens:
+    """Counts tokens through ``clients.policy``: the planner has no tokenizer of its own."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    async def count(self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec], prompt: bool) -> int:
+        """Tokens of messages by the model's chat template; ``InvalidField("model")`` when it tells no ids."""
+        request = pb.TokenizeRequest(
+            model=model,
+            messages=[message_to_proto(message) for message in messages],
+            tools=[tool_spec_to_proto(tool) for tool in tools],
+            add_generation_prompt=prompt,
+        )
+        return len((await self._clients.policy.tokenize(request)).token_ids)
+
+    async def count_text(self, model: str, text: str) -> int:
+        """Tokens of plain text; an empty one has none."""
+        if not text:
+            return 0
+        return len((await self._clients.policy.tokenize(pb.TokenizeRequest(model=model, text=text))).token_ids)
+
+    async def window(self, model: str) -> int:
+        """The model's own window in tokens; 0 when it does not say."""
+        return (await self._clients.policy.get_model(pb.GetModelRequest(model=model))).model.window_tokens
+
+
+class PolicyWriter:
+    """Writes notes with the model of the role ``writer``."""
+
+    def __init__(self, clients: Clients, max_tokens: int) -> None:
+        self._clients, self._max_tokens = clients, max_tokens
+
+    async def write(self, request_id: str, messages: Sequence[Message]) -> Completion:
+        """One completion without tools; raises ``FathomError``."""
+        request = pb.GenerateRequest(
+            request_id=request_id,
+            model=WRITER,
+            messages=[message_to_proto(message) for message in messages],
+            sampling=pb.Sampling(max_tokens=self._max_tokens),
         )
         async for response in self._clients.policy.generate(request):
             if response.HasField("completion"):

@@ -56,7 +56,7 @@ def parsed(field: str, text: str) -> Any:
     try:
         return json.loads(text, strict=False, parse_constant=refused)
     except (ValueError, RecursionError) as error:
-        mended = read_object(text)
+        mended = read_object(text, cut_off=False)
         # What cannot be written as JSON again (a set, infinity) was no JSON in other clothes.
         if mended is None or not writable(mended):
             raise InvalidField(field, f"are no JSON: {error}") from error

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from prometheus_client import Histogram
 
 from fathom.api.common.v1.common_pb2 import MissingItem, MissingReason
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.errors import InvalidField
 from services.planner.model import Kind, ToolState
+from services.planner.tools.compression import compression
 from services.planner.tools.session import Session
 from services.planner.tools.tool import Finding, Numbered, Reply, schema, shortened
 
@@ -35,6 +37,8 @@ class Data:
     session: Session
     as_of: Timestamp | None
     timeout_s: float
+    digests: Histogram | None = None
+    """Observes how much smaller each table got."""
 
     name: ClassVar[str] = "data"
     reads: ClassVar[bool] = True
@@ -71,8 +75,15 @@ class Data:
             findings.append(Finding(Kind.SHEET, sheet, variable))
             sheets.append(described(sheet, variable, first + offset))
             digests.append(sheet.digest.replace(sheet.id, variable))
+            if self.digests is not None:
+                self.digests.observe(compression(sheet.rows, sheet.digest))
         findings += [Finding(Kind.MISSING, item) for item in response.missing]
-        head = {"sheets": sheets, "missing": [missing_item(item) for item in response.missing]}
+        # What is missing is material as well, numbered after the sheets: an answer may cite it.
+        missing = [
+            {**missing_item(item), "material": number}
+            for number, item in enumerate(response.missing, first + len(sheets))
+        ]
+        head = {"sheets": sheets, "missing": missing}
         status = ToolState.OK if sheets else ToolState.EMPTY
         return Reply(status, head, shortened("\n\n".join(digests), DIGEST_CHARS), tuple(findings))
 

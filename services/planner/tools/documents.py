@@ -38,8 +38,16 @@ class Shown:
         for step in steps:
             for result in step.results:
                 if result.call.name == Search.name and result.status is ToolState.OK:
-                    shown.ids.update(hit["id"] for hit in json.loads(result.content.split("\n", 1)[0])["hits"])
+                    shown.ids.update(ids_in(result.content))
         return shown
+
+
+def ids_in(content: str) -> list[str]:
+    """Ids of the hits in a result of ``search``; none in one that an older planner wrote otherwise."""
+    try:
+        return [str(hit["id"]) for hit in json.loads(content.split("\n", 1)[0])["hits"]]
+    except (ValueError, TypeError, KeyError):
+        return []
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from fathom.errors import InvalidField, NotFound
 from fathom.protocol.quoting import unquoted
 from services.planner.model import Step, ToolResult, ToolState
-from services.planner.tools.tool import Reply, schema
+from services.planner.tools.tool import Reply, schema, shortened
 
-PAGE_CHARS = 6_000
+PAGE_CHARS, ARGUMENTS_CHARS = 6_000, 3_000
 
 
 @dataclass(frozen=True)
@@ -66,5 +66,6 @@ class Recall:
 def told(result: ToolResult) -> str:
     """A call with its arguments and what it gave."""
     line, _, body = result.content.partition("\n")
-    parts = (f"{result.call.name} {result.call.arguments_json}", line, unquoted(body))
+    called = f"{result.call.name} {shortened(result.call.arguments_json, ARGUMENTS_CHARS)}"
+    parts = (called, line, unquoted(body))
     return "\n".join(part for part in parts if part.strip())

@@ -12,6 +12,7 @@ from fathom.errors import FathomError, InvalidField, NotFound
 from fathom.protocol.messages import ToolCall, ToolSpec
 from services.planner.model import Kind, Material, ToolResult, ToolState
 from services.planner.tools.arguments import Checker, read_arguments
+from services.planner.tools.gates import Gates
 from services.planner.tools.intents import intent_of
 from services.planner.tools.tool import Finding, Numbered, Reply, Tool, shortened
 
@@ -22,10 +23,11 @@ Report = Callable[[str, BaseException], None]
 
 @dataclass(frozen=True)
 class Bounds:
-    """Longest call in seconds, for all tools and for single ones."""
+    """Longest call in seconds, for all tools and for single ones; and how many calls there may be at once."""
 
     deadline_s: float = 60.0
     deadlines_s: Mapping[str, float] = field(default_factory=dict)
+    gates: Gates | None = None
 
     def of(self, tool: str) -> float:
         return self.deadlines_s.get(tool, self.deadline_s)
@@ -98,7 +100,7 @@ class Registry:
         if known is not None:
             return Ran(call, known, known.duration_ms / 1000)
         try:
-            found = await self._bounded(call_id, *self._checked(call))
+            found = await self._let_in(call_id, *self._checked(call))
         except (InvalidField, NotFound) as error:
             found = Reply(ToolState.INVALID, {"error": error.message})
         except FathomError as error:
@@ -128,6 +130,12 @@ class Registry:
         if tool is None:
             raise NotFound("tool", call.name[:80], sorted(self._tools))
         return tool, self._checkers[call.name].checked(read_arguments(call))
+
+    async def _let_in(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | Numbered:
+        if self._bounds.gates is None:
+            return await self._bounded(call_id, tool, arguments)
+        async with self._bounds.gates.passing(tool.name):
+            return await self._bounded(call_id, tool, arguments)
 
     async def _bounded(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | Numbered:
         """The tool's reply within its deadline, even from a tool that does not let itself be cancelled."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from services.planner.model import ToolState
 from services.planner.tools.tool import Reply, schema
 
-SHORT_CHARS, LONG_CHARS = 200, 400
+SHORT_CHARS = 200
 GUIDANCE: Mapping[str, str] = {
     "argument decomposition": "name the two to five facts that the answer stands on and which is still missing",
     "viewpoint attack": "take the present conclusion, say what would refute it and which call would show that",
@@ -22,32 +22,35 @@ KINDS = list(GUIDANCE)
 
 @dataclass(frozen=True)
 class Think:
-    """Keeps a thought; it has no other effect."""
+    """Keeps a thought; it has no other effect. ``short`` is the length to keep to in characters, 0 for any."""
+
+    short: int = SHORT_CHARS
 
     name: ClassVar[str] = "think"
     reads: ClassVar[bool] = False
-    description: ClassVar[str] = (
-        f"Writes down one short thought, at most {SHORT_CHARS} characters, before the next step; it has no other"
-        " effect. Choose the kind that the moment asks for."
-    )
     parameters: ClassVar[Mapping[str, Any]] = schema(
         ["content"],
-        content={"type": "string", "minLength": 1, "maxLength": 2000, "description": "The thought, short."},
+        content={"type": "string", "minLength": 1, "maxLength": 2000, "description": "The thought."},
         kind={
             "enum": KINDS,
             "description": "; ".join(f"{kind}: {guidance}" for kind, guidance in GUIDANCE.items()),
         },
     )
 
+    @property
+    def description(self) -> str:
+        length = f"one short thought, at most {self.short} characters," if self.short else "a thought"
+        return f"Writes down {length} before the next step; it has no other effect. Choose the kind that fits."
+
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
-        if len(arguments["content"]) <= LONG_CHARS:
+        if not self.short or len(arguments["content"]) <= 2 * self.short:
             return Reply(ToolState.OK)
-        return Reply(ToolState.OK, {"tip": f"keep thoughts under {SHORT_CHARS} characters"})
+        return Reply(ToolState.OK, {"tip": f"keep thoughts under {self.short} characters"})
 
 
 @dataclass(frozen=True)
 class Finish:
-    """Ends the episode. The loop takes a well-formed call before it gets here; what arrives lacks its answer."""
+    """Ends the episode. The loop takes a well-formed call before it gets here; what arrives is none, or not alone."""
 
     name: ClassVar[str] = "finish"
     reads: ClassVar[bool] = False
@@ -63,4 +66,8 @@ class Finish:
     )
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
-        return Reply(ToolState.INVALID, {"error": "finish.answer: must be a non-empty string"})
+        if arguments["answer"].strip():
+            error = "call `finish` by itself, when you have read the results of the other calls"
+        else:
+            error = "finish.answer: must be a non-empty string"
+        return Reply(ToolState.INVALID, {"error": error})

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from fathom.protocol.messages import Message, ToolSpec
 from services.planner.model import Episode
+from services.planner.window.record import Compaction
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,10 @@ class View:
     messages: tuple[Message, ...]
     token_ids: Sequence[int] = ()
     covered: int = 0
+    compaction: Compaction | None = None
+    """What was done to earlier messages for this view."""
+    tokens: int = 0
+    """Tokens of the request; 0 when nobody measured."""
 
 
 class Window(Protocol):
@@ -26,7 +31,7 @@ class Window(Protocol):
 
 
 class Everything:
-    """All that was said."""
+    """All that was said, or what an earlier compaction left of it."""
 
     async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
-        return View((*episode.messages, *new), episode.token_ids, episode.covered)
+        return View((*episode.visible, *new), episode.token_ids, episode.covered)

@@ -24,7 +24,7 @@ from fathom.errors import (
 )
 from fathom.protocol.hermes import parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, Role, ToolCall, ToolFormat, ToolSpec, Usage
-from services.policy.backends.chat import function
+from services.policy.backends.chat import functions
 from services.policy.config import OpenAIModel
 from services.policy.model import Occupancy, Request, json_object
 
@@ -148,7 +148,7 @@ class OpenAIBackend:
             "stream_options": {"include_usage": True},
         }
         if request.tools and request.tool_format is ToolFormat.HERMES:
-            body["tools"] = [function(tool) for tool in request.tools]
+            body["tools"] = functions(request.tools)
         if sampling.seed:
             body["seed"] = sampling.seed
         if sampling.top_k:

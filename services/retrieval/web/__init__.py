@@ -11,7 +11,7 @@ from services.retrieval.web.base import NotConfigured, TimeRange, WebResult, Web
 from services.retrieval.web.config import WebConfig
 from services.retrieval.web.corpus import WebCorpus
 from services.retrieval.web.engines import Brave, SearXNG, Serper, Tavily
-from services.retrieval.web.fetcher import Page, PageFetcher, UnreadablePage, UnsupportedContent
+from services.retrieval.web.fetcher import Page, PageFetcher
 
 __all__ = [
     "ENGINES",
@@ -20,8 +20,6 @@ __all__ = [
     "Page",
     "PageFetcher",
     "TimeRange",
-    "UnreadablePage",
-    "UnsupportedContent",
     "WebConfig",
     "WebCorpus",
     "WebResult",

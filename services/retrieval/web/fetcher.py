@@ -10,13 +10,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from fathom.clients.retry import RetryPolicy
-from fathom.errors import DependencyFailed, FathomError
+from fathom.errors import DependencyFailed, UnreadableContent, UpstreamRefused
 from fathom.http.body import ENCODINGS, read_body
 from fathom.http.client import failure, httpx
-from fathom.http.errors import UpstreamRefused
 from fathom.http.retry import POLICY, with_retries
 from services.retrieval.parse import Limits, ParsedDocument, ParseIssue, parse
 from services.retrieval.web.addresses import Resolver, Target, resolve, target
@@ -27,22 +26,10 @@ PAGE_TAGS = 60_000  # takes some seconds to read at worst
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
-class UnsupportedContent(FathomError):
-    """The page is nothing that can be read as text; ``media_type`` is what it says to be."""
-
-    code, reason = "FAILED_PRECONDITION", "DEPENDENCY_FAILED"
-
-    def __init__(self, host: str, media_type: str) -> None:
-        super().__init__(
-            f"{host} sent {media_type or 'no content type'}, which is none of {', '.join(READABLE)}",
-            metadata={"culprit": host, "media_type": media_type},
-        )
-
-
-class UnreadablePage(FathomError):
-    """The page came, but there is no text in it."""
-
-    code, reason = "FAILED_PRECONDITION", "DEPENDENCY_FAILED"
+def unsupported(host: str, media_type: str) -> UnreadableContent:
+    """What is nothing that can be read as text; ``media_type`` is what it says to be."""
+    said = f"{host} sent {media_type or 'no content type'}, which is none of {', '.join(READABLE)}"
+    return UnreadableContent(host, said, media_type)
 
 
 @dataclass(frozen=True)
@@ -82,7 +69,7 @@ class PageFetcher:
     async def fetch(self, url: str, deadline: float | None = None) -> Page:
         """The readable text behind ``url``; ``deadline`` is on the monotonic clock, in seconds.
 
-        Raises ``InvalidField("url")``, ``BlockedAddress``, ``UnsupportedContent``, ``UnreadablePage``,
+        Raises ``InvalidField("url")``, ``BlockedAddress``, ``UnreadableContent``,
         ``AnswerTooLarge``, ``MalformedAnswer``, ``UpstreamRefused`` (404 and its like), ``Overloaded``,
         ``DependencyFailed`` and ``DeadlineExceeded``.
         """
@@ -102,7 +89,8 @@ class PageFetcher:
         documents = [item for item in found if isinstance(item, ParsedDocument)]
         issues = tuple(item for item in found if isinstance(item, ParseIssue))
         if not documents:
-            raise UnreadablePage(f"{final}: {issues[0].reason if issues else 'holds no readable text'}")
+            why = issues[0].reason if issues else "holds no readable text"
+            raise UnreadableContent(urlsplit(final).hostname or final, f"{final}: {why}", reply.media_type)
         return Page(final, reply.media_type, documents[0], issues, len(reply.body))
 
     async def _follow(self, url: str, deadline: float) -> tuple[str, Reply]:
@@ -153,20 +141,20 @@ class PageFetcher:
         media_type = headers.get("content-type", "")
         kind = media_type.partition(";")[0].strip().lower()
         if kind and kind not in READABLE:
-            raise UnsupportedContent(place.host, kind)
+            raise unsupported(place.host, kind)
         chunks = response.aiter_raw()
         body = await read_body(chunks, headers.get("content-encoding", ""), self._config.fetch_bytes, place.host)
         return Reply(media_type if kind else guessed(place.host, body), body)
 
 
 def guessed(host: str, body: bytes) -> str:
-    """The media type by the first bytes, for hosts that give none; raises ``UnsupportedContent``."""
+    """The media type by the first bytes, for hosts that give none; raises ``UnreadableContent``."""
     start = body[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"%pdf-"):
         return "application/pdf"
     if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
         return "text/html"
-    raise UnsupportedContent(host, "")
+    raise unsupported(host, "")
 
 
 class HostLanes:

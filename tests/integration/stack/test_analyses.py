@@ -61,12 +61,16 @@ fig.show()
 """
 SWEEP = """
 import json
-import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
 def best_moving_averages(sheet, columns, fee):
-    \"\"\"All fast and slow windows over equally weighted names; signals act one bar later, each turn costs a fee.\"\"\"
+    \"\"\"All fast and slow windows over equally weighted names, judged on the last three months.
+
+    Signals act one bar later, each turn costs a fee; the months before only warm the averages up.
+    \"\"\"
     prices = sheet.set_index(to_date(sheet["date"]))[columns].dropna()
+    judged = prices.index > prices.index[-1] - pd.DateOffset(months=3)
     returns = prices.pct_change().fillna(0.0)
     results, curves = {}, {}
     for fast in range(2, 11):
@@ -74,24 +78,47 @@ def best_moving_averages(sheet, columns, fee):
             signal = (prices.rolling(fast).mean() > prices.rolling(slow).mean()).astype(float)
             held = signal.shift(1).fillna(0.0)
             daily = (held * returns - held.diff().abs().fillna(0.0) * fee).mean(axis=1)
-            curve = (1 + daily).cumprod()
+            curve = (1 + daily[judged]).cumprod()
             results[fast, slow], curves[fast, slow] = float(curve.iloc[-1] - 1), curve
     pair = max(results, key=results.get)
-    hold = (1 + returns.mean(axis=1)).cumprod()
+    hold = (1 + returns.mean(axis=1)[judged]).cumprod()
     figure = go.Figure()
-    figure.add_scatter(x=prices.index, y=curves[pair], name=f"moving averages {pair}")
-    figure.add_scatter(x=prices.index, y=hold, name="buy and hold")
+    figure.add_scatter(x=hold.index, y=curves[pair], name=f"moving averages {pair}")
+    figure.add_scatter(x=hold.index, y=hold, name="buy and hold")
     figure.update_layout(title="Equity curves")
     figure.show()
-    return {"pair": list(pair), "return": results[pair], "hold": float(hold.iloc[-1] - 1), "tried": len(results)}
+    beaten = sum(value < hold.iloc[-1] - 1 for value in results.values())
+    return {"pair": list(pair), "return": results[pair], "hold": float(hold.iloc[-1] - 1), "tried": len(results),
+            "worse_than_hold": int(beaten), "first": str(hold.index[0].date()), "last": str(hold.index[-1].date())}
 
 print(json.dumps(best_moving_averages(sheet_1, ["AAPL.close_adj", "AMD.close_adj", "MSFT.close_adj"], 0.0005)))
 """
-PATTERN_ANSWER = "The three highest closes lie close together [1][2]: see {{table:sheet_1}} and {{figure:fig_1}} [3]."
-SWEEP_ANSWER = (
-    "The best pair of windows earned more than buy and hold [2]; the equity curves are in {{figure:fig_1}}."
-    " The pair was chosen after the fact among many: it is fitted to these three months, and says little of the next [2]."
-)
+
+
+def pattern_answer(results: Sequence[dict[str, Any]]) -> str:
+    """What a model makes of the days that its code has found."""
+    found = results[0]
+    days = ", ".join(f"{day} ({value:.2f})" for day, value in zip(found["days"], found["values"], strict=True))
+    gaps = " and ".join(str(gap) for gap in found["gaps"])
+    near = "lie close together" if max(found["gaps"]) <= 31 else "do not lie together"
+    return (
+        f"The three highest closes were on {days} [2]: they are {gaps} days apart, so they {near} [2]. The prices are in"
+        " {{table:sheet_1}} [1], the growth in {{figure:fig_1}} [3]."
+    )
+
+
+def sweep_answer(results: Sequence[dict[str, Any]]) -> str:
+    """What a model makes of the sweep that its code has run."""
+    found = results[0]
+    fast, slow = found["pair"]
+    return (
+        f"From {found['first']} to {found['last']} the best pair of windows, {fast} and {slow} days, earned"
+        f" {found['return']:.2%}, buy and hold {found['hold']:.2%} [2]; the equity curves are in {{{{figure:fig_1}}}}."
+        f" The pair was chosen after the fact among {found['tried']}, of which {found['worse_than_hold']} earned less than"
+        " buy and hold: it is fitted to these three months, and says little of the next [2]."
+    )
+
+
 SCRIPTS: dict[str, list[Line]] = {
     "highest share price": [
         (
@@ -106,7 +133,7 @@ SCRIPTS: dict[str, list[Line]] = {
         ),
         ("python", {"intent": "Find the days", "code": TOP_THREE}),
         ("python", {"intent": "Draw the growth", "code": GROWTH}),
-        ("finish", {"intent": "Answer", "answer": PATTERN_ANSWER}),
+        ("finish", {"intent": "Answer", "answer": pattern_answer}),
     ],
     "moving-average": [
         (
@@ -120,7 +147,7 @@ SCRIPTS: dict[str, list[Line]] = {
             },
         ),
         ("python", {"intent": "Sweep the windows", "code": SWEEP}),
-        ("finish", {"intent": "Answer", "answer": SWEEP_ANSWER}),
+        ("finish", {"intent": "Answer", "answer": sweep_answer}),
     ],
 }
 
@@ -157,14 +184,17 @@ async def scripted() -> AsyncIterator[str]:
 
 
 def line(messages: Sequence[dict[str, Any]]) -> Line:
-    """The script's line after as many turns as the model has had."""
+    """The script's line after as many turns as the model has had; the answer is made of what the tools have said."""
     question = next(str(message["content"]) for message in messages if message["role"] == "user")
     script = next(lines for key, lines in SCRIPTS.items() if key in question)
-    return script[sum(message["role"] == "assistant" for message in messages)]
+    name, arguments = script[sum(message["role"] == "assistant" for message in messages)]
+    said = [str(message["content"]) for message in messages if message["role"] == "tool"]
+    results = [json.loads(found) for text in said for found in re.findall(r"^## stdout\n(\{.*\})$", text, re.MULTILINE)]
+    return name, {key: value(results) if callable(value) else value for key, value in arguments.items()}
 
 
 @asynccontextmanager
-async def answered(question: str, home: Path) -> AsyncIterator[tuple[trajectory.FinalAnswer, dict[str, Any]]]:
+async def answered(question: str, home: Path) -> AsyncIterator[tuple[trajectory.Answer, dict[str, Any]]]:
     """The answer of a whole stack, with its sheets as frames, its code records and its figures as JSON."""
     async with scripted() as address:
         model = {"engine": "openai", "model": "scripted", "base_url": address, "api_key_env": ""}
@@ -182,7 +212,8 @@ async def answered(question: str, home: Path) -> AsyncIterator[tuple[trajectory.
             codes = [m.code for m in finished.material if m.HasField("code")]
             found = {
                 "sheets": {
-                    name: frames.to_frame(frames.read_table(await read(s.data), name)) for name, s in sheets.items()
+                    name: frames.to_frame(frames.read_stored(await read(s.data), s.data.content_type, name))
+                    for name, s in sheets.items()
                 },
                 "codes": codes,
                 "figures": [json.loads(await read(f.ref)) for code in codes for f in code.figures],
@@ -206,8 +237,18 @@ async def test_highest_days_and_a_five_year_curve(tmp_path: Path, tables_dir: Pa
         traces = found["figures"][0]["data"]
         assert [trace["name"] for trace in traces] == ["growth of 100", "price"]
         assert min(points(trace) for trace in traces) >= 1_200
+        assert said["gaps"] == [int(days) for days in pd.to_datetime(best["date"]).diff().dt.days.dropna()]
         assert not answer.unresolved
         assert "{{figure:fig_1}}" in answer.markdown
+        for day, value in zip(best["date"], best["AAPL.close_adj"], strict=True):
+            assert f"{pd.Timestamp(day).date()} ({value:.2f})" in answer.markdown
+        assert f"{said['gaps'][0]} and {said['gaps'][1]} days apart" in answer.markdown
+        assert cites_code(answer, 2)
+
+
+def cites_code(answer: trajectory.Answer, number: int) -> bool:
+    """Whether the answer cites a material, as row R23 wants of numbers that come from code."""
+    return f"[{number}]" in answer.markdown and number in answer.cited
 
 
 def points(trace: dict[str, Any]) -> int:
@@ -227,20 +268,31 @@ async def test_the_best_moving_averages(tmp_path: Path, tables_dir: Path, corpus
         record = found["codes"][0]
         assert record.ok, record.traceback
         said = json.loads(record.stdout)
-        wanted = reference(found["sheets"]["sheet_1"], 0.0005)
-        assert tuple(said["pair"]) == max(wanted, key=lambda pair: wanted[pair])
-        assert said["return"] == pytest.approx(max(wanted.values()), abs=1e-9)
+        wanted, hold = reference(found["sheets"]["sheet_1"], 0.0005)
+        best = max(wanted, key=lambda pair: wanted[pair])
+        assert tuple(said["pair"]) == best
+        assert said["return"] == pytest.approx(wanted[best], abs=1e-9)
+        assert said["hold"] == pytest.approx(hold, abs=1e-9)
         assert said["tried"] == len(wanted)
+        assert said["worse_than_hold"] == sum(value < hold for value in wanted.values())
+        assert (said["first"], said["last"]) == ("2022-09-29", "2022-12-28")
         names = [trace["name"] for trace in found["figures"][0]["data"]]
-        assert names[0].startswith("moving averages")
-        assert names[1] == "buy and hold"
-        assert "fitted" in answer.markdown
+        assert names == [f"moving averages {best}", "buy and hold"]
+        text = answer.markdown
+        assert f"{best[0]} and {best[1]} days, earned {wanted[best]:.2%}" in text
+        assert f"buy and hold {hold:.2%}" in text
+        assert f"among {len(wanted)}" in text
+        assert "fitted to these three months" in text
+        assert "{{figure:fig_1}}" in text
+        assert cites_code(answer, 2)
         assert not answer.unresolved
 
 
-def reference(sheet: pd.DataFrame, fee: float) -> dict[tuple[int, int], float]:
-    """Return of every pair of windows, by plain array arithmetic instead of pandas' rolling windows."""
-    prices = sheet[["AAPL.close_adj", "AMD.close_adj", "MSFT.close_adj"]].dropna().to_numpy()
+def reference(sheet: pd.DataFrame, fee: float) -> tuple[dict[tuple[int, int], float], float]:
+    """Return of every pair of windows, and of holding, by plain array arithmetic instead of pandas' rolling windows."""
+    rows = sheet.dropna(subset=["AAPL.close_adj", "AMD.close_adj", "MSFT.close_adj"])
+    prices = rows[["AAPL.close_adj", "AMD.close_adj", "MSFT.close_adj"]].to_numpy()
+    judged = np.array([pd.Timestamp(day) > pd.Timestamp("2022-09-28") for day in rows["date"]])
     returns = np.vstack([np.zeros(3), prices[1:] / prices[:-1] - 1])
     found = {}
     for fast in range(2, 11):
@@ -250,5 +302,5 @@ def reference(sheet: pd.DataFrame, fee: float) -> dict[tuple[int, int], float]:
                 quick, calm = prices[day - fast : day].mean(axis=0), prices[day - slow : day].mean(axis=0)
                 held[day] = quick > calm
             turns = np.abs(np.diff(held, axis=0, prepend=np.zeros((1, 3))))
-            found[fast, slow] = float(np.prod(1 + (held * returns - turns * fee).mean(axis=1)) - 1)
-    return found
+            found[fast, slow] = float(np.prod(1 + (held * returns - turns * fee).mean(axis=1)[judged]) - 1)
+    return found, float(np.prod(1 + returns.mean(axis=1)[judged]) - 1)

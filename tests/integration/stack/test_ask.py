@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fathom import errors
+from fathom import errors, frames
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
@@ -50,7 +50,7 @@ async def test_a_comparison_is_answered_with_sources_table_and_figure(stack: Sta
     chunks = [
         chunk.chunk async for chunk in clients.datafetch.get_table(data.GetTableRequest(sheet_id=sheets["sheet_1"].id))
     ]
-    assert sum(map(len, chunks)) == sheets["sheet_1"].data.size_bytes
+    assert frames.read_table(b"".join(chunks)).num_rows == sheets["sheet_1"].rows
     # The drawdown of Apple between 2015 and 2020, computed from the same adjusted closes by hand: -38.5%.
     assert "-38.5%" in answer.markdown
     intents = [event.tool_started.intent for event in events if event.HasField("tool_started")]
@@ -212,3 +212,12 @@ async def test_a_corrupt_data_file_stops_the_stack_with_its_name(
     with pytest.raises(errors.CorruptData, match=r"documents\.jsonl"):
         async with LocalStack(LocalSettings(home=home, gateway_port=0, models=MODELS)).running():
             pass
+
+
+@pytest.mark.parametrize("question", ["Hello", "What was Apple's closing price on 2020-12-31?"])
+async def test_a_simple_question_takes_at_most_two_rounds(stack: Stack, question: str) -> None:
+    _, clients = stack
+    finished = (await ask(clients, question))[-1]
+    assert finished.finished.HasField("answer"), finished.finished.error
+    found = (await clients.planner.get_run(pb.GetRunRequest(run_id=finished.run_id))).trajectory
+    assert len(found.steps) <= 2

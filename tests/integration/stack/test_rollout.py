@@ -101,8 +101,7 @@ async def test_production_and_training_are_the_same_episode(stack: Stack) -> Non
         prompts=prompts,
         as_of=as_of,
     )
-    async for response in clients.planner.rollout(request):
-        training = response.trajectory
+    [training] = [response.trajectory async for response in clients.planner.rollout(request)]
     assert training.hash == production.hash
     assert list(training.token_ids) == list(production.token_ids)
     assert training.answer.markdown == production.answer.markdown

@@ -18,6 +18,8 @@ SAMPLES: list[errors.FathomError] = [
     errors.VersionMismatch("tiny", 2, 1),
     errors.FailedPrecondition("model 'rules' takes no weights", metadata={"model": "rules"}),
     errors.MissingExtra("torch", "policy"),
+    errors.UpstreamRefused("searxng", 403, "no JSON here"),
+    errors.UnreadableContent("example.org", "example.org sent image/png", "image/png"),
     errors.NotImplementedYet("x.Y", "later"),
     errors.CorruptData("k", "checksum"),
     errors.NotReady("warming", retry_after_s=1.5),
@@ -53,6 +55,9 @@ def test_attributes_come_back() -> None:
     missing = from_status(to_status(errors.NotFound("company", "Appel", ["Apple", "AMD"])))
     assert isinstance(missing, errors.NotFound)
     assert missing.nearest == ("Apple", "AMD")
+    refused = from_status(to_status(errors.UpstreamRefused("searxng", 403, "no JSON here")))
+    assert isinstance(refused, errors.UpstreamRefused)
+    assert (refused.culprit, refused.status, refused.transient) == ("searxng", 403, False)
 
 
 def test_headers_carry_the_call() -> None:

@@ -80,7 +80,7 @@ async def test_a_worker_killed_after_any_write_leaves_a_run_that_ends_the_same(w
     await calm.ask()
     async with calm.working():
         wanted = await calm.events()
-    house = House(*LINES, ack_wait_s=0.3)
+    house = House(*LINES, ack_wait_s=0.6)
     house.release.set()
     await house.ask()
     async with lost_after(house, writes), house.working(house.worker()):

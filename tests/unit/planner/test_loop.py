@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fathom.config import load
 from fathom.errors import DependencyFailed, InvalidField
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, ToolSpec, Usage
@@ -23,6 +24,7 @@ from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Finding, Numbered, Reply, schema
+from services.planner.window.record import Compaction
 from services.planner.window.view import View
 
 
@@ -84,6 +86,9 @@ class Notes:
     async def tool_done(self, index: int, result: ToolResult) -> None:
         self.log.append(f"{call_state(result)}")
 
+    async def compacted(self, index: int, compaction: Compaction) -> None:
+        self.log.append(f"compacted before {index}")
+
     async def step_done(self, step: Step) -> None:
         self.steps.append(step)
 
@@ -100,12 +105,17 @@ def finish(answer: str) -> str:
     return format_tool_call("finish", {"intent": "to end", "answer": answer})
 
 
+def research() -> Research:
+    """The research protocol as it is shipped."""
+    return Research(Prompts.of(catalogue(), load(Config, "planner", environ={})))
+
+
 def task(max_rounds: int = 10, seconds: float = 20.0) -> Task:
     return Task("run_1", "why?", "script", Sampling(), Limits(max_rounds, 10_000, time.time() + seconds))
 
 
 def make(policy: Script, episode_task: Task | None = None, steps: Sequence[Step] = (), protocol: Any = None) -> Loop:
-    protocol = protocol or Research(Prompts.of(catalogue(), Config()))
+    protocol = protocol or research()
     episode = Episode(episode_task or task(), protocol.opening(episode_task or task()))
     for step in steps:
         episode.append(step)
@@ -207,7 +217,7 @@ async def test_the_policy_failing_ends_the_run_with_its_name() -> None:
 
 
 async def test_the_deadline_names_what_was_waited_for() -> None:
-    outcome = await make(Script(echo("hang")), task(seconds=0.05)).run()
+    outcome = await make(Script(echo("hang")), task(seconds=0.5)).run()
     assert (outcome.stop, outcome.culprit) == (Stop.BUDGET, "echo")
 
 

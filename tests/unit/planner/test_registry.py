@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from fathom.protocol.messages import ToolCall
 from services.planner.loop import distinct
-from services.planner.model import Kind, ToolState
+from services.planner.metrics import Metrics
+from services.planner.model import Kind, Step, ToolResult, ToolState
+from services.planner.tools.gates import Gates
 from services.planner.tools.registry import Bounds, Registry
 from services.planner.tools.think import GUIDANCE, KINDS, Finish, Think
 from services.planner.tools.tool import Finding, Reply, Tool, schema
@@ -79,7 +82,7 @@ def head(content: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("{", "'do' is a required property"),
+        ("{", "are no JSON"),
         ("do it", "are no JSON"),
         ("[1]", "must be a JSON object"),
         ("null", "must be a JSON object"),
@@ -194,3 +197,40 @@ async def test_a_long_thought_is_kept_and_the_next_one_asked_to_be_short() -> No
     long = await registry().call("id", ToolCall("c", "think", json.dumps({"content": "x" * 500})))
     assert (short.status, "tip" in short.content) == (ToolState.OK, False)
     assert (long.status, "under 200" in long.content) == (ToolState.OK, True)
+
+
+async def test_calls_of_one_tool_wait_for_a_place_over_all_episodes_and_the_wait_costs_no_deadline() -> None:
+    metrics = Metrics.on(CollectorRegistry())
+    gates = Gates(8, {"strange": 1}, metrics.waiting, metrics.wait_seconds)
+    episodes = [Registry([Strange(), Think()], 0, Bounds(5.0, {"strange": 0.2}, gates)) for _ in range(3)]
+    hang = ToolCall("c", "strange", '{"do": "hang"}')
+    running = [asyncio.create_task(one.call("id", hang)) for one in episodes]
+    await asyncio.sleep(0.05)
+    assert metrics.waiting.labels("strange")._value.get() == 2
+    thought = await episodes[0].call("id", ToolCall("c", "think", '{"content": "meanwhile"}'))
+    assert thought.status is ToolState.OK
+    done, waiting = await asyncio.wait(running, timeout=0.3)
+    assert (len(done), len(waiting)) == (1, 2), "one after the other"
+    waiting.pop().cancel()
+    assert [task.result().status for task in done] == [ToolState.FAILED]
+    async with asyncio.timeout(2):
+        await asyncio.wait(waiting)
+    assert metrics.waiting.labels("strange")._value.get() == 0
+    after = await episodes[0].call("id", ToolCall("c", "strange", '{"do": "x"}'))
+    assert after.status is ToolState.OK
+
+
+async def test_shortness_of_thoughts_can_be_switched_off_to_see_what_it_does() -> None:
+    long = ToolCall("c", "think", json.dumps({"content": "x" * 500}))
+    assert "tip" not in (await Registry([Think(0)]).call("id", long)).content
+    assert "characters" not in Think(0).description
+    assert "at most 200 characters" in Think().description
+
+
+def test_thoughts_and_rounds_are_measured_from_the_steps() -> None:
+    metrics = Metrics.on(CollectorRegistry())
+    thoughts = [ToolCall("c", "think", json.dumps({"content": "x" * size})) for size in (100, 300)]
+    results = tuple(ToolResult(call, "", "", ToolState.OK) for call in thoughts)
+    metrics.episode([Step(0, (), None, results), Step(1, (), None, ())])  # type: ignore[arg-type]
+    assert metrics.thought_chars._sum.get() == 400
+    assert (metrics.thoughts._sum.get(), metrics.rounds._sum.get()) == (2, 1)

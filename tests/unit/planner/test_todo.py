@@ -10,18 +10,14 @@ from fathom.errors import InvalidField
 from fathom.protocol.hermes import format_tool_call
 from fathom.protocol.messages import Message, Role
 from fathom.protocol.notices import is_note
-from services.planner.config import Config
 from services.planner.loop import Loop
 from services.planner.model import Episode, Step, Stop, ToolState
-from services.planner.prompting import Prompts
-from services.planner.prompts.catalogue import catalogue
-from services.planner.protocols import Research
 from services.planner.stage import Stage
 from services.planner.todo import DONE, DROPPED, OPEN, Todo, TodoItem, edit_note, edited_items
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.todo import TodoList
-from tests.unit.planner.test_loop import Echo, Notes, Script, echo, finish, task
+from tests.unit.planner.test_loop import Echo, Notes, Script, echo, finish, research, task
 
 
 def todo(**arguments: object) -> str:
@@ -29,13 +25,13 @@ def todo(**arguments: object) -> str:
 
 
 def make(policy: Script, steps: list[Step] | None = None) -> tuple[Loop, Todo]:
-    episode = Episode(task(), Research(Prompts.of(catalogue(), Config())).opening(task()))
+    episode = Episode(task(), research().opening(task()))
     for step in steps or []:
         episode.append(step)
     found = Todo.rebuilt(episode.steps)
     material = len(episode.material)
     stage = Stage(Registry([Echo(), Think(), Finish(), TodoList(found)], material), todo=found)
-    return Loop(episode, Research(Prompts.of(catalogue(), Config())), policy, stage, Notes()), found
+    return Loop(episode, research(), policy, stage, Notes()), found
 
 
 def states(found: Todo) -> list[tuple[str, str]]:

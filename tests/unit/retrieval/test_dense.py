@@ -358,3 +358,42 @@ def test_batches_hold_every_text_once_and_are_bounded(lengths: list[int]) -> Non
 )
 def test_prefixes_and_pooling_by_family(name: str, query: str, pooling: str) -> None:
     assert (style_of(name).query, style_of(name).pooling) == (query, pooling)
+
+
+@pytest.mark.parametrize(("alpha", "like"), [(0.0, "lexical"), (0.5, "hybrid"), (1.0, "dense")])
+async def test_a_search_that_names_no_ranking_gets_what_alpha_says(tmp_path: Path, alpha: float, like: str) -> None:
+    engine = await opened(tmp_path, Letters(), alpha=alpha)
+    await ingest(engine, *(document_of(row) for row in corpus()))
+    unnamed, named = await engine.rank(["gold report 1"], 5), await engine.rank(["gold report 1"], 5, ranking=like)
+    assert unnamed == named, "scores too: inner products where vectors alone rank"
+    await engine.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_workers_that_share_a_flat_index_find_what_one_scan_finds(tmp_path: Path, threads: int) -> None:
+    random = np.random.default_rng(1)
+    vectors = random.standard_normal((40_001, 16), dtype=np.float32)
+    vectors[[7, 20_000, 40_000]] = vectors[7]
+    dense.build(vectors, "flat", tmp_path / "index")
+    index = dense.Dense.load(tmp_path / "index", len(vectors), 16, threads)
+    for count in (1, 12):
+        for row, (found, scores) in enumerate(index.search(vectors[:count], 5)):
+            exact = vectors @ vectors[row]
+            np.testing.assert_allclose(scores, np.sort(exact)[::-1][:5], rtol=1e-4)
+            np.testing.assert_allclose(exact[found], scores, rtol=1e-4)
+    few = dense.Dense.load(tmp_path / "index", len(vectors), 16, threads).search(vectors[:2], 40_001)
+    assert [len(set(found.tolist())) for found, _ in few] == [40_001, 40_001]
+
+
+async def test_vectors_may_rank_alone(tmp_path: Path) -> None:
+    engine = await opened(tmp_path, Letters(), words=False)
+    await ingest(engine, *(document_of(row) for row in corpus()))
+    assert await names(engine, "gold report 1") == await names(engine, "gold report 1", "dense")
+    for ranking in ("lexical", "hybrid"):
+        with pytest.raises(errors.InvalidField, match="has no words"):
+            await names(engine, "gold", ranking)
+    snapshot = await engine.library.snapshot("main")
+    assert not (snapshot.folder / "bm25").exists()
+    await engine.close()
+    with pytest.raises(ValueError, match="encoder"):
+        Recipe(words=False)

@@ -23,9 +23,16 @@ from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.errors import DeadlineExceeded, DependencyFailed, FathomError, InvalidField, Overloaded
+from fathom.errors import (
+    DeadlineExceeded,
+    DependencyFailed,
+    FathomError,
+    InvalidField,
+    Overloaded,
+    UnreadableContent,
+)
 from fathom.http import AnswerTooLarge, UpstreamRefused
-from services.retrieval.web import BlockedAddress, PageFetcher, UnreadablePage, UnsupportedContent, WebConfig
+from services.retrieval.web import BlockedAddress, PageFetcher, WebConfig
 from services.retrieval.web.addresses import reachable, split
 
 Serve = Callable[..., Awaitable[str]]
@@ -229,12 +236,12 @@ async def test_size_kind_and_emptiness(serve: Serve) -> None:
     for path in ("/endless", "/bomb"):
         with pytest.raises(AnswerTooLarge):
             await fetcher.fetch(url + path)
-    with pytest.raises(UnsupportedContent, match="image/png"):
+    with pytest.raises(UnreadableContent, match="image/png"):
         await fetcher.fetch(f"{url}/png")
-    with pytest.raises(UnsupportedContent):
+    with pytest.raises(UnreadableContent):
         await fetcher.fetch(f"{url}/none")
     for path in ("/empty", "/nojs"):
-        with pytest.raises(UnreadablePage):
+        with pytest.raises(UnreadableContent):
             await fetcher.fetch(url + path)
 
 

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, STOP_REASON_FINISHED, Trajectory
+from fathom.api.planner.v1.trajectory_pb2 import (
+    STOP_REASON_FAILED,
+    STOP_REASON_FINISHED,
+    Segment,
+    Step,
+    Trajectory,
+)
+from fathom.api.policy.v1.policy_pb2 import Completion
 from fathom.config import ConfigError
 from fathom.errors import InvalidField, VersionMismatch
 from trainers import tiny
@@ -36,6 +43,32 @@ def test_rows_are_ordered_by_group_and_padded_with_explicit_masks() -> None:
     assert batch.loss_mask[1].tolist() == [0.0, 1.0, 0.0]
     assert batch.rewards.tolist() == [[0.0, 1.0], [0.0, 1.0]]
     assert batch.trained_tokens == 7
+
+
+def compacted(task: int, sample: int, **changes: Any) -> Trajectory:
+    """An episode whose view was compacted once: two segments, the flat ids are the last one's."""
+    segments = [
+        Segment(last_step=1, token_ids=[5, 6, 7, 8], mask=[0, 1, 0, 1], log_probs=[0.0, -0.5, 0.0, -0.25]),
+        Segment(first_step=2, last_step=2, token_ids=[5, 8, 9], mask=[0, 0, 1], log_probs=[0.0, 0.0, -0.125]),
+    ]
+    steps = [
+        Step(index=index, completion=Completion(sampled_token_ids=[token])) for index, token in enumerate((6, 8, 9))
+    ]
+    last = {"token_ids": [5, 8, 9], "mask": [0, 0, 1], "log_probs": [0.0, 0.0, -0.125]}
+    return trajectory(task, sample, **({"segments": segments, "steps": steps} | last | changes))
+
+
+def test_each_segment_is_a_row_that_shares_its_episodes_reward() -> None:
+    batch = make_batch([trajectory(0, 0), compacted(0, 1)], 1, 2, 3)
+    assert batch.input_ids.tolist() == [[5, 6, 7, 0], [5, 6, 7, 8], [5, 8, 9, 0]]
+    assert batch.owners.tolist() == [0, 1, 1]
+    assert batch.rewards.tolist() == [[0.0, 1.0]]
+    assert batch.trained_tokens == 5
+    own = batch.input_ids[1:][batch.loss_mask[1:].bool()].tolist()
+    assert own == [6, 8, 9], "every sampled id once, none that was only rendered"
+    assert batch.log_probs[1:][batch.loss_mask[1:].bool()].tolist() == [-0.5, -0.25, -0.125]
+    with pytest.raises(InvalidField, match="each of 3 sampled ids"):
+        make_batch([trajectory(0, 0), compacted(0, 1, segments=compacted(0, 1).segments[1:])], 1, 2, 3)
 
 
 @pytest.mark.parametrize(

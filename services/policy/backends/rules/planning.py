@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from services.policy.backends.rules import code
 from services.policy.backends.rules.findings import Findings, collect
+from services.policy.backends.rules.operations.answering import played
+from services.policy.backends.rules.operations.script import Call
 from services.policy.backends.rules.passages import best_hit, context_query, method_query, query_of, read_ids
 from services.policy.backends.rules.question import Kind, Question, read_question
 from services.policy.backends.rules.reading import Reading
@@ -17,14 +18,6 @@ from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
 from services.policy.backends.rules.writing import answer
 
 ATTEMPTS = 2
-
-
-@dataclass(frozen=True)
-class Call:
-    """A tool call to make."""
-
-    tool: str
-    arguments: Mapping[str, Any]
 
 
 class Plan:
@@ -202,5 +195,5 @@ class Plan:
 
 
 def next_call(reading: Reading, tools: Sequence[str]) -> Call:
-    """The reference policy's next tool call."""
-    return Plan(reading, tools).next()
+    """The reference policy's next tool call: of an operation where one is recognised, else of the general plan."""
+    return played(reading, tools) or Plan(reading, tools).next()

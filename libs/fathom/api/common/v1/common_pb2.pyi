@@ -46,6 +46,8 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_INTERNAL: _ClassVar[ErrorReason]
     ERROR_REASON_MISSING_EXTRA: _ClassVar[ErrorReason]
     ERROR_REASON_FAILED_PRECONDITION: _ClassVar[ErrorReason]
+    ERROR_REASON_UPSTREAM_REFUSED: _ClassVar[ErrorReason]
+    ERROR_REASON_UNREADABLE_CONTENT: _ClassVar[ErrorReason]
 MISSING_REASON_UNSPECIFIED: MissingReason
 MISSING_REASON_UNKNOWN_ENTITY: MissingReason
 MISSING_REASON_UNKNOWN_INDICATOR: MissingReason
@@ -74,6 +76,8 @@ ERROR_REASON_CANCELLED: ErrorReason
 ERROR_REASON_INTERNAL: ErrorReason
 ERROR_REASON_MISSING_EXTRA: ErrorReason
 ERROR_REASON_FAILED_PRECONDITION: ErrorReason
+ERROR_REASON_UPSTREAM_REFUSED: ErrorReason
+ERROR_REASON_UNREADABLE_CONTENT: ErrorReason
 
 class ObjectRef(_message.Message):
     __slots__ = ("key", "size_bytes", "sha256", "content_type")

@@ -39,7 +39,7 @@ class Budget(_message.Message):
     def __init__(self, max_rounds: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_ms: _Optional[int] = ..., max_cost: _Optional[float] = ...) -> None: ...
 
 class RunRequest(_message.Message):
-    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "prompts")
+    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts")
     class PromptsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class RunRequest(_message.Message):
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     question: str
@@ -64,8 +65,9 @@ class RunRequest(_message.Message):
     as_of: _timestamp_pb2.Timestamp
     budget: Budget
     sampling: _policy_pb2.Sampling
+    window: _trajectory_pb2.Window
     prompts: _containers.ScalarMap[str, str]
-    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RunStarted(_message.Message):
     __slots__ = ("run_id", "conversation_id", "question", "model", "attempt")
@@ -418,7 +420,7 @@ class RolloutTask(_message.Message):
     def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "prompts")
+    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -446,6 +448,7 @@ class RolloutRequest(_message.Message):
     CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     SYSTEM_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     tasks: _containers.RepeatedCompositeFieldContainer[RolloutTask]
@@ -460,8 +463,9 @@ class RolloutRequest(_message.Message):
     concurrency: int
     as_of: _timestamp_pb2.Timestamp
     system_prompt: str
+    window: _trajectory_pb2.Window
     prompts: _containers.ScalarMap[str, str]
-    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RolloutResponse(_message.Message):
     __slots__ = ("trajectory",)

@@ -29,6 +29,14 @@ class ToolStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TOOL_STATUS_FAILED: _ClassVar[ToolStatus]
     TOOL_STATUS_INVALID: _ClassVar[ToolStatus]
 
+class StepPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STEP_POLICY_UNSPECIFIED: _ClassVar[StepPolicy]
+    STEP_POLICY_OFF: _ClassVar[StepPolicy]
+    STEP_POLICY_DELETE: _ClassVar[StepPolicy]
+    STEP_POLICY_SUMMARIZE: _ClassVar[StepPolicy]
+    STEP_POLICY_HYBRID: _ClassVar[StepPolicy]
+
 class StopReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     STOP_REASON_UNSPECIFIED: _ClassVar[StopReason]
@@ -36,6 +44,19 @@ class StopReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STOP_REASON_BUDGET: _ClassVar[StopReason]
     STOP_REASON_STOPPED: _ClassVar[StopReason]
     STOP_REASON_FAILED: _ClassVar[StopReason]
+
+class FindingKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINDING_KIND_UNSPECIFIED: _ClassVar[FindingKind]
+    FINDING_KIND_NUMBER: _ClassVar[FindingKind]
+    FINDING_KIND_TIME: _ClassVar[FindingKind]
+    FINDING_KIND_EVENT: _ClassVar[FindingKind]
+    FINDING_KIND_UNSUPPORTED: _ClassVar[FindingKind]
+    FINDING_KIND_UNCITED: _ClassVar[FindingKind]
+    FINDING_KIND_UNRESOLVED: _ClassVar[FindingKind]
+    FINDING_KIND_TYPED_TABLE: _ClassVar[FindingKind]
+    FINDING_KIND_REPEATED: _ClassVar[FindingKind]
+    FINDING_KIND_FIGURE: _ClassVar[FindingKind]
 PROTOCOL_UNSPECIFIED: Protocol
 PROTOCOL_RESEARCH: Protocol
 PROTOCOL_WORKFLOW: Protocol
@@ -45,11 +66,26 @@ TOOL_STATUS_OK: ToolStatus
 TOOL_STATUS_EMPTY: ToolStatus
 TOOL_STATUS_FAILED: ToolStatus
 TOOL_STATUS_INVALID: ToolStatus
+STEP_POLICY_UNSPECIFIED: StepPolicy
+STEP_POLICY_OFF: StepPolicy
+STEP_POLICY_DELETE: StepPolicy
+STEP_POLICY_SUMMARIZE: StepPolicy
+STEP_POLICY_HYBRID: StepPolicy
 STOP_REASON_UNSPECIFIED: StopReason
 STOP_REASON_FINISHED: StopReason
 STOP_REASON_BUDGET: StopReason
 STOP_REASON_STOPPED: StopReason
 STOP_REASON_FAILED: StopReason
+FINDING_KIND_UNSPECIFIED: FindingKind
+FINDING_KIND_NUMBER: FindingKind
+FINDING_KIND_TIME: FindingKind
+FINDING_KIND_EVENT: FindingKind
+FINDING_KIND_UNSUPPORTED: FindingKind
+FINDING_KIND_UNCITED: FindingKind
+FINDING_KIND_UNRESOLVED: FindingKind
+FINDING_KIND_TYPED_TABLE: FindingKind
+FINDING_KIND_REPEATED: FindingKind
+FINDING_KIND_FIGURE: FindingKind
 
 class Material(_message.Message):
     __slots__ = ("number", "passage", "sheet", "code", "missing", "variable")
@@ -117,8 +153,62 @@ class ToolResult(_message.Message):
     material: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, tool_call_id: _Optional[str] = ..., tool: _Optional[str] = ..., intent: _Optional[str] = ..., content: _Optional[str] = ..., status: _Optional[_Union[ToolStatus, str]] = ..., duration_ms: _Optional[int] = ..., material: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class Window(_message.Message):
+    __slots__ = ("policy", "tokens")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    policy: StepPolicy
+    tokens: int
+    def __init__(self, policy: _Optional[_Union[StepPolicy, str]] = ..., tokens: _Optional[int] = ...) -> None: ...
+
+class ShownMessage(_message.Message):
+    __slots__ = ("source", "message")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    source: int
+    message: _policy_pb2.Message
+    def __init__(self, source: _Optional[int] = ..., message: _Optional[_Union[_policy_pb2.Message, _Mapping]] = ...) -> None: ...
+
+class Compaction(_message.Message):
+    __slots__ = ("policy", "shown", "tokens_before", "tokens_after", "dropped", "usage", "written", "failures", "numbers_left_out", "window_tokens")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_AFTER_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    policy: StepPolicy
+    shown: _containers.RepeatedCompositeFieldContainer[ShownMessage]
+    tokens_before: int
+    tokens_after: int
+    dropped: _containers.RepeatedScalarFieldContainer[str]
+    usage: _common_pb2.Usage
+    written: bool
+    failures: int
+    numbers_left_out: int
+    window_tokens: int
+    def __init__(self, policy: _Optional[_Union[StepPolicy, str]] = ..., shown: _Optional[_Iterable[_Union[ShownMessage, _Mapping]]] = ..., tokens_before: _Optional[int] = ..., tokens_after: _Optional[int] = ..., dropped: _Optional[_Iterable[str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., written: bool = ..., failures: _Optional[int] = ..., numbers_left_out: _Optional[int] = ..., window_tokens: _Optional[int] = ...) -> None: ...
+
+class Segment(_message.Message):
+    __slots__ = ("first_step", "last_step", "token_ids", "mask", "log_probs")
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    MASK_FIELD_NUMBER: _ClassVar[int]
+    LOG_PROBS_FIELD_NUMBER: _ClassVar[int]
+    first_step: int
+    last_step: int
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    mask: _containers.RepeatedScalarFieldContainer[int]
+    log_probs: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ...) -> None: ...
+
 class Step(_message.Message):
-    __slots__ = ("index", "new_messages", "completion", "tool_results", "material", "end_time", "versions")
+    __slots__ = ("index", "new_messages", "completion", "tool_results", "material", "end_time", "versions", "compaction", "context_tokens")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     NEW_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +216,8 @@ class Step(_message.Message):
     MATERIAL_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     index: int
     new_messages: _containers.RepeatedCompositeFieldContainer[_policy_pb2.Message]
     completion: _policy_pb2.Completion
@@ -133,22 +225,46 @@ class Step(_message.Message):
     material: _containers.RepeatedCompositeFieldContainer[Material]
     end_time: _timestamp_pb2.Timestamp
     versions: _common_pb2.VersionStamp
-    def __init__(self, index: _Optional[int] = ..., new_messages: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., completion: _Optional[_Union[_policy_pb2.Completion, _Mapping]] = ..., tool_results: _Optional[_Iterable[_Union[ToolResult, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., versions: _Optional[_Union[_common_pb2.VersionStamp, _Mapping]] = ...) -> None: ...
+    compaction: Compaction
+    context_tokens: int
+    def __init__(self, index: _Optional[int] = ..., new_messages: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., completion: _Optional[_Union[_policy_pb2.Completion, _Mapping]] = ..., tool_results: _Optional[_Iterable[_Union[ToolResult, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., versions: _Optional[_Union[_common_pb2.VersionStamp, _Mapping]] = ..., compaction: _Optional[_Union[Compaction, _Mapping]] = ..., context_tokens: _Optional[int] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("markdown", "cited", "unresolved", "model")
+    __slots__ = ("markdown", "cited", "unresolved", "model", "findings", "material")
     MARKDOWN_FIELD_NUMBER: _ClassVar[int]
     CITED_FIELD_NUMBER: _ClassVar[int]
     UNRESOLVED_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    MATERIAL_FIELD_NUMBER: _ClassVar[int]
     markdown: str
     cited: _containers.RepeatedScalarFieldContainer[int]
     unresolved: _containers.RepeatedScalarFieldContainer[int]
     model: str
-    def __init__(self, markdown: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., unresolved: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ...) -> None: ...
+    findings: _containers.RepeatedCompositeFieldContainer[Finding]
+    material: _containers.RepeatedCompositeFieldContainer[Material]
+    def __init__(self, markdown: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., unresolved: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ...) -> None: ...
+
+class Finding(_message.Message):
+    __slots__ = ("start", "end", "kind", "text", "cited", "detail", "found_in")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    CITED_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    FOUND_IN_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    end: int
+    kind: FindingKind
+    text: str
+    cited: _containers.RepeatedScalarFieldContainer[int]
+    detail: str
+    found_in: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., kind: _Optional[_Union[FindingKind, str]] = ..., text: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., detail: _Optional[str] = ..., found_in: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "prompts", "leg", "parent_run_id", "culprit")
+    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit")
     class RewardComponentsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +299,8 @@ class Trajectory(_message.Message):
     LANE_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     HASH_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
     LEG_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -207,8 +325,10 @@ class Trajectory(_message.Message):
     lane: _common_pb2.Lane
     usage: _common_pb2.Usage
     hash: str
+    segments: _containers.RepeatedCompositeFieldContainer[Segment]
+    max_context_tokens: int
     prompts: _containers.ScalarMap[str, str]
     leg: int
     parent_run_id: str
     culprit: str
-    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., max_context_tokens: _Optional[int] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,69 @@
+"""``fathom mcp serve``: the planner's tools for any client of the Model Context Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fathom.errors import MissingExtra
+
+app = typer.Typer(help="The tools as a server of the Model Context Protocol.", no_args_is_help=True)
+
+
+@app.callback()
+def mcp() -> None:
+    """The tools as a server of the Model Context Protocol."""
+
+
+@app.command()
+def serve(
+    transport: Annotated[
+        Literal["stdio", "http"], typer.Option(help="Standard streams, or streamable HTTP.")
+    ] = "stdio",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.")] = 8090,
+    home: Annotated[Path, typer.Option(help="Folder of the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
+        ".fathom"
+    ),
+) -> None:
+    """Serves search, fetch, data, python, think and todo of the local stack; its log goes to standard error.
+
+    With FATHOM_MCP_TOKEN in the environment, clients over HTTP must send it as a bearer token.
+    """
+    try:
+        import mcp  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("mcp", "mcp") from error
+    asyncio.run(work(transport, host, port, home))
+
+
+async def work(transport: str, host: str, port: int, home: Path) -> None:
+    """Raises ``NotReady`` when no stack is up."""
+    from fathom.cli.local import read_endpoints
+    from fathom.config import load
+    from fathom.rpc.host import Runtime, dependencies
+    from services.planner.config import Config
+    from services.planner.mcp.serve import Workspaces, serve_http, serve_stdio
+    from services.planner.prompts.catalogue import catalogue
+    from services.planner.stage import Stages
+
+    endpoints = read_endpoints(home)
+    where = {"endpoints": dict(endpoints.services), "store_url": endpoints.store}
+    token = os.environ.get("FATHOM_MCP_TOKEN", "")
+    runtime, config = load(Runtime, "runtime", overrides=where), load(Config, "planner")
+    async with dependencies("mcp", runtime, sys.stderr) as deps:
+        stages = Stages.of(config, deps, catalogue().find("notes", "en").body)
+        workspaces = Workspaces(lambda task: stages(task, ()))
+        try:
+            async with workspaces.at("") as shown:
+                if transport == "stdio":
+                    await serve_stdio(workspaces, shown.stage, 2 * config.tool_timeout_s)
+                else:
+                    await serve_http(workspaces, shown.stage, 2 * config.tool_timeout_s, host, port, token)
+        finally:
+            await workspaces.close()

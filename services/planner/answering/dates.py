@@ -1,0 +1,170 @@
+"""Dates as people write them, in English and Chinese, from a year to a day, and the ranges between them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
+
+NAMES = (
+    ("january", "jan"), ("february", "feb"), ("march", "mar"), ("april", "apr"), ("may",), ("june", "jun"),
+    ("july", "jul"), ("august", "aug"), ("september", "sep", "sept"), ("october", "oct"), ("november", "nov"),
+    ("december", "dec"),
+)  # fmt: skip
+MONTHS = {name: number for number, names in enumerate(NAMES, start=1) for name in names}
+MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
+DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+YEAR = r"(?:1[89]|20|21)\d\d"
+NUMERAL = dict(zip("〇零一二三四五六七八九", "00123456789", strict=True))
+QUARTERS = {
+    "一": 1,
+    "二": 2,
+    "三": 3,
+    "四": 4,
+    "first": 1,
+    "second": 2,
+    "third": 3,
+    "fourth": 4,
+    "1": 1,
+    "2": 2,
+    "3": 3,
+    "4": 4,
+}
+PATTERNS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?<![\d.])(?P<y>{YEAR})[-/.](?P<m>0?[1-9]|1[0-2])[-/.](?P<d>{DAY})(?!\d)",
+        rf"\b(?P<m>{MONTH})\.?\s+(?P<d>{DAY})(?:st|nd|rd|th)?,?\s+(?P<y>{YEAR})\b",
+        rf"\b(?P<d>{DAY})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m>{MONTH})\.?,?\s+(?P<y>{YEAR})\b",
+        rf"(?P<y>{YEAR}|[〇零一二三四五六七八九]{{4}})\s?年\s?(?P<m>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])\s?月\s?(?P<d>{DAY}|[一二三]?十?[一二三四五六七八九十])\s?[日号]",
+        rf"(?P<y>{YEAR}|[〇零一二三四五六七八九]{{4}})\s?年\s?(?P<m>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])\s?月",
+        rf"(?P<y>{YEAR}|[〇零一二三四五六七八九]{{4}})\s?年\s?第?(?P<q>[一二三四1-4])\s?季度?",
+        rf"\b(?P<m>{MONTH})\.?,?\s+(?:of\s+)?(?P<y>{YEAR})\b",
+        rf"\bQ(?P<q>[1-4])\s?(?:of\s)?[-'’]?(?P<y>{YEAR})\b",
+        rf"\b(?P<y>{YEAR})\s?-?Q(?P<q>[1-4])\b",
+        rf"\b(?P<q>first|second|third|fourth)[ -]quarter\s+(?:of\s+)?(?P<y>{YEAR})\b",
+        rf"(?<![\d.])(?P<y>{YEAR})-(?P<m>0[1-9]|1[0-2])(?![\d-])",
+        rf"(?P<y>{YEAR}|[〇零一二三四五六七八九]{{4}})\s?年",
+        rf"(?<![\d.,$¥€£+−-])(?<!\d[–-])(?:FY|CY)?(?P<y>{YEAR})(?:s(?=\b))?(?![\d%％]|[.,]\d|\s?(?:%|percent|point|million|billion|万|亿|元|美元|dollar|share|job|worker|people|passenger|staff|employee|visitor|delegate))",
+        rf"(?<=\d[–-])(?P<y>{YEAR})(?![\d%％.])",
+        rf"\b(?P<m>{MONTH})\.?\s+(?P<d>{DAY})(?:st|nd|rd|th)?\b(?!\s*%)",
+        rf"\b(?P<d>{DAY})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m>(?!may\b){MONTH})\b",
+        rf"(?<!年)(?P<m>1[0-2]|0?[1-9])月(?P<d>{DAY})[日号]",
+    )
+]
+SPAN = re.compile(
+    r"^\s*(?:and end(?:ed|ing))?\s*(?:to|until|till|through|–|—|-|and|至|到|~|～|年至|年到)\s*(?:the end of )?$",
+    re.IGNORECASE,
+)
+SINCE = re.compile(
+    r"(?:since|from|after|starting(?: in)?|自|从|始于)\s*(?:early|late|the (?:start|end) of)?\s*$", re.IGNORECASE
+)
+UNTIL = re.compile(
+    r"(?:until|till|through|before|by|up to|as of|截至|截止|直到|到)\s*(?:early|late|the end of)?\s*$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A year, quarter, month or day; year 0 when only month and day are said. ``end`` makes a range of it."""
+
+    start: int
+    stop: int
+    text: str
+    first: date | None
+    last: date | None
+    month_day: tuple[int, int] | None = None
+
+    def covers(self, day: date) -> bool:
+        """Whether a day lies in it."""
+        if self.month_day is not None:
+            return (day.month, day.day) == self.month_day
+        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
+    def meets(self, other: Moment) -> bool:
+        """Whether both can speak of the same time."""
+        if self.month_day is not None or other.month_day is not None:
+            known = self if self.month_day is None else other
+            if known.month_day is not None or known.first is None:
+                return self.month_day == other.month_day or known.first is None
+            month, day_of_month = (self.month_day or other.month_day) or (1, 1)
+            if known.first == known.last:
+                return (known.first.month, known.first.day) == (month, day_of_month)
+            return True
+        low = max(self.first or date.min, other.first or date.min)
+        return low <= min(self.last or date.max, other.last or date.max)
+
+    @property
+    def days(self) -> int:
+        """Length in days; a range that is open at one end is long."""
+        return (self.last - self.first).days + 1 if self.first and self.last else 10**6
+
+
+def moments_in(text: str) -> list[Moment]:
+    """Every date of the text in order, the finest reading of each place."""
+    taken: list[Moment] = []
+    for pattern in PATTERNS:
+        for match in pattern.finditer(text):
+            if not any(match.start() < old.stop and old.start < match.end() for old in taken):
+                made = moment(match)
+                if made is not None:
+                    taken.append(made)
+    return sorted(taken, key=lambda found: found.start)
+
+
+def moment(match: re.Match[str]) -> Moment | None:
+    """The match as a time; None when there is no such day."""
+    parts = match.groupdict()
+    month = month_of(parts.get("m") or "")
+    day_of_month = small(parts.get("d") or "")
+    place = (match.start(), match.end(), match.group())
+    if not parts.get("y"):
+        return Moment(*place, None, None, (month, day_of_month))
+    year = int("".join(NUMERAL.get(char, char) for char in parts["y"]))
+    quarter = QUARTERS.get((parts.get("q") or "").lower(), 0)
+    try:
+        if day_of_month:
+            return Moment(*place, date(year, month, day_of_month), date(year, month, day_of_month))
+        if month:
+            return Moment(*place, date(year, month, 1), month_end(year, month))
+        if quarter:
+            return Moment(*place, date(year, quarter * 3 - 2, 1), month_end(year, quarter * 3))
+        decade = match.group().lower().endswith("s")
+        return Moment(*place, date(year, 1, 1), date(year + 9 if decade else year, 12, 31))
+    except ValueError:
+        return None
+
+
+def month_of(text: str) -> int:
+    return MONTHS.get(text.lower(), 0) or small(text)
+
+
+def small(text: str) -> int:
+    """1 to 31 in digits or Chinese; 0 for nothing."""
+    if not text or text.isdecimal():
+        return int(text or 0)
+    head, ten, tail = text.partition("十")
+    if not ten:
+        return "〇一二三四五六七八九".find(text)
+    return ("〇一二三四五六七八九".find(head) if head else 1) * 10 + ("〇一二三四五六七八九".find(tail) if tail else 0)
+
+
+def month_end(year: int, month: int) -> date:
+    return (date(year + month // 12, month % 12 + 1, 1)) - timedelta(days=1)
+
+
+def ranges(text: str, moments: list[Moment]) -> list[Moment]:
+    """The times that a number in the text may be of: each date, what two dates span, what "since" leaves open."""
+    out = list(moments)
+    dated = [found for found in moments if found.month_day is None]
+    for left, right in pairwise(dated):
+        if SPAN.match(text[left.stop : right.start]) and left.first and right.last and left.first <= right.last:
+            out.append(Moment(left.start, right.stop, text[left.start : right.stop], left.first, right.last))
+    for found in dated:
+        head = text[max(0, found.start - 24) : found.start]
+        if SINCE.search(head):
+            out.append(Moment(found.start, found.stop, found.text, found.first, None))
+        elif UNTIL.search(head):
+            out.append(Moment(found.start, found.stop, found.text, None, found.last))
+    return out

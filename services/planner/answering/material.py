@@ -1,0 +1,123 @@
+"""The numbered list of material for a prompt: stable ids, within a budget of tokens (row G01).
+
+Every material keeps one line with its number, whatever the budget; what stands below the line is dropped in this
+order until the list fits, each kind from the oldest on:
+
+1. tracebacks and source of cells that failed, 2. source of cells that worked, 3. the middle of passages (head and
+tail stay), 4. rows of sheets (columns with units stay), 5. what cells printed beyond its head, 6. passages' text,
+7. sheets' columns. Missing records are one line and never dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from services.planner.convert import missing_to_proto
+from services.planner.model import Kind, Material
+from services.planner.tools.data import missing_item
+from services.planner.tools.documents import day
+from services.planner.tools.tool import shortened
+
+IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uff00-\uffef]")
+ORDER = ("failed", "source", "middle", "rows", "printed", "passage", "columns")
+SHORT_PASSAGE, SHORT_PRINT = 600, 400
+
+
+@dataclass(frozen=True)
+class Listing:
+    """``dropped`` names what was left out, as "source of [3]"; ``tokens`` is the estimate for ``text``."""
+
+    text: str
+    tokens: int
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass
+class Entry:
+    """One material: its line and its parts by name, in the order in which they are shown."""
+
+    number: int
+    line: str
+    parts: dict[str, str] = field(default_factory=dict)
+    shorter: dict[str, str] = field(default_factory=dict)
+    """What a part becomes when it is dropped; nothing when absent."""
+
+    @property
+    def text(self) -> str:
+        return "\n".join([self.line, *(part for part in self.parts.values() if part)])
+
+
+def estimated_tokens(text: str) -> int:
+    """An upper estimate without a tokenizer: one per ideograph, one per 3 other characters."""
+    ideographs = len(IDEOGRAPH.findall(text))
+    return ideographs + -(-(len(text) - ideographs) // 3)
+
+
+def listing(material: Sequence[Material], budget: int, count: Callable[[str], int] = estimated_tokens) -> Listing:
+    """The list within ``budget`` tokens, as far as its one-liners allow."""
+    entries = [ENTRIES[item.kind](item) for item in material]
+    tokens, dropped = sum(count(entry.text) + 1 for entry in entries), []
+    for part in ORDER:
+        for entry in entries:
+            if tokens <= budget:
+                break
+            if part in entry.parts:
+                before = count(entry.text)
+                shorter = entry.shorter.get(part, "")
+                entry.parts.pop(part) if not shorter else entry.parts.update({part: shorter})
+                if part == "middle":
+                    entry.parts = {"passage": entry.parts.pop(part)}
+                tokens += count(entry.text) - before
+                dropped.append(f"{part} of [{entry.number}]")
+    return Listing("\n\n".join(entry.text for entry in entries), tokens, tuple(dropped))
+
+
+def sheet_entry(material: Material) -> Entry:
+    sheet = material.item
+    columns = ", ".join(f"{column.name} ({column.unit})" if column.unit else column.name for column in sheet.columns)
+    line = f"[{material.number}] table {material.variable}: {sheet.title} ({sheet.rows:,} rows)"
+    digest = sheet.digest.replace(sheet.id, material.variable) if sheet.id else sheet.digest
+    return Entry(material.number, line, {"columns": f"columns: {columns}", "rows": digest})
+
+
+def passage_entry(material: Material) -> Entry:
+    document = material.item
+    published = day(document.publish_time)
+    line = f"[{material.number}] document: {document.title}" + (f" ({published})" if published else "")
+    if len(document.text) <= SHORT_PASSAGE:
+        return Entry(material.number, line, {"passage": document.text})
+    return Entry(material.number, line, {"middle": document.text}, {"middle": shortened(document.text, SHORT_PASSAGE)})
+
+
+def code_entry(material: Material) -> Entry:
+    record = material.item
+    figures = ", ".join(figure.id for figure in record.figures)
+    line = f"[{material.number}] code {'that ran' if record.ok else 'that FAILED'}" + (
+        f": {figures}" if figures else ""
+    )
+    if not record.ok:
+        last = record.traceback.strip().splitlines()[-1:] or [""]
+        return Entry(material.number, f"{line}: {last[0]}", {"failed": f"{record.code}\n{record.traceback}"})
+    printed = "\n".join(part for part in (record.stdout.rstrip(), record.result) if part)
+    return Entry(
+        material.number, line, {"source": record.code, "printed": printed}, {"printed": shortened(printed, SHORT_PRINT)}
+    )
+
+
+def missing_entry(material: Material) -> Entry:
+    item = material.item
+    said = missing_item(missing_to_proto(item) if isinstance(item, dict) else item)
+    what = " ".join(str(said[name]) for name in ("subject", "aspect", "period") if said[name])
+    nearest = f"; nearest: {', '.join(said['nearest'])}" if said["nearest"] else ""
+    reason = str(said["reason"]).lower().replace("_", " ")
+    return Entry(material.number, f"[{material.number}] MISSING {what}: {reason}{nearest}")
+
+
+ENTRIES: dict[Kind, Callable[[Material], Entry]] = {
+    Kind.SHEET: sheet_entry,
+    Kind.PASSAGE: passage_entry,
+    Kind.CODE: code_entry,
+    Kind.MISSING: missing_entry,
+}

@@ -1,0 +1,72 @@
+"""What was asked for and not found reaches the text: an answer is never silent about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from services.planner.answering.parsing import Citation, parse
+from services.planner.convert import missing_to_proto
+from services.planner.model import Kind, Material
+from services.planner.tools.data import missing_item
+
+MAX_ITEMS = 8
+IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
+REASONS = {
+    "UNKNOWN_ENTITY": ("unknown here", "未收录"),
+    "UNKNOWN_INDICATOR": ("no such indicator here", "没有这个指标"),
+    "NO_DATA_IN_PERIOD": ("no data in this period", "该时期没有数据"),
+    "NOT_YET_PUBLISHED": ("not yet published at that time", "当时尚未公布"),
+    "NO_MATCH": ("nothing matches", "没有匹配的文档"),
+    "SOURCE_FAILED": ("the source failed", "数据源出错"),
+}
+
+
+def with_missing(markdown: str, material: Sequence[Material], question: str) -> str:
+    """The text, and a line that names each missing item that it neither cites nor mentions."""
+    chinese = len(IDEOGRAPH.findall(question)) >= 2
+    cited = {number for event in parse(markdown) if isinstance(event, Citation) for number in event.numbers}
+    lines: dict[str, int] = {}
+    for item in material:
+        if item.kind is Kind.MISSING and item.number not in cited and not mentions(markdown, item):
+            lines.setdefault(described(item, chinese), item.number)
+    if not lines:
+        return markdown
+    shown = [f"{text} [{number}]" for text, number in list(lines.items())[:MAX_ITEMS]]
+    if len(lines) > MAX_ITEMS:
+        shown.append(f"另有 {len(lines) - MAX_ITEMS} 项" if chinese else f"and {len(lines) - MAX_ITEMS} more")
+    head, comma, stop = ("**缺失：**", "；", "。") if chinese else ("**Missing:** ", "; ", ".")
+    return f"{markdown.rstrip()}\n\n{head}{comma.join(shown)}{stop}"
+
+
+def facts(item: Material) -> dict[str, object]:
+    """The missing item in one form, whatever tool wrote it."""
+    return missing_item(missing_to_proto(item.item) if isinstance(item.item, dict) else item.item)
+
+
+def mentions(markdown: str, item: Material) -> bool:
+    """Whether the text names the subject and, where one is missing, the aspect and the period."""
+    said = facts(item)
+    wanted = [str(said[name]) for name in ("subject", "aspect", "period") if said[name]]
+    text = markdown.casefold()
+    return bool(wanted) and all(part.casefold() in text for part in wanted)
+
+
+def described(item: Material, chinese: bool) -> str:
+    """Subject, aspect, period and reason in the reader's language; nothing in it can be Markdown."""
+    said = facts(item)
+    what = " ".join(str(said[name]) for name in ("subject", "aspect", "period") if said[name]) or "?"
+    reason = REASONS.get(str(said["reason"]), ("not available", "无法取得"))[chinese]
+    nearest = said["nearest"]
+    near = f"（{'相近' if chinese else 'nearest'}：" if chinese else " (nearest: "
+    more = (
+        f"{near}{', '.join(map(str, nearest))}{'）' if chinese else ')'}"
+        if isinstance(nearest, list) and nearest
+        else ""
+    )
+    return plain(f"{what} – {reason}{more}")
+
+
+def plain(text: str) -> str:
+    """On one line, its marks escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))[:300]

@@ -1,0 +1,160 @@
+"""Numbers as people write them: signs, separators, scales, percent, basis points, Chinese numerals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+SCALES = {
+    "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "mn": 1e6, "mio": 1e6, "m": 1e6, "billion": 1e9,
+    "billions": 1e9, "bn": 1e9, "b": 1e9, "trillion": 1e12, "trillions": 1e12, "tn": 1e12, "万亿": 1e12, "千亿": 1e11,
+    "百亿": 1e10, "十亿": 1e9, "亿": 1e8, "千万": 1e7, "百万": 1e6, "十万": 1e5, "万": 1e4, "千": 1e3,
+}  # fmt: skip
+PERCENT = ("%", "％", "percent", "per cent", "pct", "percentage point", "percentage points", "pp", "个百分点", "百分点")
+BASIS = ("bp", "bps", "basis point", "basis points", "个基点", "基点")
+UNITS = sorted((*SCALES, *PERCENT, *BASIS), key=len, reverse=True)
+WORDS = "|".join(
+    re.escape(unit) + (r"(?![A-Za-z])" if unit[-1].isascii() and unit[-1].isalpha() else "") for unit in UNITS
+)
+NUMBER = re.compile(
+    rf"""(?P<open>[(（]\s?)?(?P<sign>(?<![\w.)\]])[-−–+±])?\s?(?:(?:US|HK|A|C)?[$¥€£]\s?)?(?P<sign2>[-−])?
+    (?P<digits>\d{{1,3}}(?:[,，]\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?P<exponent>[eE][-+]?\d{{1,3}})?
+    (?:[ \u00a0\u202f-]?(?P<unit>{WORDS}))?(?P<close>\s?[)）])?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+CHINESE = re.compile(
+    r"百分之([零〇一二两三四五六七八九十百千点]+)|([一二两三四五六七八九][零〇一二两三四五六七八九十百千万亿点]*[十百千万亿点][零〇一二两三四五六七八九十百千万亿]*)(个百分点|个基点|倍|元|美元|点|家|人|股|吨|桶)"
+)
+DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
+POWERS = {"十": 10, "百": 100, "千": 1000}
+JOINED = re.compile(r"^\s*(?:to|and|or|–|—|-|至|到|和)\s*(?:(?:US)?[$¥€£])?$")
+HEDGE = re.compile(
+    r"(?:about|around|nearly|almost|roughly|approximately|over|more than|less than|under|above|below|some|~|≈|"
+    r"约|大约|近|超过|逾|不到|左右|将近)\s*(?:US)?[$¥€£]?\s*$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Number:
+    """``value`` with its scale applied; a percentage as 12.3, basis points as 25. ``tolerance`` is half a last digit.
+
+    ``kind`` is "" for a plain number, "%" or "bp". ``signed`` tells whether the text gives a sign, ``bracketed``
+    whether it stands alone in parentheses, which accountants read as negative.
+    """
+
+    start: int
+    end: int
+    text: str
+    value: float
+    tolerance: float
+    kind: str = ""
+    signed: bool = False
+    bracketed: bool = False
+    scaled: bool = False
+    decimals: int = 0
+    shared: float = 1.0
+    """The scale of the number that follows: 151.0 in "from 151.0 to 130.5 million"."""
+
+    def candidates(self) -> tuple[tuple[float, float], ...]:
+        """(value, tolerance) in each unit in which a source may hold it."""
+        pairs = [(self.value, self.tolerance)]
+        if self.shared != 1.0:
+            pairs.append((self.value * self.shared, self.tolerance * self.shared))
+        if self.kind == "%":
+            pairs.append((self.value / 100, self.tolerance / 100))
+        if self.kind == "bp":
+            pairs += [(self.value / 100, self.tolerance / 100), (self.value / 1e4, self.tolerance / 1e4)]
+        if self.bracketed and not self.signed:
+            pairs += [(-value, tolerance) for value, tolerance in pairs]
+        return tuple(pairs)
+
+
+def numbers_in(text: str) -> list[Number]:
+    """Every number of the text, in order; dates and names are numbers here too."""
+    found = [made for match in NUMBER.finditer(text) if (made := western(match, text)) is not None]
+    found += [chinese(match) for match in CHINESE.finditer(text)]
+    ordered = sorted(found, key=lambda number: number.start)
+    for index, (left, right) in enumerate(pairwise(ordered)):
+        if right.scaled and not left.scaled and not left.kind and JOINED.match(text[left.end : right.start]):
+            ordered[index] = replace(left, shared=right.tolerance / (0.5 * 10**-right.decimals))
+    return ordered
+
+
+def western(match: re.Match[str], text: str) -> Number | None:
+    """A number in digits; None inside of a word such as ``sheet_1`` or ``Q3``."""
+    start = match.start("digits")
+    before = text[start - 1 : start]
+    if before and (before == "_" or (before.isascii() and before.isalpha()) or before == "."):
+        return None
+    after = text[match.end("digits") : match.end("digits") + 1]
+    unit = (match.group("unit") or "").lower()
+    if not unit and not match.group("exponent") and after.isascii() and (after.isalpha() or after == "_"):
+        return None
+    digits = re.sub("[,，]", "", match.group("digits"))
+    decimals = len(digits.partition(".")[2])
+    exponent = float(f"1{match.group('exponent')}") if match.group("exponent") else 1.0
+    scale = SCALES.get(unit, 1.0) * exponent
+    sign = (match.group("sign") or "") + (match.group("sign2") or "")
+    negative = any(mark in "-−–" for mark in sign)
+    tolerance = 0.5 * 10**-decimals * scale
+    head = text[max(0, match.start() - 14) : match.start()]
+    if HEDGE.search(head):
+        zeros = len(digits) - len(digits.rstrip("0")) if decimals == 0 else 0
+        tolerance = max(tolerance * 2, 0.02 * abs(float(digits)) * scale, 0.5 * 10.0**zeros * scale)
+    return Number(
+        start=match.start("sign") if match.group("sign") and match.group("sign") != "±" else start,
+        end=match.end("unit") if unit else max(match.end("digits"), match.end("exponent")),
+        text=text[start : match.end("unit") if unit else match.end("digits")],
+        value=(-1 if negative else 1) * float(digits) * scale,
+        tolerance=tolerance,
+        kind="%" if unit in PERCENT else "bp" if unit in BASIS else "",
+        signed=bool(sign) and sign != "±",
+        bracketed=bool(match.group("open")) and bool(match.group("close")),
+        scaled=scale != 1.0,
+        decimals=decimals,
+    )
+
+
+def chinese(match: re.Match[str]) -> Number:
+    """百分之十二点三, 三千五百亿元."""
+    words, unit = (match.group(1), "个百分点") if match.group(1) else (match.group(2), match.group(3))
+    value, decimals = chinese_value(words)
+    scale = next((1e8 if "亿" in words else 1e4 for power in "亿万" if power in words), 1.0)
+    kind = "%" if unit == "个百分点" else "bp" if unit == "个基点" else ""
+    tolerance = 0.5 * 10**-decimals * (scale if decimals else 1.0)
+    return Number(match.start(), match.end(), match.group(), value, tolerance, kind, scaled=scale > 1)
+
+
+def chinese_value(words: str) -> tuple[float, int]:
+    """The value and its decimals."""
+    whole, _, fraction = words.partition("点")
+    decimals = len(fraction.rstrip("万亿"))
+    digits = "".join(str(DIGITS[char]) for char in fraction if char in DIGITS)
+    scale = float(1e8 ** fraction.count("亿") * 1e4 ** fraction.count("万"))
+    return (section(whole) + (float(f"0.{digits}") if digits else 0.0)) * scale, decimals
+
+
+def section(words: str) -> float:
+    """An integer in Chinese numerals; digits alone are read one by one."""
+    if words and all(char in DIGITS for char in words):
+        return float("".join(str(DIGITS[char]) for char in words))
+    for mark, power in (("亿", 1e8), ("万", 1e4)):
+        if mark in words:
+            head, _, tail = words.rpartition(mark)
+            return section(head or "一") * power + (section(tail) if tail else 0.0)
+    total, digit = 0.0, 0
+    for char in words:
+        if char in POWERS:
+            total += (digit or 1) * POWERS[char]
+            digit = 0
+        else:
+            digit = DIGITS.get(char, 0)
+    return total + digit
+
+
+def close(value: float, candidates: Iterable[tuple[float, float]]) -> bool:
+    """Whether a value rounds to one of the candidates."""
+    return any(abs(value - wanted) <= tolerance * (1 + 1e-9) + 1e-12 * abs(wanted) for wanted, tolerance in candidates)

@@ -1,0 +1,226 @@
+"""Foreign servers that stay connected; their tools as tools of ours: same path, bounds and trace (row R06)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.errors import DependencyFailed, FathomError, InvalidField, MissingExtra
+from services.planner.mcp.schema import Adopted, adopted
+from services.planner.mcp.settings import McpServer
+from services.planner.model import Kind, ToolState
+from services.planner.tools.tool import Finding, Numbered, Reply, shortened
+
+BODY_CHARS = 6_000
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+LIST_PAGES = 20
+INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601
+
+
+class Mount:
+    """One server: connected by a task of its own, and again after it broke."""
+
+    def __init__(self, server: McpServer, log: Any) -> None:
+        self.server, self._log = server, log
+        self.tools: tuple[ForeignTool, ...] = ()
+        """As they were last listed; none before that, and none while the server cannot be reached."""
+        self.listed = asyncio.Event()
+        self._client: Any = None
+        self._stale = asyncio.Event()
+        self._broken = False
+        self._owner: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Raises ``MissingExtra`` when the SDK is not installed."""
+        try:
+            from services.planner.mcp import transport  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("mcp", "mcp") from error
+        self._owner = asyncio.create_task(self._keep(), name=f"mcp {self.server.name}")
+
+    async def close(self) -> None:
+        if self._owner is not None:
+            self._owner.cancel()
+            await asyncio.gather(self._owner, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        wait_s = FIRST_WAIT_S
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                await self._connected()
+                reason = "it is to be connected again"
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # the SDK's task groups raise groups of whatever happened inside
+                if not isinstance(error, Exception | BaseExceptionGroup):
+                    raise
+                reason = repr(error)[:300]
+            self._client, self.tools = None, ()
+            self._log.warning("tool server is not connected", server=self.server.name, reason=reason)
+            lasted = asyncio.get_running_loop().time() - began
+            wait_s = FIRST_WAIT_S if lasted > LONGEST_WAIT_S else min(2 * wait_s, LONGEST_WAIT_S)
+            await asyncio.sleep(wait_s)
+
+    async def _connected(self) -> None:
+        """Connects, lists, and lists again whenever something says that the list is old; returns when broken."""
+        from services.planner.mcp.transport import client
+
+        self._broken = False
+        async with client(self.server, self._heard) as connected:
+            while not self._broken:
+                self._stale.clear()
+                async with asyncio.timeout(self.server.timeout_s):
+                    self.tools = await self._list(connected)
+                self._client = connected
+                self.listed.set()
+                await self._stale.wait()
+
+    async def _heard(self, message: Any) -> None:
+        """A change of the list is heard of; everything else that a server says by itself is not."""
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            self._stale.set()
+        await asyncio.sleep(0)
+
+    async def _list(self, connected: Any) -> tuple[ForeignTool, ...]:
+        found: dict[str, ForeignTool] = {}
+        cursor: str | None = None
+        for _ in range(LIST_PAGES):
+            page = await connected.list_tools(cursor=cursor)
+            for tool in page.tools:
+                if tool.name in self.server.tools and tool.name not in found:
+                    with suppress(InvalidField):
+                        found[tool.name] = ForeignTool(self, self._adopted(tool))
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        if absent := [name for name in self.server.tools if name not in found]:
+            self._log.warning("tools are not mounted", server=self.server.name, tools=absent)
+        return tuple(found[name] for name in self.server.tools if name in found)
+
+    def _adopted(self, tool: Any) -> Adopted:
+        try:
+            return adopted(self.server.name, tool.name, tool.description or "", tool.input_schema)
+        except InvalidField as error:
+            self._log.warning("tool is refused", server=self.server.name, tool=tool.name[:60], reason=error.message)
+            raise
+
+    async def call(self, tool: Adopted, arguments: Mapping[str, Any]) -> Any:
+        """The server's result; raises ``InvalidField`` for what it calls wrong, ``DependencyFailed`` for the rest."""
+        from mcp import MCPError
+
+        connected = self._client
+        if connected is None:
+            raise DependencyFailed(self.server.name, "is not connected")
+        try:
+            async with asyncio.timeout(self.server.timeout_s):
+                return await connected.call_tool(tool.remote, tool.theirs(arguments))
+        except TimeoutError as error:
+            raise DependencyFailed(self.server.name, f"did not answer within {self.server.timeout_s:g} s") from error
+        except MCPError as error:
+            if error.code == INVALID_PARAMS:
+                self._stale.set()
+                raise InvalidField(tool.name, error.message[:300]) from error
+            self._lost(error.code not in (METHOD_NOT_FOUND,))
+            raise DependencyFailed(self.server.name, error.message[:300]) from error
+        except FathomError:
+            raise
+        except Exception as error:
+            self._lost(True)
+            raise DependencyFailed(self.server.name, f"{type(error).__name__}: {str(error)[:200]}") from error
+
+    def _lost(self, broken: bool) -> None:
+        """The list may be old, or the connection gone: the owner looks."""
+        self._broken = self._broken or broken
+        self._stale.set()
+
+    async def changed(self, tool: Adopted) -> str:
+        """What has become of a tool since it was adopted, from a fresh list; "" when it is as it was."""
+        self.listed.clear()
+        self._stale.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(5.0, self.server.timeout_s)):
+                await self.listed.wait()
+        now = next((other.adopted for other in self.tools if other.adopted.remote == tool.remote), None)
+        if now is None:
+            return f"{self.server.name} no longer offers {tool.name}"
+        return "" if now.hash == tool.hash else f"{tool.name} has changed its arguments since this run began"
+
+
+@dataclass(frozen=True)
+class ForeignTool:
+    """A tool of a foreign server, as it was when the episode began."""
+
+    mount: Mount
+    adopted: Adopted
+
+    @property
+    def name(self) -> str:
+        return self.adopted.name
+
+    @property
+    def description(self) -> str:
+        return self.adopted.description
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self.adopted.parameters
+
+    @property
+    def reads(self) -> bool:
+        return self.mount.server.reads
+
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
+        result = await self.mount.call(self.adopted, arguments)
+        text = shortened(read(result), BODY_CHARS)
+        if result.is_error:
+            drift = await self.mount.changed(self.adopted)
+            raise DependencyFailed(self.mount.server.name, drift or text[:500] or "the tool failed and did not say why")
+        document = Document(
+            id=f"{self.name}/{call_id}", title=self.name, text=text, source=f"mcp:{self.mount.server.name}"
+        )
+        if not text:
+            return lambda first: Reply(ToolState.EMPTY, {"note": "the tool gave nothing"})
+        return lambda first: Reply(ToolState.OK, {"material": first}, text, (Finding(Kind.PASSAGE, document),))
+
+
+def read(result: Any) -> str:
+    """The result's texts; its structure as JSON when it has no text; other contents are only named."""
+    parts = []
+    for block in result.content[:100]:
+        text = getattr(block, "text", None)
+        parts.append(text if isinstance(text, str) else f"[{getattr(block, 'type', 'content')} is not shown]")
+    if not any(parts) and result.structured_content is not None:
+        return json.dumps(result.structured_content, ensure_ascii=False, default=str)
+    return "\n\n".join(part for part in parts if part)
+
+
+class Mounts:
+    """All foreign servers of a planner."""
+
+    def __init__(self, servers: Sequence[McpServer], log: Any) -> None:
+        self._mounts = [Mount(server, log) for server in servers]
+
+    def start(self) -> None:
+        for mount in self._mounts:
+            mount.start()
+
+    async def listed(self, timeout_s: float) -> None:
+        """Returns when all have been listed, or after ``timeout_s`` seconds: a server that is down holds nobody up."""
+        waits = [asyncio.ensure_future(mount.listed.wait()) for mount in self._mounts]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=timeout_s)
+            for wait in late:
+                wait.cancel()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(mount.close() for mount in self._mounts))
+
+    def tools(self) -> list[ForeignTool]:
+        """The tools as of now; an episode keeps those with which it began."""
+        return [tool for mount in self._mounts for tool in mount.tools]

@@ -1,0 +1,95 @@
+"""A foreign tool's description as ours: checked, bounded, without anything that our side would follow or run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from fathom.errors import InvalidField
+from fathom.ids import content_hash
+from fathom.protocol.quoting import neutral
+
+NAME = re.compile(r"^[A-Za-z0-9_-]{1,40}$")
+MAX_SCHEMA_CHARS, MAX_DESCRIPTION_CHARS, MAX_DEPTH = 16_000, 800, 12
+INTENT, THEIRS = "intent", "tool_intent"
+# Patterns are programs for our matcher, references are addresses; neither is needed to fill in arguments.
+DROPPED = frozenset({"pattern", "patternProperties", "$schema", "$id", "$comment", "examples", "default"})
+SAID = frozenset({"title", "description"})
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A foreign tool under the name and schema that our registry shows. ``hash`` tells when the original changes."""
+
+    name: str
+    remote: str
+    description: str
+    parameters: Mapping[str, Any]
+    renamed: bool
+    """True when the tool has an argument ``intent`` of its own, shown as ``tool_intent``."""
+    hash: str
+
+    def theirs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments under the names that the foreign tool knows."""
+        if not self.renamed:
+            return dict(arguments)
+        return {INTENT if name == THEIRS else name: value for name, value in arguments.items()}
+
+
+def adopted(server: str, remote: str, description: str, schema: Any) -> Adopted:
+    """The tool as ours; raises ``InvalidField`` that names what is wrong with it."""
+    field = f"{server}.{remote[:60]}"
+    if not NAME.match(remote):
+        raise InvalidField(field, "is no name for a tool")
+    try:
+        size = len(json.dumps(schema, allow_nan=False))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidField(field, f"its schema is no JSON: {error}") from error
+    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+        raise InvalidField(field, "its schema is not that of an object")
+    if size > MAX_SCHEMA_CHARS:
+        raise InvalidField(field, f"its schema has {size:,} characters; at most {MAX_SCHEMA_CHARS:,} are allowed")
+    parameters = cleaned(schema, field, 0, names=False)
+    properties = dict(parameters.get("properties") or {})
+    required = list(parameters.get("required") or ())
+    if renamed := INTENT in properties:
+        properties[THEIRS] = properties.pop(INTENT)
+        required = [THEIRS if name == INTENT else name for name in required]
+    parameters = {**parameters, "type": "object", "properties": properties, "required": required}
+    try:
+        Draft202012Validator.check_schema(parameters)
+    except SchemaError as error:
+        raise InvalidField(field, f"its schema is none: {error.message[:200]}") from error
+    said = neutral(" ".join(description.split()))[:MAX_DESCRIPTION_CHARS]
+    return Adopted(f"{server}_{remote}", remote, said, parameters, renamed, content_hash([remote, schema]))
+
+
+def cleaned(value: Any, field: str, depth: int, *, names: bool) -> Any:
+    """A schema without what is dropped, its words neutral; ``names`` says that the keys are names of arguments."""
+    if depth > MAX_DEPTH:
+        raise InvalidField(field, f"its schema is deeper than {MAX_DEPTH}")
+    if isinstance(value, list):
+        return [cleaned(item, field, depth + 1, names=False) for item in value]
+    if not isinstance(value, Mapping):
+        return neutral(value) if isinstance(value, str) else value
+    found = {}
+    for key, inner in value.items():
+        if names and not NAME.match(key):
+            raise InvalidField(field, f"{key[:60]!r} is no name for an argument")
+        if not names and key in DROPPED:
+            continue
+        if key in ("$ref", "$dynamicRef") and not names and not str(inner).startswith("#"):
+            raise InvalidField(field, "its schema refers to another document")
+        text = not names and key in SAID and isinstance(inner, str)
+        found[key] = (
+            neutral(inner)[:MAX_DESCRIPTION_CHARS]
+            if text
+            else cleaned(inner, field, depth + 1, names=not names and key in ("properties", "$defs"))
+        )
+    return found

@@ -1,0 +1,172 @@
+"""Our tools as an MCP server: every call takes the loop's own way, through the registry. Needs the extra ``mcp``.
+
+What calls share (the Python session, sheets, material numbers) is a workspace. On standard streams there is one; over
+HTTP one per MCP session, or per ``fathom/session`` that a client of the stateless protocol sends in ``_meta``; without
+either each call has a workspace of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent
+from mcp_types import Tool as Described
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fathom import distribution_version
+from fathom.call import Call, Lane, calling
+from fathom.errors import InvalidField
+from fathom.ids import content_hash, new_id
+from fathom.protocol.messages import Sampling, ToolCall
+from fathom.rpc.host import until_signalled
+from fathom.rpc.sockets import listen
+from services.planner.model import Limits, Task, ToolState
+from services.planner.stage import Stage
+
+# The others are parts of an episode: where there is none they have no meaning.
+OFFERED = frozenset({"data", "fetch", "python", "search", "think", "todo"})
+MAX_WORKSPACES, SESSION = 32, "fathom/session"
+GRACE_S = 5
+LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+OpenStage = Callable[[Task], Stage]
+
+
+@dataclass
+class Workspace:
+    """The stage of one session; its calls run one after the other, so that numbers and names are theirs."""
+
+    stage: Stage
+    run_id: str
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    calls: int = 0
+
+    async def call(self, name: str, arguments: dict[str, Any], timeout_s: float) -> CallToolResult:
+        async with self.turn:
+            self.calls += 1
+            call = ToolCall(f"call_{self.calls}", name, json.dumps(arguments, ensure_ascii=False))
+            with calling(Call.new(lane=Lane.INTERACTIVE, timeout_s=timeout_s)):
+                result = await self.stage.tools.call(f"{self.run_id}-{self.calls}", call)
+        wrong = result.status in (ToolState.FAILED, ToolState.INVALID)
+        return CallToolResult(content=[TextContent(type="text", text=result.content)], is_error=wrong)
+
+
+class Workspaces:
+    """At most ``MAX_WORKSPACES``; the one that was used longest ago makes room."""
+
+    def __init__(self, open_stage: OpenStage) -> None:
+        self._open_stage = open_stage
+        self._open: OrderedDict[str, Workspace] = OrderedDict()
+
+    @asynccontextmanager
+    async def at(self, session: str) -> Any:
+        """The workspace of a session; a nameless one is closed after the call."""
+        if not session:
+            alone = self._new()
+            try:
+                yield alone
+            finally:
+                await alone.stage.close()
+            return
+        if session not in self._open:
+            self._open[session] = self._new()
+            if len(self._open) > MAX_WORKSPACES:
+                _, oldest = self._open.popitem(last=False)
+                await oldest.stage.close()
+        self._open.move_to_end(session)
+        yield self._open[session]
+
+    def _new(self) -> Workspace:
+        run_id = new_id("mcp")
+        return Workspace(self._open_stage(Task(run_id, "", "", Sampling(), Limits(0, 0, 0.0))), run_id)
+
+    async def close(self) -> None:
+        while self._open:
+            await self._open.popitem()[1].stage.close()
+
+
+def server(workspaces: Workspaces, stage: Stage, timeout_s: float, *, alone: bool) -> Server[Any]:
+    """The server. ``stage`` shows the tools; ``alone`` says that all calls come from one client."""
+    tools = [
+        Described(name=spec.name, description=spec.description, input_schema=json.loads(spec.parameters_json))
+        for spec in stage.tools.specs
+        if spec.name in OFFERED
+    ]
+    shown = {tool.name for tool in tools}
+
+    async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=tools)
+
+    async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
+        if params.name not in shown:
+            said = f"no tool {params.name[:80]!r}; there are: {', '.join(sorted(shown))}"
+            return CallToolResult(content=[TextContent(type="text", text=said)], is_error=True)
+        async with workspaces.at("one" if alone else session_of(context)) as workspace:
+            result: CallToolResult = await workspace.call(params.name, params.arguments or {}, timeout_s)
+            return result
+
+    return Server("fathom", version=distribution_version(), on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def session_of(context: Any) -> str:
+    """The session that a request over HTTP belongs to; "" for none. It is a secret of its client: only hashed."""
+    headers = getattr(context.request, "headers", {})
+    named = headers.get("mcp-session-id") or (context.meta or {}).get(SESSION)
+    return content_hash([str(named)]) if named else ""
+
+
+async def serve_stdio(workspaces: Workspaces, stage: Stage, timeout_s: float) -> None:
+    """Serves one client on standard input and output until it hangs up."""
+    app = server(workspaces, stage, timeout_s, alone=True)
+    async with stdio_server() as (reading, writing):
+        await app.run(reading, writing, app.create_initialization_options())
+
+
+def guarded(app: ASGIApp, token: str) -> ASGIApp:
+    """The app for those who know the token."""
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = Headers(scope=scope).get("authorization", "")
+            if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+                await Response("a bearer token is needed", 401, {"www-authenticate": "Bearer"})(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return door
+
+
+async def serve_http(
+    workspaces: Workspaces, stage: Stage, timeout_s: float, host: str, port: int, token: str = ""
+) -> None:
+    """Serves streamable HTTP at ``/mcp`` until SIGINT or SIGTERM; of local addresses the SDK checks Host and Origin.
+
+    Raises ``PortInUse``, and ``InvalidField("host")`` for an address that others reach while there is no token.
+    """
+    if host not in LOCAL and not token:
+        raise InvalidField("host", f"{host} is reached by others: set FATHOM_MCP_TOKEN, or listen on 127.0.0.1")
+    app = server(workspaces, stage, timeout_s, alone=False)
+    http: ASGIApp = app.streamable_http_app(host=host, max_sessions=MAX_WORKSPACES)
+    http = guarded(http, token) if token else http
+    listener = listen("mcp", host, port)
+    settings = uvicorn.Config(http, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S)
+    program = uvicorn.Server(settings)
+    # serve() would install its own signal handlers, which end the process before its sessions are closed.
+    serving = asyncio.create_task(program._serve([listener]), name="http mcp")
+    try:
+        await until_signalled(serving)
+    finally:
+        program.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
+        listener.close()

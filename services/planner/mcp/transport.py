@@ -1,0 +1,87 @@
+"""How a foreign server is reached: within bounds of size, with the official SDK. Needs the extra ``mcp``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
+
+from fathom import distribution_version
+from services.planner.mcp import relay
+from services.planner.mcp.settings import McpServer
+
+if TYPE_CHECKING:
+    from mcp.client.session import MessageHandlerFnT
+
+MAX_BYTES = 4 << 20
+CONNECT_S = 10.0
+
+
+class Flood(httpx2.ReadError):
+    """A response is larger than a result may be."""
+
+
+class Counted(httpx2.AsyncByteStream):
+    """A response's bytes, at most ``MAX_BYTES`` of them."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_BYTES:
+                raise Flood(f"the response has more than {MAX_BYTES:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class Bounded(httpx2.AsyncHTTPTransport):
+    """HTTP whose whole responses are bounded; of event streams the SDK bounds each event."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = Counted(response.stream)
+        return response
+
+
+@asynccontextmanager
+async def streams(server: McpServer) -> AsyncIterator[Any]:
+    """The two message streams of a server."""
+    if server.url:
+        timeout = httpx2.Timeout(CONNECT_S, read=server.timeout_s + CONNECT_S)
+        http = httpx2.AsyncClient(transport=Bounded(), headers=server.headers(), timeout=timeout)
+        async with (
+            http,
+            streamable_http_client(server.url, http_client=http, max_sse_event_size=MAX_BYTES) as opened,
+        ):
+            yield opened
+        return
+    bounded = ["-I", str(Path(relay.__file__)), str(MAX_BYTES), *server.command]
+    parameters = StdioServerParameters(command=sys.executable, args=bounded)
+    with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230 - it is no file
+        async with stdio_client(parameters, errlog=nowhere) as opened:
+            yield opened
+
+
+def client(server: McpServer, on_message: MessageHandlerFnT) -> Client:
+    """A client that answers no questions of the server: it can neither sample nor ask the user."""
+    return Client(
+        streams(server),
+        read_timeout_seconds=server.timeout_s,
+        client_info=Implementation(name="fathom", version=distribution_version()),
+        message_handler=on_message,
+        cache=None,
+    )

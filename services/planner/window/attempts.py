@@ -1,0 +1,79 @@
+"""Which steps later ones have made superfluous: repeated attempts and failed code (row M05)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from fathom.protocol.hermes import parse_tool_calls
+from fathom.protocol.messages import Message, ToolCall
+from services.planner.model import ToolResult, ToolState
+from services.planner.window.blocks import Block
+
+CITED = re.compile(r"\[(\d{1,3})\]")
+FAILED = frozenset({ToolState.FAILED, ToolState.INVALID})
+
+
+def superseded(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]:
+    """Steps that may go whole: every call of theirs was done better or again later, or had been done before.
+
+    Failed code goes once code has run well after it. A malformed call goes once the same tool was called well. A
+    repetition takes the place of the call that it repeats, unless that one's material is cited; one that was refused
+    goes itself. Words of correction go once the model has called a tool again. The newest step always stays.
+    """
+    cited = citations(blocks, messages)
+    return {
+        block.step
+        for position, block in enumerate(blocks[:-1])
+        if all(settled(result, blocks[:position], blocks[position + 1 :], cited) for result in block.results)
+        and (block.results or any(later.results for later in blocks[position + 1 :]))
+        and not any(item.result is None and block.results for item in block.given)
+    }
+
+
+def settled(result: ToolResult, before: Sequence[Block], after: Sequence[Block], cited: set[int]) -> bool:
+    """True when nothing is lost with this result."""
+    later = [other for block in after for other in block.results if other.status not in FAILED]
+    key = same(result.call)
+    if result.status in FAILED:
+        if any(material.number in cited for material in result.material):
+            return False
+        tried_anew = result.call.name == "python" or result.status is ToolState.INVALID
+        if any(same(other.call) == key or (tried_anew and other.call.name == result.call.name) for other in later):
+            return True
+        earlier = [other for block in before for other in block.results if other.status not in FAILED]
+        return any(same(other.call) == key for other in earlier)
+    if any(material.number in cited for material in result.material):
+        return False
+    again = [other for other in later if same(other.call) == key]
+    # A copy that the loop gave out of its memory has no material of its own, and the numbers of the first in its head.
+    copied = any(not other.material or variables(result) <= variables(other) for other in again)
+    return result.call.name != "todo" and copied
+
+
+def variables(result: ToolResult) -> set[str]:
+    """The sheets that a result put into Python."""
+    return {material.variable for material in result.material if material.variable}
+
+
+def same(call: ToolCall) -> tuple[str, str]:
+    """What makes two calls the same: tool and arguments, whatever the intent says."""
+    try:
+        arguments = json.loads(call.arguments_json)
+    except ValueError:
+        return call.name, call.arguments_json
+    if isinstance(arguments, dict):
+        arguments = {name: value for name, value in arguments.items() if name != "intent"}
+    return call.name, json.dumps(arguments, sort_keys=True, ensure_ascii=False)
+
+
+def citations(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]:
+    """Numbers of material that the model has cited so far."""
+    return {int(number) for block in blocks for number in CITED.findall(prose(block.said.text(messages)))}
+
+
+def prose(message: Message) -> str:
+    """What a message says in words, code apart: ``x[1]`` in a cell cites nothing."""
+    calls = (call.arguments_json for call in message.tool_calls if call.name != "python")
+    return "\n".join([parse_tool_calls(message.content)[0], *calls])

@@ -1,0 +1,80 @@
+"""The window's record and settings ⇄ ``planner.v1`` messages."""
+
+from __future__ import annotations
+
+from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.planner.v1 import trajectory_pb2 as pb
+from fathom.errors import InvalidField
+from fathom.protocol.messages import Usage
+from fathom.protocol.proto import message_from_proto, message_to_proto
+from services.planner.window.record import Compaction, Shown, StepPolicy, WindowSettings
+
+POLICIES = {
+    StepPolicy.OFF: pb.STEP_POLICY_OFF,
+    StepPolicy.DELETE: pb.STEP_POLICY_DELETE,
+    StepPolicy.SUMMARIZE: pb.STEP_POLICY_SUMMARIZE,
+    StepPolicy.HYBRID: pb.STEP_POLICY_HYBRID,
+}
+POLICIES_BACK = {value: policy for policy, value in POLICIES.items()}
+MIN_TOKENS = 1_024
+
+
+def settings_from_proto(message: pb.Window, default: WindowSettings) -> WindowSettings:
+    """The server's settings with what a request changes; raises ``InvalidField``. A window may only be smaller."""
+    if message.policy and message.policy not in POLICIES_BACK:
+        raise InvalidField("window.policy", f"{message.policy} is no step policy")
+    if message.tokens and not MIN_TOKENS <= message.tokens <= default.tokens:
+        raise InvalidField("window.tokens", f"must be {MIN_TOKENS:,} to {default.tokens:,}, or 0 for the latter")
+    settings = default.within(message.tokens)
+    policy = POLICIES_BACK[message.policy] if message.policy else default.policy
+    return WindowSettings(
+        policy,
+        settings.tokens,
+        settings.soft_tokens,
+        settings.trigger,
+        settings.keep_results,
+        settings.keep_steps,
+    )
+
+
+def compaction_to_proto(compaction: Compaction) -> pb.Compaction:
+    usage = compaction.usage
+    message = pb.Compaction(
+        policy=POLICIES[compaction.policy],
+        tokens_before=compaction.tokens_before,
+        tokens_after=compaction.tokens_after,
+        dropped=compaction.dropped,
+        usage=common.Usage(
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=usage.cached_tokens,
+            duration_ms=usage.duration_ms,
+        ),
+        written=compaction.written,
+        failures=compaction.failures,
+        numbers_left_out=compaction.numbers_left_out,
+        window_tokens=compaction.window_tokens,
+    )
+    for item in compaction.shown:
+        text = None if item.message is None else message_to_proto(item.message)
+        message.shown.add(source=item.source, message=text)
+    return message
+
+
+def compaction_from_proto(message: pb.Compaction) -> Compaction:
+    usage = message.usage
+    return Compaction(
+        POLICIES_BACK[message.policy],
+        tuple(
+            Shown(item.source, message_from_proto(item.message) if item.HasField("message") else None)
+            for item in message.shown
+        ),
+        message.tokens_before,
+        message.tokens_after,
+        tuple(message.dropped),
+        Usage(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.duration_ms),
+        message.written,
+        message.failures,
+        message.numbers_left_out,
+        message.window_tokens,
+    )

@@ -1,0 +1,40 @@
+"""What the window tells Prometheus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+TOKENS = (1_000, 2_000, 4_000, 8_000, 12_000, 16_000, 16_800, 20_000, 24_000, 32_000, 64_000)
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 30)
+RATIOS = (1, 2, 5, 10, 20, 50, 100, 500)
+
+
+@dataclass(frozen=True)
+class WindowMetrics:
+    """Sizes of requests in tokens, how long measuring takes, what compactions save, what digests save."""
+
+    context: Histogram
+    longest: Histogram
+    measuring: Histogram
+    compactions: Counter
+    saved: Counter
+    digest: Histogram
+
+    @classmethod
+    def register(cls, registry: CollectorRegistry) -> WindowMetrics:
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(f"fathom_planner_{name}", text, buckets=buckets, registry=registry)
+
+        def counter(name: str, text: str) -> Counter:
+            return Counter(f"fathom_planner_{name}", text, ("policy",), registry=registry)
+
+        return cls(
+            histogram("context_tokens", "Tokens of a request to the model", TOKENS),
+            histogram("max_context_tokens", "Tokens of the longest request of an episode", TOKENS),
+            histogram("window_seconds", "Time to measure a request and, where needed, to compact it", SECONDS),
+            counter("compactions", "Compactions of an episode's view"),
+            counter("compacted_tokens", "Tokens that compactions took out of requests"),
+            histogram("digest_ratio", "Bytes of a table by bytes of what the model is shown of it", RATIOS),
+        )

@@ -1,0 +1,176 @@
+"""Notes on steps that are no longer shown: what must not be lost, in a form that the model reads as a result.
+
+They stand as a call of ``recall`` and its result, not as a word of the user: what documents said stays material.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.protocol.hermes import format_tool_call
+from fathom.protocol.messages import Message, Role, ToolCall
+from services.planner.model import Episode, Kind, Material, Step, ToolResult, ToolState
+from services.planner.todo import Todo
+from services.planner.tools.tool import Reply, shortened
+from services.planner.window.quantities import canonical, numbers
+from services.planner.window.record import Shown, result_id
+
+QUESTION_CHARS, SAID_CHARS = 400, 300
+IN_A_TABLE = "data"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one replaced step said: the model's words and calls, then what it was given, with ids of results."""
+
+    step: Step
+    said: str
+    given: tuple[tuple[str, str, ToolResult | None], ...]
+    """Id, text and result; a word of the planner or the user has neither id nor result."""
+
+    @property
+    def text(self) -> str:
+        return "\n".join([self.said, *(text for _, text, _ in self.given)])
+
+
+def told(episode: Episode, new: Sequence[Message], steps: Iterable[int]) -> list[Told]:
+    """The original words of some steps."""
+    following = [*(step.new_messages for step in episode.steps[1:]), tuple(new)]
+    found = []
+    for index in sorted(steps):
+        step = episode.steps[index]
+        results, given = iter(enumerate(step.results)), []
+        for message in following[index]:
+            position, result = (next(results, (0, None))) if message.role is Role.TOOL else (0, None)
+            given.append(("" if result is None else result_id(index, position), message.content, result))
+        calls = [f"{call.name} {call.arguments_json}" for call in step.completion.tool_calls]
+        said = "\n".join(calls) or step.completion.text
+        found.append(Told(step, said, tuple(given)))
+    return found
+
+
+def as_messages(text: str) -> tuple[Shown, Shown]:
+    """Notes as a call and its result."""
+    arguments = {"intent": "See the notes on the rounds that are no longer shown", "round": 1}
+    call = ToolCall("notes", "recall", json.dumps(arguments))
+    reply = Reply(ToolState.OK, {"notes": "on rounds that are no longer shown"}, text).content("recall")
+    return (
+        Shown(-1, Message(Role.ASSISTANT, format_tool_call("recall", arguments), (call,))),
+        Shown(-1, Message(Role.TOOL, reply, tool_call_id=call.id)),
+    )
+
+
+def facts(episode: Episode, gone: Sequence[Told], stay: Collection[int]) -> str:
+    """What holds whatever is cut: question, plan, sheets with their columns, material, gaps, and what recall gives.
+
+    ``stay`` are the steps that are still shown; the material of all others is listed, that of failed code apart.
+    """
+    results = [result for step in episode.steps if step.index not in stay for result in step.results]
+    material = [
+        item
+        for result in results
+        for item in result.material
+        if result.status is ToolState.OK or item.kind is Kind.MISSING
+    ]
+    parts = (
+        ("Question", [shortened(episode.task.question, QUESTION_CHARS)]),
+        ("Plan", plan(episode)),
+        ("Sheets in Python", [sheet(item) for item in by_variable(episode)]),
+        ("Material to cite", [cited(item) for item in material if item.kind in (Kind.PASSAGE, Kind.CODE)]),
+        ("Missing", [gap(item) for item in material if item.kind is Kind.MISSING]),
+        ("Said meanwhile", [shortened(text, SAID_CHARS) for text in words(gone)]),
+        ("Rounds left out, for recall", [left_out(part, result) for part, result in kept(gone)]),
+    )
+    return "\n\n".join(f"## {title}\n" + "\n".join(lines) for title, lines in parts if lines)
+
+
+def kept(gone: Sequence[Told]) -> list[tuple[Told, ToolResult]]:
+    """Results of steps that are gone, failures apart."""
+    good = (ToolState.OK, ToolState.EMPTY)
+    return [(part, result) for part in gone for _, _, result in part.given if result and result.status in good]
+
+
+def left_out(part: Told, result: ToolResult) -> str:
+    return f"- round {part.step.index + 1}, {result.call.name}: {shortened(result.intent, SAID_CHARS)}"
+
+
+def plan(episode: Episode) -> list[str]:
+    """The todo list as the model and the user have left it."""
+    return [f"{item['n']}. [{item['state']}] {item['text']}" for item in Todo.rebuilt(episode.steps).listed()]
+
+
+def words(gone: Sequence[Told]) -> list[str]:
+    """What planner or user said between the steps."""
+    return list(dict.fromkeys(f"- {text}" for part in gone for id, text, _ in part.given if not id))
+
+
+def by_variable(episode: Episode) -> list[Material]:
+    """The sheets that Python holds, each once."""
+    sheets = [item for item in episode.material if item.kind is Kind.SHEET]
+    return list({item.variable: item for item in reversed(sheets)}.values())[::-1]
+
+
+def sheet(item: Material) -> str:
+    """A sheet's variable, number, title, size and columns with type and unit."""
+    columns = ", ".join(
+        " ".join(part for part in (f"{column.name}: {column.type}", column.unit) if part)
+        for column in field(item.item, "columns", ())
+    )
+    title = field(item.item, "title", "")
+    return f"- {item.variable} [{item.number}] {title}, {field(item.item, 'rows', 0):,} rows; columns {columns}"
+
+
+def cited(item: Material) -> str:
+    """A passage or a cell in one line, with the number that cites it."""
+    if item.kind is Kind.PASSAGE:
+        return f"- [{item.number}] {field(item.item, 'id', '')}: {shortened(field(item.item, 'title', ''), SAID_CHARS)}"
+    figures = ", ".join(f"{{{{figure:{figure.id}}}}}" for figure in field(item.item, "figures", ()))
+    return f"- [{item.number}] code {figures}".rstrip()
+
+
+def gap(item: Material) -> str:
+    subject, detail = field(item.item, "subject", ""), field(item.item, "detail", "")
+    return f"- [{item.number}] {subject}: {detail}".rstrip(": ")
+
+
+def field(item: Any, name: str, default: Any) -> Any:
+    """A part of a material's item, which is a message or, in a run that is going on, a mapping."""
+    return item.get(name, default) if isinstance(item, dict) else getattr(item, name, default)
+
+
+def extract(gone: Sequence[Told], chars: int) -> str:
+    """Without a writer: of each result the lines that hold numbers, at most ``chars`` characters of them."""
+    parts = []
+    for part in gone:
+        for _, text, result in part.given:
+            if result is None or result.status not in (ToolState.OK, ToolState.EMPTY):
+                continue
+            lines = [line.strip() for line in text.splitlines()[1:] if numbers(line)]
+            if lines:
+                parts.append(
+                    f"### round {part.step.index + 1}: {result.intent}\n{shortened(chr(10).join(lines), chars)}"
+                )
+    return "\n".join(parts)
+
+
+def with_numbers(text: str, gone: Sequence[Told], *, tables: bool) -> tuple[str, int]:
+    """The text with every number of what is gone that it lacks, by round; and how many were left out.
+
+    Without ``tables`` the numbers of table previews may be lacking: their tables are in Python, whole.
+    """
+    lines: list[str] = []
+    known = {canonical(number) for number in numbers(text)}
+    left = 0
+    for part in gone:
+        texts = [("", part.said, None), *part.given]
+        for _, words_given, result in texts:
+            lacking = [number for number in numbers(words_given) if canonical(number) not in known]
+            if lacking and not tables and result is not None and result.call.name == IN_A_TABLE:
+                left += len(lacking)
+            elif lacking:
+                known.update(canonical(number) for number in lacking)
+                lines.append(f"- round {part.step.index + 1}: {' '.join(lacking)}")
+    return (f"{text}\n\n## Other numbers, by round\n" + "\n".join(lines) if lines else text), left

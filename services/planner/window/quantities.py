@@ -1,0 +1,27 @@
+"""Numbers in text: none of them may get lost in a summary, and none may be made up in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# A date is one number. Digits behind a letter belong to a name (sheet_1, fig_2); letters behind digits are a unit.
+NUMBER = re.compile(
+    r"(?<![A-Za-z0-9_.])(?>\d{4}-\d{2}-\d{2}|[-+−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[-+−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)%?"
+)
+
+
+def numbers(text: str) -> list[str]:
+    """Number literals as they stand, each once, in order."""
+    return list(dict.fromkeys(match.group() for match in NUMBER.finditer(text)))
+
+
+def canonical(number: str) -> str:
+    """The same for writings that differ in separators and signs only: ``+1,250`` and ``1250``."""
+    return number.replace(",", "").replace("−", "-").lstrip("+").removesuffix("%")
+
+
+def missing(wanted: Iterable[str], text: str) -> list[str]:
+    """Those of the wanted numbers that the text does not have."""
+    known = {canonical(number) for number in numbers(text)}
+    return [number for number in wanted if canonical(number) not in known]

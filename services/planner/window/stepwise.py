@@ -1,0 +1,151 @@
+"""The window of production: measures every request, and compacts it when it has grown too long (rows M04, X06)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from fathom.protocol.messages import Message, ToolSpec
+from services.planner.model import Episode, Task
+from services.planner.window.blocks import Layout, layout
+from services.planner.window.meter import Meter, Tokens
+from services.planner.window.metrics import WindowMetrics
+from services.planner.window.plans import Cut, Plans
+from services.planner.window.record import Compaction, StepPolicy, WindowSettings, result_id
+from services.planner.window.summariser import Findings, Summariser
+from services.planner.window.view import View
+
+
+class Stepwise:
+    """Window of one episode. Its decisions are a function of the episode, so a resumed run comes to the same view."""
+
+    def __init__(
+        self, settings: WindowSettings, tokens: Tokens, summariser: Summariser, model: str, metrics: WindowMetrics
+    ) -> None:
+        self._settings, self._tokens, self._model, self._metrics = settings, tokens, model, metrics
+        self._summariser = summariser
+        self._meter = Meter(tokens, model)
+        self._fitted: WindowSettings | None = None
+        self._longest = 0
+
+    async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
+        """The next request. Below the trigger it is all that is shown so far, and the ids of it as they are."""
+        started = time.perf_counter()
+        view = await self._view(episode, new, tools)
+        self._metrics.measuring.observe(time.perf_counter() - started)
+        self._metrics.context.observe(view.tokens)
+        self._longest = max(self._longest, view.tokens)
+        return view
+
+    async def _view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
+        settings = await self._settings_of_model()
+        size = await self._meter.request(episode, new, tools)
+        plain = View((*episode.visible, *new), episode.token_ids, episode.covered, tokens=size)
+        # A protocol without tools has no pairs of calls and results to cut between.
+        if settings.policy is StepPolicy.OFF or not tools or size < settings.trigger_tokens:
+            return plain
+        return await self._compacted(episode, new, tools, settings, plain)
+
+    async def _compacted(
+        self,
+        episode: Episode,
+        new: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        settings: WindowSettings,
+        plain: View,
+    ) -> View:
+        """The mildest cut that reaches the target; the view as it was when none makes it shorter."""
+        messages = (*episode.messages, *new)
+        plans = Plans(layout(episode, new), episode, new, settings)
+        size, cut = await self._chosen(plans, messages, tools, settings)
+        found = Findings()
+        if cut.gone:
+            found = await self._summariser.findings(episode, cut.gone)
+        if found.text:
+            written = plans.rewritten(cut, found.text)
+            longer = await self._size(written, messages, tools)
+            if longer < settings.trigger_tokens:
+                size, cut = longer, written
+            else:
+                found = replace(found, text="")
+        if size >= plain.tokens:
+            return plain
+        compaction = Compaction(
+            policy=settings.policy,
+            shown=cut.layout.shown,
+            tokens_before=plain.tokens,
+            tokens_after=size,
+            dropped=dropped(episode, cut.layout),
+            usage=found.usage,
+            written=bool(found.text),
+            failures=found.failures,
+            numbers_left_out=cut.left_out,
+            window_tokens=settings.tokens,
+        )
+        self._metrics.compactions.labels(settings.policy.value).inc()
+        self._metrics.saved.labels(settings.policy.value).inc(plain.tokens - size)
+        return View(tuple(item.text(messages) for item in compaction.shown), (), 0, compaction, size)
+
+    async def _chosen(
+        self, plans: Plans, messages: Sequence[Message], tools: Sequence[ToolSpec], settings: WindowSettings
+    ) -> tuple[int, Cut]:
+        """The first cut within the target, else the first below the trigger that loses nothing, else the shortest."""
+        tried: list[tuple[int, Cut]] = []
+        for cut in cuts(plans, settings.policy):
+            below = next((one for one in tried if one[0] < settings.trigger_tokens), None)
+            if cut.lossy and below is not None:
+                return below
+            size = await self._size(cut, messages, tools)
+            if size <= settings.target_tokens:
+                return size, cut
+            tried.append((size, cut))
+        below = next((one for one in tried if one[0] < settings.trigger_tokens), None)
+        return below or min(tried, key=lambda one: one[0])
+
+    async def _size(self, cut: Cut, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
+        return await self._meter.whole([item.text(messages) for item in cut.layout.shown], tools)
+
+    async def _settings_of_model(self) -> WindowSettings:
+        """The settings within the model's own window, which is asked for once."""
+        if self._fitted is None:
+            self._fitted = self._settings.within(await self._tokens.window(self._model))
+        return self._fitted
+
+    def close(self) -> None:
+        """Tells the metrics how long the episode's longest request was."""
+        if self._longest:
+            self._metrics.longest.observe(self._longest)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What all windows of a planner share."""
+
+    settings: WindowSettings
+    tokens: Tokens
+    summariser: Summariser
+    metrics: WindowMetrics
+
+    def of(self, task: Task) -> Stepwise:
+        """The window of one episode."""
+        return Stepwise(task.window or self.settings, self.tokens, self.summariser, task.model, self.metrics)
+
+
+def cuts(plans: Plans, policy: StepPolicy) -> Iterator[Cut]:
+    """The cuts that a policy allows, the mildest first."""
+    if policy is StepPolicy.DELETE:
+        yield from plans.deletions()
+        return
+    if policy is StepPolicy.HYBRID:
+        # What is superfluous and what is old goes; no whole step that gave something.
+        yield from islice(plans.deletions(), 1)
+    yield from plans.summaries()
+
+
+def dropped(episode: Episode, shown: Layout) -> tuple[str, ...]:
+    """Ids of the results that a view does not show in full, oldest first."""
+    full = {item.id for block in shown.blocks for item in block.given if item.shown.message is None}
+    ids = (result_id(step.index, position) for step in episode.steps for position in range(len(step.results)))
+    return tuple(id for id in ids if id not in full)

@@ -1,0 +1,88 @@
+"""Which operation a question asks for, and the answer that its script has written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from services.policy.backends.rules.findings import collect
+from services.policy.backends.rules.operations import (
+    changes,
+    comparing,
+    converting,
+    crossing,
+    events,
+    extremes,
+    hops,
+    pairs,
+    relations,
+    sweep,
+    turning,
+)
+from services.policy.backends.rules.operations.ask import Ask
+from services.policy.backends.rules.operations.script import Call, Desk, Play, Script, advance
+from services.policy.backends.rules.passages import query_of
+from services.policy.backends.rules.question import read_question
+from services.policy.backends.rules.reading import Reading
+from services.policy.backends.rules.writing import endings
+
+# Special operations before general ones: each looks for the words that it alone understands.
+OPERATIONS: tuple[Callable[[Ask], Script | None], ...] = (
+    sweep.recognise,
+    pairs.recognise,
+    turning.recognise,
+    relations.recognise,
+    crossing.recognise,
+    converting.recognise,
+    events.recognise,
+    changes.recognise,
+    extremes.recognise,
+    comparing.recognise,
+)
+
+
+def single(ask: Ask) -> Script | None:
+    """The script of the first operation that recognises the question."""
+    return next((script for recognise in OPERATIONS if (script := recognise(ask)) is not None), None)
+
+
+def script_of(ask: Ask) -> Script | None:
+    """A chain of operations where a part of the question refers back to another, else one operation."""
+    script = hops.recogniser(single)(ask) or single(ask)
+    return None if script is None else lambda desk: with_documents(desk, script)
+
+
+def with_documents(desk: Desk, script: Script) -> Play[None]:
+    """What has no data may have a document: it must name what the question is about."""
+    yield from script(desk)
+    if not desk.found and not desk.quotes:
+        names = [name for name in desk.ask.names() if name.kind != "statement"]
+        yield from desk.document(query_of(desk.ask.question), " ".join(desk.label(name) for name in names))
+
+
+def played(reading: Reading, tools: Sequence[str]) -> Call | None:
+    """The next call by an operation; None when none is for this question, or it found nothing and lacks nothing."""
+    ask = Ask(read_question(reading.question))
+    script = script_of(ask)
+    if script is None:
+        return None
+    desk = Desk(ask)
+    call = advance(reading, tools, script, desk)
+    if call is not None:
+        return call
+    found = collect(reading, ask.question)
+    if not (desk.paragraphs or desk.quotes or found.missing or found.errors):
+        return None
+    return Call("finish", {"intent": desk.words.intent_finish, "answer": answer(reading, desk)})
+
+
+def answer(reading: Reading, desk: Desk) -> str:
+    """What the script said, then tables, figures, quotes, and what is missing, failed or to be kept in mind."""
+    question = replace(desk.ask.question, aspects=())
+    found = collect(reading, question)
+    placeholders = [f"{{{{table:{table}}}}}" for table in desk.tables]
+    placeholders += [f"{{{{figure:{figure}}}}}" for figure in desk.figures]
+    parts = [*desk.paragraphs, *placeholders, *desk.quotes, *desk.caveats]
+    if not desk.found and not desk.quotes:
+        parts.insert(0, desk.words.nothing)
+    return "\n\n".join([*parts, *endings(found, question, desk.words, desk.found)])

@@ -1,0 +1,30 @@
+"""What the cells of several operations share: how series and windows are handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from services.policy.backends.rules.operations.periods import Period
+from services.policy.backends.rules.sheets import Series
+
+SERIES = """\
+    def series(sheet, column):
+        return sheet.set_index(pd.to_datetime(sheet["date"]))[column].dropna()
+"""
+DRIVE = '\nprint(*(json.dumps(row, ensure_ascii=False) for row in {call}), sep="\\n")\n'
+
+
+def cell(text: str, call: str) -> str:
+    """A cell: imports, one function with ``SERIES`` in it where it says so, and the line that prints its rows."""
+    return f"import json\nimport pandas as pd\n\n{text.replace('    # series()', SERIES.rstrip())}{DRIVE.format(call=call)}"
+
+
+def listed(series: Iterable[Series]) -> str:
+    """Series as arguments: sheet, column name, label."""
+    return "[" + ", ".join(f"({one.variable}, {one.column!r}, {one.label!r})" for one in series) + "]"
+
+
+def windows(periods: Sequence[Period]) -> str:
+    """Windows as arguments: name, first day, last day, whether it is measured from the value before, last months."""
+    found = [(period.text, period.start, period.end, period.calendar, period.months) for period in periods]
+    return repr(found)

@@ -1,0 +1,139 @@
+"""One or several series over one period: compare, rank, name the first; the widest of the operations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from services.policy.backends.rules import code
+from services.policy.backends.rules.findings import Row
+from services.policy.backends.rules.operations.ask import Ask
+from services.policy.backends.rules.operations.measures import measure, sentence, value_of
+from services.policy.backends.rules.operations.names import Name
+from services.policy.backends.rules.operations.periods import Period
+from services.policy.backends.rules.operations.script import Columns, Desk, Play, Script
+from services.policy.backends.rules.passages import method_query
+from services.policy.backends.rules.question import Kind
+from services.policy.backends.rules.wording import percent, signed, unit_text
+
+INVESTED = r"invest|\bworth\b|buy|bought|投资|买入"
+# Words that ask for the smallest value; a drawdown is a negative number, so that the smallest fall is the largest value.
+LEAST = r"lowest|smallest|least|weakest|worst|harder|fell|从小到大|从低到高|最小|最低|最差|跌得|跌幅"
+PRICES = r"price|shares?\b|stock|股价|价格|走势|行情"
+DEFAULT = ("return", "cagr", "volatility", "drawdown")
+
+
+def recognise(ask: Ask) -> Script | None:
+    """Names of prices or levels with a measure, a period or a comparison; a single value of a day is a look-up."""
+    names = series_names(ask)
+    if not names or ask.question.kind is Kind.CHAT or ask.period.day:
+        return None
+    looked_up = ask.question.kind in (Kind.LOOKUP, Kind.DOCUMENT) and not ask.measures and not ask.names("statement")
+    if looked_up or not (ask.measures or ask.periods or len(names) > 1):
+        return None
+    return play
+
+
+def series_names(ask: Ask) -> list[Name]:
+    return ask.names("price", "level", "rate", "index", "statement") or ask.names("currency")
+
+
+def play(desk: Desk) -> Play[None]:
+    """Think, measure, draw, look the measure up, write."""
+    ask, names = desk.ask, series_names(desk.ask)
+    if ask.names("statement") and not (ask.measures or ask.has(PRICES)):
+        yield from desk.data(ask.names("statement"), ask.period.start, ask.period.end, owners=ask.names("price"))
+        return
+    labels = desk.words.comma.join(desk.label(name) for name in names)
+    wanted = ask.measures or DEFAULT
+    yield from desk.think(
+        f"Parts: the series of {labels}; for each: {', '.join(wanted)}; then what sets them apart.",
+        f"拆解：{labels}的数据；逐一计算{'、'.join(wanted)}；再看差别。",
+    )
+    columns, rows = yield from measure(desk, names, over(ask))
+    write(desk, columns, rows, wanted)
+    yield from draw(desk, columns, rows)
+    if columns:
+        yield from describe(desk)
+
+
+def over(ask: Ask) -> list[Period]:
+    """The periods to measure: several years or months side by side, or from the first to the last of an investment."""
+    found = list(dict.fromkeys(replace(period, place=0) for period in ask.periods))
+    if len(found) < 2 or not all(period.calendar for period in found):
+        return [ask.period]
+    return [Period(found[0].start, found[-1].end)] if ask.has(INVESTED) else found[:4]
+
+
+def write(desk: Desk, columns: Columns, rows: Sequence[Row], wanted: Sequence[str]) -> None:
+    """A ranking or who is ahead first, then a sentence for each."""
+    units = {one.label: unit_text(one.unit) for one in columns.values()}
+    shown = wanted if desk.ask.measures and wanted != ("return",) else DEFAULT
+    windows = list(dict.fromkeys(str(row.values.get("window", "")) for row in rows))
+    for window in windows:
+        for name in wanted if desk.ask.measures else wanted[:1]:
+            rivals = [row for row in rows if row.values.get("window") == window and value_of(row, name) is not None]
+            if len(rivals) > 1:
+                lead(desk, rivals, name, window if len(windows) > 1 else "")
+    for row in rows:
+        desk.paragraphs.append(sentence(desk, row, shown, units.get(row.label, "")))
+
+
+def ordered(ask: Ask, rows: Sequence[Row], name: str) -> list[Row]:
+    """Best first by the words of the question: high returns, small drawdowns and volatilities, unless it says else."""
+    least = bool(re.search(LEAST, ask.rest, re.IGNORECASE))
+    most = bool(re.search(r"highest|largest|most volatile|最高|最大|从大到小|从高到低", ask.rest, re.IGNORECASE))
+    values = {id(row): float(value_of(row, name) or 0.0) for row in rows}
+    if name == "volatility":
+        return sorted(rows, key=lambda row: -values[id(row)] if most else values[id(row)])
+    if name == "drawdown":
+        falls_first = bool(re.search(r"deepest|largest draw|从大到小|回撤最大", ask.rest, re.IGNORECASE))
+        return sorted(rows, key=lambda row: values[id(row)] if falls_first else -values[id(row)])
+    return sorted(rows, key=lambda row: values[id(row)] if least and not most else -values[id(row)])
+
+
+def lead(desk: Desk, rows: Sequence[Row], name: str, window: str) -> None:
+    """The order by one measure, in one window where there are several."""
+    best = ordered(desk.ask, rows, name)
+    listed = desk.words.comma.join(f"{row.label} ({short(row, name)})" for row in best)
+    title = {
+        "return": ("price return", "价格收益率"),
+        "cagr": ("annual growth", "年化收益率"),
+        "volatility": ("annualised volatility", "年化波动率"),
+        "sharpe": ("Sharpe ratio", "夏普比率"),
+        "drawdown": ("maximum drawdown", "最大回撤"),
+    }[name]
+    desk.say(
+        f"By {title[0]}{' in ' * bool(window)}{window}, first to last: {listed}.",
+        f"{window}按{title[1]}排序：{listed}。",
+        *best,
+    )
+
+
+def short(row: Row, name: str) -> str:
+    value = value_of(row, name)
+    if name == "sharpe":
+        return f"{value:.2f}"
+    return percent(value) if name in ("volatility", "drawdown") else signed(percent(value))
+
+
+def draw(desk: Desk, columns: Columns, rows: Sequence[Row]) -> Play[None]:
+    """A line chart of the series that have more than one value."""
+    if not rows or all((row.number("n") or 0) <= 1 for row in rows):
+        return
+    labels = desk.words.comma.join(one.label for one in columns.values())
+    start, end = (
+        pick(str(row.values.get(key, "")) for row in rows if row.values.get(key))
+        for key, pick in (("start", min), ("end", max))
+    )
+    title = desk.words.figure_title.format(names=labels, start=start, end=end)
+    cell = code.figure_cell(list(columns.values()), title, desk.ask.chinese)
+    yield from desk.python(cell, desk.words.intent_figure, desk.words.intent_figure)
+
+
+def describe(desk: Desk) -> Play[None]:
+    """What the measure means, when the question names one or asks for it."""
+    ask = desk.ask
+    if ask.question.aspects and (ask.wants_definition or len(ask.measures) > 1 or ask.question.background):
+        yield from desk.document(method_query(ask.question, []))

@@ -1,0 +1,101 @@
+"""When a series first passed a level, upwards or downwards."""
+
+from __future__ import annotations
+
+import re
+
+from services.policy.backends.rules.findings import Row
+from services.policy.backends.rules.operations.ask import Ask
+from services.policy.backends.rules.operations.cells import cell
+from services.policy.backends.rules.operations.names import Name
+from services.policy.backends.rules.operations.script import Desk, Play, Script
+from services.policy.backends.rules.wording import plain, unit_text
+
+ABOVE = r"exceed\w*|(?:rose|rise|climb\w*|went|go|move\w*|clos\w*)\s+above|above|surpass\w*|top(?:ped)?|reach\w*|超过|突破|升破|升至|高于|达到|涨破"
+BELOW = r"(?:fell|fall|drop\w*|went|go|move\w*|clos\w*)\s+(?:below|under)|below|under|跌破|低于|降至|降到|跌至"
+WHEN = r"\bwhen\b|\bfirst\b|何时|什么时候|首次|第一次|哪个月|哪一?天|哪年|哪一年"
+COUNT = (
+    r"how many (?:months|days|quarters|weeks)|number of (?:months|days)|多少个?(?:月|天|交易日)|几个月|月份有多少|天数"
+)
+LEVEL = r"\s*(?:of\s+)?\$?(\d[\d,]*(?:\.\d+)?)"
+CELL = '''\
+def first_crossing(sheet, column, label, start, end, level, above):
+    """The first period whose value is beyond the level, with the one before it."""
+    # series()
+
+    s = series(sheet, column)[start or None:end or None]
+    beyond = s[s > level] if above else s[s < level]
+    if beyond.empty:
+        return [{"label": label, "n": 0, "level": level}]
+    at = s.index.get_loc(beyond.index[0])
+    row = {"label": label, "n": len(beyond), "of": len(s), "level": level, "date": str(beyond.index[0].date()), "value": round(float(beyond.iloc[0]), 4)}
+    return [row | ({"before": round(float(s.iloc[at - 1]), 4), "before_date": str(s.index[at - 1].date())} if at else {})]
+'''
+
+
+def level_of(ask: Ask) -> tuple[float, bool] | None:
+    """The level and whether it is passed upwards; None when the words name none."""
+    for cue, above in ((BELOW, False), (ABOVE, True)):
+        match = re.search(f"(?:{cue}){LEVEL}", ask.rest, re.IGNORECASE)
+        if match:
+            return float(match[1].replace(",", "")), above
+    return None
+
+
+def recognise(ask: Ask) -> Script | None:
+    """A level, a direction and a question for the time, or for how often."""
+    subjects = ask.names("rate", "index", "level", "price")
+    return play if subjects and (ask.has(WHEN) or ask.has(COUNT)) and level_of(ask) else None
+
+
+def find(desk: Desk, name: Name) -> Play[list[Row]]:
+    """The row of the first crossing, said in the answer; none when the series is not there."""
+    passed = level_of(desk.ask)
+    period = desk.ask.period
+    columns = yield from desk.data([name], period.start, period.end)
+    if name not in columns or passed is None:
+        return []
+    one = columns[name]
+    call = f"first_crossing({one.variable}, {one.column!r}, {one.label!r}, {period.start!r}, {period.end!r}, {passed[0]}, {passed[1]})"
+    rows = yield from desk.python(
+        cell(CELL, call), "Find when the level was first passed.", "找出首次越过该水平的时间。"
+    )
+    for row in rows:
+        say(desk, row, passed[1], unit_text(one.unit))
+    return rows
+
+
+def play(desk: Desk) -> Play[None]:
+    """The first of the names."""
+    yield from find(desk, desk.ask.names("rate", "index", "level", "price")[0])
+
+
+def say(desk: Desk, row: Row, above: bool, unit: str) -> None:
+    """The day and both values."""
+    side, level = ("above", "高于") if above else ("below", "低于"), f"{row.number('level'):g}{unit}"
+    if row.number("n") == 0:
+        desk.say(
+            f"**{row.label}** was never {side[0]} {level} in the period.",
+            f"**{row.label}**在该区间从未{side[1]}{level}。",
+            row,
+        )
+        return
+    if desk.ask.has(COUNT):
+        n, of = row.number("n"), row.number("of")
+        desk.say(
+            f"**{row.label}** was {side[0]} {level} in {n} of {of} values of the period.",
+            f"**{row.label}**在该区间的{of}个数值中有{n}个{side[1]}{level}。",
+            row,
+        )
+    day, value = row.values["date"], plain(row.number("value"))
+    before = ""
+    if row.number("before") is not None:
+        earlier = plain(row.number("before"))
+        before = desk.either(
+            f", after {earlier}{unit} on {row.values['before_date']}", f"，{row.values['before_date']}为{earlier}{unit}"
+        )
+    desk.say(
+        f"**{row.label}** was first {side[0]} {level} on {day}: {value}{unit}{before}.",
+        f"**{row.label}**首次{side[1]}{level}是在{day}：{value}{unit}{before}。",
+        row,
+    )

@@ -1,0 +1,78 @@
+"""A real small model (SmolLM2-135M on the CPU) as the agent: whether the loop holds, and what the model achieves.
+
+Ten of the questions, one in each kind where there is one. The baseline is the reference policy on the same questions.
+Needs the bundled data and the model's package (unpacked at the first use).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.clients import Clients
+from fathom.clients.runs import run as run_events
+from fathom.errors import FathomError
+from tests.bench.questions import HOME, graded, local_stack
+from tests.golden.agent.grading import Given, judge
+from tests.golden.agent.reference import Reference
+from tests.golden.agent.schema import Question, load_questions
+
+COUNT = 10
+BUDGET = pb.Budget(max_rounds=3, max_ms=120_000)
+MODELS = {"rules": {"engine": "rules"}, "small": {"engine": "transformers", "max_tokens": 48}}
+
+
+async def run() -> None:
+    """Each run's end, rounds and seconds; then how many were right."""
+    reference = Reference(HOME / "data" / "tables")
+    by_kind = {question.kind: question for question in reversed(load_questions())}
+    questions = list(by_kind.values())[: int(os.environ.get("FATHOM_BENCH_QUESTIONS", COUNT))]
+    async with local_stack(MODELS) as (clients, store):
+        await until_ready(clients)
+        ends, right, called = Counter[str](), 0, 0
+        for question in questions:
+            started = time.perf_counter()
+            end, rounds, calls, answer = await ask(question, clients)
+            ends[end] += 1
+            called += calls
+            right += judge(question, Given(answer, {}), reference).right
+            print(
+                f"{question.id:<14}{end:<12}{rounds} rounds {calls} calls {time.perf_counter() - started:>6.1f} s  {answer[:70]!r}"
+            )
+        base = await graded(questions, clients, store, reference, "rules")
+    share, full = right / len(questions), sum(verdict.right for verdict in base) / len(questions)
+    print(
+        f"ends: {dict(ends)}; tool calls {called}; right {share:.0%}, rules {full:.0%}, ratio {share / max(full, 1e-9):.2f}"
+    )
+
+
+async def until_ready(clients: Clients) -> None:
+    """The model is unpacked and loaded first."""
+    async with asyncio.timeout(300):
+        request = policy.GetModelRequest(model="small")
+        while (await clients.policy.get_model(request)).model.state != policy.MODEL_STATE_READY:
+            await asyncio.sleep(0.5)
+
+
+async def ask(question: Question, clients: Clients) -> tuple[str, int, int, str]:
+    """(how it ended, rounds, tool calls, answer or error) of one run; an error of the service itself is a crash."""
+    ident = f"small-{question.id}"
+    try:
+        request = pb.RunRequest(question=question.ask, request_id=ident, model="small", budget=BUDGET)
+        events = [event async for event in run_events(clients, request)]
+    except FathomError as error:
+        return f"crash {error.reason}", 0, 0, error.message
+    finished = events[-1].finished
+    found = (await clients.planner.get_run(pb.GetRunRequest(run_id=ident))).trajectory
+    end = trajectory.StopReason.Name(finished.stop_reason).removeprefix("STOP_REASON_").lower()
+    calls = sum(len(step.completion.tool_calls) for step in found.steps)
+    return end, len(found.steps), calls, finished.answer.markdown or finished.error
+
+
+if __name__ == "__main__":
+    asyncio.run(run())

@@ -1,0 +1,144 @@
+"""Detection of planted errors by the answer's verifier, its false alarms, and what one repair turn mends.
+
+No model is called. The baseline of the same run is the plain check that a number or name of the answer occurs
+somewhere in the digests and texts that a model saw. Needs the bundled data (``make data``).
+``python -m tests.bench verifier`` runs it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from services.planner.answering.claims import sentences_of
+from services.planner.answering.evidence import Evidence
+from services.planner.answering.verifier import Verifier
+from services.planner.model import Doubt, Kind, Mark, Material
+from tests.bench.planted.cases import CASES, CLEAN, HELD_OUT, Planted
+from tests.bench.planted.material import Shelf, shelf
+
+TELLING = ("this is the value of", "the text says", "the material has it in the other direction")
+QUESTION = "What happened?"
+BAR = {"number": 0.9, "time": 0.9}
+Check = Callable[[str], tuple[Mark, ...]]
+
+
+@dataclass
+class Score:
+    """Found and mended per kind of error, false alarms on true sentences."""
+
+    planted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    found: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    named: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Found under the right kind."""
+    fixed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    missed: list[Planted] = field(default_factory=list)
+    alarms: list[tuple[str, Mark]] = field(default_factory=list)
+    claims: int = 0
+
+
+async def run() -> None:
+    """Prints the table of both checks and every miss and false alarm of ours."""
+    async with shelf() as found:
+        started = time.perf_counter()
+        sources = await Evidence(found.store).gather(found.material)
+        read_s = time.perf_counter() - started
+        verifier = Verifier(QUESTION, sources)
+        started = time.perf_counter()
+        ours = scored(verifier.verify, CASES, CLEAN)
+        check_s = time.perf_counter() - started
+        plain = scored(PlainCheck(found).verify, CASES, CLEAN)
+        late = scored(verifier.verify, HELD_OUT, ())
+    count = len(CASES) * 2 + len(CLEAN)
+    print(
+        f"{len(CASES)} planted errors, {len(CLEAN) + len(trues(CASES))} true texts with {ours.claims} numbers and dates"
+    )
+    report("verifier", ours)
+    print(f"held out: {len(HELD_OUT)} planted errors that the code was not changed for")
+    report("held out", late)
+    report("plain occurrence", plain)
+    print(f"sheets and texts read in {read_s * 1000:.0f} ms, {check_s / count * 1000:.1f} ms per text")
+    for case in (*ours.missed, *late.missed):
+        print(f"  missed {case.kind}: {case.wrong}")
+    for text, mark in (*ours.alarms, *late.alarms):
+        print(f"  false alarm {mark.kind.value} {mark.text!r} in {text!r}: {mark.detail}")
+
+
+def report(name: str, score: Score) -> None:
+    """One line per kind."""
+    for kind in score.planted:
+        whole = score.planted[kind]
+        recall, named, fixed = score.found[kind] / whole, score.named[kind] / whole, score.fixed[kind] / whole
+        bar = (
+            f" (bar {BAR[kind]:.2f}: {'met' if recall >= BAR[kind] else 'MISSED'})"
+            if kind in BAR and name == "verifier"
+            else ""
+        )
+        print(
+            f"{name:>16} {kind:>6}: recall {recall:.3f} of {whole}, as that kind {named:.3f}, fix_rate {fixed:.3f}{bar}"
+        )
+    rate = len(score.alarms) / score.claims if score.claims else 0.0
+    print(f"{name:>16}: {len(score.alarms)} false alarms on {score.claims} true numbers and dates: {rate:.3f}")
+
+
+def trues(cases: Sequence[Planted]) -> list[str]:
+    """The true form of each case, once."""
+    return list(dict.fromkeys(case.true for case in cases))
+
+
+def scored(check: Check, cases: Sequence[Planted], clean: Sequence[str]) -> Score:
+    """A check over a set."""
+    score = Score()
+    for case in cases:
+        score.planted[case.kind] += 1
+        marks = check(case.wrong)
+        if not marks:
+            score.missed.append(case)
+            continue
+        score.found[case.kind] += 1
+        score.named[case.kind] += any(same_kind(mark.kind, case.kind) for mark in marks)
+        score.fixed[case.kind] += not check(mended(case, marks)) and mended(case, marks) == case.true
+    for text in (*clean, *trues(cases)):
+        score.claims += sum(len(s.numbers) + len(s.moments) for s in sentences_of(text))
+        score.alarms += [(text, mark) for mark in check(text)]
+    return score
+
+
+def same_kind(kind: Doubt, planted: str) -> bool:
+    return kind.value == planted or (kind is Doubt.UNSUPPORTED and planted == "number")
+
+
+def mended(case: Planted, marks: tuple[Mark, ...]) -> str:
+    """The scripted fixer: it knows the truth, but writes it only where the list of findings leads it.
+
+    That is: a finding touches the planted words, or says what the value is really of, or which words disagree.
+    """
+    first = case.true.index(case.old)
+    touched = any(mark.start < first + len(case.new) and first < mark.end for mark in marks)
+    told = any(mark.detail.startswith(TELLING) for mark in marks)
+    return case.true if touched or told else case.wrong
+
+
+class PlainCheck:
+    """The baseline: every number and name of the text must occur, as written, in what the model was shown."""
+
+    def __init__(self, found: Shelf) -> None:
+        self._shown = "\n".join(shown(material) for material in found.material)
+
+    def verify(self, markdown: str) -> tuple[Mark, ...]:
+        marks = []
+        for match in re.finditer(r"(?<![\w\[])\d[\d,.]*\d|[A-Z][a-z]{2,}(?= [A-Z]|[ ,.'])", markdown):
+            if match.group() not in self._shown:
+                marks.append(Mark(match.start(), match.end(), Doubt.NUMBER, match.group(), "does not occur"))
+        return tuple(marks)
+
+
+def shown(material: Material) -> str:
+    """What a model sees of a material."""
+    item = material.item
+    if material.kind is Kind.SHEET:
+        return f"{item.title}\n{item.digest}"
+    return f"{item.title}\n{item.text}" if material.kind is Kind.PASSAGE else item.stdout

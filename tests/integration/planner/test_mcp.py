@@ -1,0 +1,209 @@
+"""Foreign tools over both transports through our registry: the loop cannot tell them from its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import uvicorn
+
+from fathom.protocol.hermes import format_tool_call
+from fathom.protocol.messages import ToolCall
+from fathom.rpc.sockets import reserved_port
+from services.planner.loop import Loop
+from services.planner.mcp import relay
+from services.planner.mcp.mount import Mounts
+from services.planner.mcp.settings import McpServer
+from services.planner.model import Episode, Kind, Stop, ToolState
+from services.planner.stage import Stage
+from services.planner.tools.registry import Bounds, Registry
+from services.planner.tools.think import Finish, Think
+from tests.integration.planner.toy_server import Toy, described
+from tests.unit.planner.test_loop import Notes, Script, finish, research, task
+
+TOOLS = ("quote", "meant", "hang", "flood", "fail", "poison", "picky", "lying", "absent")
+MOUNTED = ["toy_quote", "toy_meant", "toy_hang", "toy_flood", "toy_fail", "toy_poison", "toy_picky"]
+PROGRAM = (sys.executable, str(Path(__file__).with_name("toy_server.py")))
+
+
+@asynccontextmanager
+async def serving(toy: Toy, port: int) -> AsyncIterator[str]:
+    """The toy over HTTP, in this loop."""
+    http = toy.server().streamable_http_app()
+    program = uvicorn.Server(uvicorn.Config(http, port=port, log_level="error", timeout_graceful_shutdown=1))
+    running = asyncio.create_task(program.serve())
+    while not program.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        program.should_exit = True
+        await running
+
+
+@asynccontextmanager
+async def mounted(**where: Any) -> AsyncIterator[Mounts]:
+    settings = McpServer(name="toy", tools=TOOLS, timeout_s=2.0, **where)
+    mounts = Mounts([settings], structlog.get_logger())
+    mounts.start()
+    await mounts.listed(20.0)
+    try:
+        yield mounts
+    finally:
+        await mounts.close()
+
+
+@pytest.fixture(params=["http", "stdio"])
+async def mounts(request: pytest.FixtureRequest) -> AsyncIterator[Mounts]:
+    if request.param == "stdio":
+        async with mounted(command=PROGRAM) as found:
+            yield found
+    else:
+        with reserved_port() as port:
+            async with serving(Toy(), port) as url, mounted(url=url) as found:
+                yield found
+
+
+def registry(mounts: Mounts) -> Registry:
+    return Registry([Think(), Finish(), *mounts.tools()], 0, Bounds(8.0))
+
+
+async def call(mounts: Mounts, name: str, **arguments: Any) -> Any:
+    return await registry(mounts).call("id", ToolCall("c", name, json.dumps(arguments)))
+
+
+async def test_only_allowed_and_sound_tools_are_mounted_with_our_intent(mounts: Mounts) -> None:
+    assert [tool.name for tool in mounts.tools()] == MOUNTED
+    for spec in registry(mounts).specs:
+        assert json.loads(spec.parameters_json)["required"][0] == "intent"
+
+
+async def test_the_loop_cannot_tell_a_foreign_tool_from_its_own(mounts: Mounts) -> None:
+    line = format_tool_call("toy_quote", {"intent": "see the price", "symbol": "AAPL"})
+    policy = Script(line, finish("It is at 42.5 [1]."))
+    episode = Episode(task(), research().opening(task()))
+    loop = Loop(episode, research(), policy, Stage(registry(mounts)), Notes())
+    outcome = await loop.run()
+    assert outcome.stop is Stop.FINISHED
+    assert outcome.answer is not None
+    assert outcome.answer.cited == (1,)
+    result = episode.steps[0].results[0]
+    assert (result.intent, result.status, result.call.name) == ("see the price", ToolState.OK, "toy_quote")
+    assert (result.material[0].kind, result.material[0].item.text) == (Kind.PASSAGE, "AAPL is at 42.5")
+    assert "<quoted>\nAAPL is at 42.5\n</quoted>" in result.content
+
+
+async def test_an_intent_of_their_own_is_kept_apart_from_ours(mounts: Mounts) -> None:
+    result = await call(mounts, "toy_meant", intent="ours", tool_intent="theirs")
+    assert result.intent == "ours"
+    assert '{"intent": "theirs"}' in result.content
+
+
+async def test_time_and_size_are_bounded_and_failures_name_the_server(mounts: Mounts) -> None:
+    async with asyncio.timeout(8):
+        result = await call(mounts, "toy_hang")
+    assert (result.status, "toy: did not answer within 2 s" in result.content) == (ToolState.FAILED, True)
+    assert result.material[0].kind is Kind.MISSING
+    result = await call(mounts, "toy_fail")
+    assert (result.status, "the market is closed" in result.content) == (ToolState.FAILED, True)
+    result = await call(mounts, "toy_poison")
+    assert (result.status, result.content.count("</quoted>"), "<|im_start|>" in result.content) == (
+        ToolState.OK,
+        1,
+        False,
+    )
+    flooded = await call(mounts, "toy_flood")
+    assert len(flooded.content) < 8_000
+    async with asyncio.timeout(20):  # a flood may have cost the connection: it comes back by itself
+        while (await call(mounts, "toy_quote", symbol="MSFT")).status is not ToolState.OK:
+            await asyncio.sleep(0.2)
+
+
+async def test_malformed_arguments_never_reach_the_server(mounts: Mounts) -> None:
+    result = await call(mounts, "toy_quote", symbol=3)
+    assert (result.status, "toy_quote.symbol" in result.content) == (ToolState.INVALID, True)
+
+
+async def test_a_schema_that_drifts_is_named_and_the_next_episode_has_the_new_one() -> None:
+    toy = Toy()
+    with reserved_port() as port:
+        async with serving(toy, port) as url, mounted(url=url) as mounts:
+            episode = registry(mounts)
+            first = await episode.call("id", ToolCall("c", "toy_picky", '{"n": 1}'))
+            assert first.status is ToolState.OK
+            toy.tools["picky"] = described("picky", n={"type": "integer"}, m={"type": "integer"})
+            second = await episode.call("id", ToolCall("c", "toy_picky", '{"n": 1}'))
+            assert (second.status, "has changed its arguments" in second.content) == (ToolState.FAILED, True)
+            again = await call(mounts, "toy_picky", n=1, m=2)
+            assert again.status is ToolState.OK
+            del toy.tools["fail"]
+            gone = await episode.call("id", ToolCall("c", "toy_fail", "{}"))
+            assert "no longer offers toy_fail" in gone.content
+            assert "toy_fail" not in [tool.name for tool in mounts.tools()]
+
+
+async def test_a_server_that_is_down_holds_nobody_up_and_comes_back_by_itself() -> None:
+    with reserved_port() as port:
+        url = f"http://127.0.0.1:{port}/mcp"
+        mounts = Mounts([McpServer(name="toy", tools=TOOLS, timeout_s=2.0, url=url)], structlog.get_logger())
+        mounts.start()
+        async with asyncio.timeout(2.0):
+            await mounts.listed(0.3)
+        assert mounts.tools() == []
+        async with serving(Toy(), port):
+            await mounts.listed(20.0)
+            assert [tool.name for tool in mounts.tools()] == MOUNTED
+            episode = registry(mounts)
+            assert (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is ToolState.OK
+        lost = await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))
+        assert (lost.status, lost.material[0].kind) == (ToolState.FAILED, Kind.MISSING)
+        assert "toy" in lost.content
+        async with serving(Toy(), port), asyncio.timeout(30):
+            while (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is not ToolState.OK:
+                await asyncio.sleep(0.2)
+        await mounts.close()
+
+
+async def test_a_program_whose_planner_is_gone_ends(tmp_path: Path) -> None:
+    """Killed, not stopped: nobody is left to end the program but the relay."""
+    note = tmp_path / "pid"
+    stubborn = f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        relay.__file__,
+        "1000",
+        sys.executable,
+        "-c",
+        stubborn,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(20):
+        while not (note.exists() and note.read_text()):
+            await asyncio.sleep(0.05)
+        assert holder.stdin is not None
+        holder.stdin.close()  # what the kernel does for a planner that was killed
+        assert await holder.wait() == 1
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(note.read_text()), 0)
+
+
+async def test_a_line_without_end_ends_the_program(tmp_path: Path) -> None:
+    flood = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", relay.__file__, "100000", sys.executable, "-c", flood,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(20):
+        assert holder.stdout is not None
+        assert await holder.stdout.read() == b""
+        assert await holder.wait() != 0

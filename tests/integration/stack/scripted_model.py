@@ -1,0 +1,85 @@
+"""A model at the network edge that follows a script, one per question: an OpenAI-compatible endpoint on loopback.
+
+It counts tokens itself, of what really arrives, and tells them as its usage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.policy.backends.rules.tokenizer import RulesTokenizer, load_vocabulary
+
+Line = tuple[str, dict[str, Any]]
+Said = Sequence[Mapping[str, Any]]
+TOKENIZER = RulesTokenizer(load_vocabulary())
+
+
+@dataclass
+class Seen:
+    """What arrived for one question."""
+
+    tokens: list[int] = field(default_factory=list)
+    messages: list[Said] = field(default_factory=list)
+    writings: int = 0
+    """Requests without tools: summaries."""
+
+
+@dataclass
+class ScriptedModel:
+    """Says the next line of the script whose key is in the question; a line may depend on what the model is shown."""
+
+    scripts: Mapping[str, Sequence[Line | Callable[[Said], Line]]]
+    seen: dict[str, Seen] = field(default_factory=dict)
+
+    def answer(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], str, int]:
+        """The message's delta, why it ended, and how many tokens were asked."""
+        messages = body["messages"]
+        whole = "\n".join(str(message["content"]) for message in messages)
+        key = next(key for key in self.scripts if key in whole)
+        seen = self.seen.setdefault(key, Seen())
+        tokens = len(TOKENIZER.encode(json.dumps([messages, body.get("tools", ())], ensure_ascii=False)))
+        if not body.get("tools"):
+            seen.writings += 1
+            lines = [line for line in str(messages[-1]["content"]).splitlines() if re.search(r"\d\.\d", line)]
+            return {"content": "\n".join(lines[:6])}, "stop", tokens
+        line = self.scripts[key][len(seen.tokens)]
+        seen.tokens.append(tokens)
+        seen.messages.append(messages)
+        name, arguments = line if isinstance(line, tuple) else line(messages)
+        call = {"name": name, "arguments": json.dumps({"intent": f"{name} it", **arguments})}
+        delta = {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": call}]}
+        return delta, "tool_calls", tokens
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request per connection."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+        body = json.loads(await reader.readexactly(int(size.group(1)))) if size else {}
+        delta, reason, tokens = self.answer(body)
+        base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+        usage = {"prompt_tokens": tokens, "completion_tokens": 30, "total_tokens": tokens + 30}
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        for chunk in (
+            {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+            {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+            {**base, "choices": [], "usage": usage},
+        ):
+            writer.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        writer.write(b"data: [DONE]\n\n")
+        await writer.drain()
+        writer.close()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        """Its address while it serves."""
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        finally:
+            server.close()

@@ -1,0 +1,188 @@
+"""Recorded agent runs as training data: only what the model sampled is trained, in both protocols (J01, F01, SR12)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.clients import Clients
+from fathom.store import open_store
+from services.local import Endpoints
+from trainers import grpo, tiny
+from trainers.advantages import group_advantages
+from trainers.batch import data_proto, make_batch
+from trainers.config import GrpoConfig
+from trainers.losses import policy_loss, token_log_probs
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+Stack = tuple[Endpoints, Clients]
+QUESTION = "Compare the price performance of Apple and Microsoft in 2019"
+SHORT = "What is CAGR?"
+FOUND, NOT_FOUND = "When was the Dow Jones Industrial Average first calculated?", "Who is Zzyzx Qwfpgj?"
+
+
+async def research_run(clients: Clients, name: str, question: str, rounds: int = 0) -> trajectory.Trajectory:
+    """A production run of the reference policy, as it was recorded."""
+    budget = pb.Budget(max_rounds=rounds)
+    async for _ in clients.planner.run(pb.RunRequest(question=question, request_id=name, budget=budget)):
+        pass
+    return (await clients.planner.get_run(pb.GetRunRequest(run_id=name))).trajectory
+
+
+async def search_run(clients: Clients, question: str, rounds: int) -> trajectory.Trajectory:
+    """A Search-R1 episode of the reference policy."""
+    request = pb.RolloutRequest(
+        tasks=[pb.RolloutTask(id="t", question=question, references=["x"])], group_size=1, model="rules", grader="em",
+        protocol=trajectory.PROTOCOL_SEARCH_R1, budget=pb.Budget(max_rounds=rounds),
+    )  # fmt: skip
+    [item] = [response.trajectory async for response in clients.planner.rollout(request)]
+    return item
+
+
+async def text(clients: Clients, ids: list[int]) -> str:
+    request = policy.DetokenizeRequest(model="rules", token_ids=ids)
+    return (await clients.policy.detokenize(request)).text
+
+
+def runs_of(item: trajectory.Trajectory, wanted: int) -> list[list[int]]:
+    """The stretches of ids under one value of the mask, in order."""
+    found: list[list[int]] = []
+    before = -1
+    for token, kind in zip(item.token_ids, item.mask, strict=True):
+        if kind == wanted:
+            found = [*found[:-1], [*found[-1], token]] if before == wanted else [*found, [token]]
+        before = kind
+    return found
+
+
+@pytest.mark.parametrize("protocol", ["research", "search_r1"])
+async def test_the_loss_covers_model_tokens_and_nothing_else(stack: Stack, protocol: str) -> None:
+    _, clients = stack
+    item = await (
+        research_run(clients, "run-masks", QUESTION) if protocol == "research" else search_run(clients, FOUND, 4)
+    )
+    results = [result for step in item.steps for result in step.tool_results]
+    assert results, "the run has called a tool"
+    assert len(item.token_ids) == len(item.mask) == len(item.log_probs)
+
+    position = 0
+    for step in item.steps:
+        said = step.completion
+        prompt, sampled = list(said.prompt_token_ids), list(said.sampled_token_ids)
+        middle, end = position + len(prompt), position + len(prompt) + len(sampled)
+        assert list(item.token_ids[position:end]) == prompt + sampled, "ids are those that were rendered and sampled"
+        assert list(item.mask[position:end]) == [0] * len(prompt) + [1] * len(sampled)
+        assert list(item.log_probs[middle:end]) == list(said.log_probs), "every trained id has its log-probability"
+        assert not any(item.log_probs[position:middle])
+        position = end
+    assert position == len(item.token_ids)
+
+    trained = [await text(clients, ids) for ids in runs_of(item, 1)]
+    observed = "".join([await text(clients, ids) for ids in runs_of(item, 0)])
+    assert [one.removesuffix("<|im_end|>") for one in trained] == [step.completion.text for step in item.steps]
+    for result in results[:-1] if item.steps[-1].tool_results else results:
+        shown = "<information>" if protocol == "search_r1" else result.content[:200]
+        assert shown in observed
+        assert not any(shown in one for one in trained)
+
+    batch = make_batch([item], 1, 1, item.version_min)
+    arrays = data_proto(batch)
+    assert arrays["input_ids"].shape == arrays["attention_mask"].shape == arrays["position_ids"].shape
+    assert arrays["responses"].shape == arrays["response_mask"].shape == arrays["rollout_log_probs"].shape
+    assert torch.equal(torch.cat([arrays["prompts"], arrays["responses"]], dim=1), arrays["input_ids"])
+    assert arrays["response_mask"].sum() == sum(len(step.completion.sampled_token_ids) for step in item.steps)
+    assert arrays["response_mask"][0, 0] == 1
+    assert 0 in arrays["response_mask"][0], "observations lie between what the model said"
+
+
+async def test_the_last_generation_is_one_without_a_search(stack: Stack) -> None:
+    """Row SR12, by the real planner and the reference policy, which searches first, and again when it finds nothing."""
+    _, clients = stack
+    cut = await search_run(clients, FOUND, 1)
+    assert "<search>" in cut.steps[0].completion.text
+    assert [len(step.tool_results) for step in cut.steps] == [0], "the search of the only generation is not executed"
+    assert cut.stop_reason == trajectory.STOP_REASON_BUDGET
+    assert not cut.answer.markdown
+    assert sum(cut.mask) == len(cut.steps[0].completion.sampled_token_ids), "and it is trained on none the less"
+
+    two = await search_run(clients, FOUND, 2)
+    assert [len(step.tool_results) for step in two.steps] == [1, 0]
+    assert "<answer>" in two.steps[-1].completion.text
+    assert two.stop_reason == trajectory.STOP_REASON_FINISHED
+
+    again = await search_run(clients, NOT_FOUND, 2)
+    kinds = ["<search>" in step.completion.text for step in again.steps]
+    executed = [len(step.tool_results) for step in again.steps]
+    assert len(again.steps) == 2
+    assert executed == [1, 0], (kinds, executed)
+
+
+async def test_one_optimiser_step_on_recorded_research_runs(stack: Stack, tmp_path: Path) -> None:
+    """Row F01: two recorded agent runs as one group; what tools said moves nothing."""
+    endpoints, clients = stack
+    runs = [await research_run(clients, "run-whole", SHORT), await research_run(clients, "run-short", SHORT, rounds=1)]
+    for sample, item in enumerate(runs):
+        item.task_index, item.sample_index, item.reward = (
+            0,
+            sample,
+            float(item.stop_reason == trajectory.STOP_REASON_FINISHED),
+        )
+    assert [item.reward for item in runs] == [1.0, 0.0]
+    batch = make_batch(runs, 1, 2, runs[0].version_min)
+    size = int(batch.input_ids.max()) + 1
+    config = GrpoConfig(hidden=16, layers=1, epochs=1, micro_batch=1, entropy_coef=0.0, output=tmp_path)
+
+    def learner() -> grpo.Learner:
+        made = grpo.Learner(config, [], clients, open_store(endpoints.store))
+        made.adopt(tiny.build_model([f"piece {number}" for number in range(size)], 16, 1, 7, 16_384))
+        return made
+
+    first = learner()
+    with torch.no_grad():
+        logits = first.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+        ours, _ = token_log_probs(logits, batch.input_ids, config.temperature)
+    on_policy = batch.with_log_probs(ours * batch.loss_mask)
+    before = [parameter.detach().clone() for parameter in first.model.parameters()]
+    metrics, mismatch = first.step(on_policy)
+    assert mismatch < 1e-5
+    assert metrics["grad_norm"] > 0
+    moved = [not torch.equal(a, b) for a, b in zip(before, first.model.parameters(), strict=True)]
+    assert all(moved)
+
+    # The same batch with nonsense where the mask is 0 gives the same step, to the bit.
+    second = learner()
+    nonsense = ours * batch.loss_mask + (1 - batch.loss_mask) * torch.randn_like(ours) * 100
+    second.step(batch.with_log_probs(nonsense))
+    for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+    # And the objective's gradient at the logits is zero wherever the next id was not sampled.
+    leaf = logits.clone().requires_grad_(True)
+    log_probs, _ = token_log_probs(leaf, batch.input_ids, config.temperature)
+    advantages = group_advantages(batch.rewards).reshape(-1, 1).expand_as(log_probs)
+    policy_loss(
+        log_probs, on_policy.log_probs, advantages, batch.loss_mask, denominator=float(batch.trained_tokens),
+        clip_low=0.2, clip_high=0.28,
+    ).loss.backward()  # fmt: skip
+    assert leaf.grad is not None
+    touched = leaf.grad.abs().sum(dim=-1)[:, :-1] > 0
+    assert torch.equal(touched, batch.loss_mask[:, 1:] > 0)
+
+
+async def test_the_trainer_rolls_out_the_research_agent(stack: Stack, tmp_path: Path) -> None:
+    """Row F01 end to end: sampled with the learner's weights, graded, one step, published, served."""
+    endpoints, clients = stack
+    config = GrpoConfig(
+        model="tiny-agent", protocol="research", max_rounds=2, steps=1, prompts_per_step=1, group_size=2, hidden=16,
+        layers=1, micro_batch=1, max_tokens=6, digits=2, window=4096, output=tmp_path,
+    )  # fmt: skip
+    reports: list[grpo.StepReport] = []
+    result = await grpo.train(config, clients, open_store(endpoints.store), reports.append)
+    assert result.version == 2
+    assert reports[0].mismatch < 1e-3, "rollout and learner agree on the probabilities of an agent's tokens"
+    assert reports[0].grad_norm > 0
