@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Sequence
-
-from fathom.api.policy.v1 import policy_pb2 as pb
-from fathom.clients import Clients
-from fathom.errors import DeadlineExceeded, FathomError
-from fathom.ids import content_hash
+from collections.abc import Awaitable, Callable, Sequence
 
 MAX_NAMES = 12
 MAX_CHARS = 80
@@ -21,26 +15,15 @@ BULLET = re.compile(r"^[\s\-*•\d.)、]+")
 
 
 class Association:
-    """Asks the policy. What it says is only ever looked up in the library, never used as it is."""
+    """Asks a model. What it says is only ever looked up in the library, never used as it is."""
 
-    def __init__(self, clients: Clients, model: str, timeout_s: float) -> None:
-        self._clients, self._model, self._timeout_s = clients, model, timeout_s
+    def __init__(self, write: Callable[[str], Awaitable[str]]) -> None:
+        """``write`` gives what a model says to a prompt, "" when it does not answer."""
+        self._write = write
 
     async def __call__(self, text: str) -> Sequence[str]:
-        """Names, none when the policy does not answer in time: the other parts go on without it."""
-        message = pb.Message(role=pb.ROLE_USER, content=PROMPT.format(text=text))
-        request = pb.GenerateRequest(
-            request_id=content_hash(["association", self._model, text]), model=self._model, messages=[message]
-        )
-        said = []
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                async for response in self._clients.policy.generate(request, timeout_s=self._timeout_s):
-                    if response.HasField("completion"):
-                        said.append(response.completion.text)
-        except (FathomError, DeadlineExceeded, TimeoutError):
-            return []
-        return names_in("\n".join(said))
+        """Names, none without an answer: the other parts go on without it."""
+        return names_in(await self._write(PROMPT.format(text=text)))
 
 
 def names_in(text: str) -> list[str]:

@@ -52,6 +52,10 @@ class Config(Settings):
     """First part: the policy's model that associates indicators; "" leaves the part out."""
     association_seconds: float = Field(20.0, gt=0)
     """Deadline of the association in seconds."""
+    sql_model: str = ""
+    """The policy's model that writes SQL for questions that no typed query fits; "" leaves this last resort out."""
+    sql_model_seconds: float = Field(60.0, gt=0)
+    """Deadline of one statement that the model writes, in seconds."""
     cache_entries: int = Field(256, ge=0)
     """Most results kept for the same question; 0 turns the cache off."""
     connectors: ConnectorsConfig = ConnectorsConfig()

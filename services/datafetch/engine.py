@@ -10,20 +10,21 @@ from pathlib import Path
 
 from fathom.bundle.manifest import Manifest, verify
 from fathom.encoders.choose import Encoders
-from fathom.errors import InvalidField
+from fathom.errors import DeadlineExceeded, InvalidField
 from fathom.ids import content_hash
 from services.datafetch import formulas
 from services.datafetch.compiler import Compiler
 from services.datafetch.config import Config
 from services.datafetch.flight import Flight
 from services.datafetch.frameworks import BUNDLED, Frameworks, load_frameworks
+from services.datafetch.freesql import LastResort
 from services.datafetch.indicators import Matcher, Scored
 from services.datafetch.meaning import Meaning, available
 from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
 from services.datafetch.plan import NAMELESS, Part, Planner, bounded
 from services.datafetch.question import Reader
 from services.datafetch.semantic.layer import LIBRARY, Layer, load
-from services.datafetch.sheets import empty_cells, make_sheet, provenance
+from services.datafetch.sheets import described, empty_cells, make_sheet, provenance
 from services.datafetch.sql import run_sql
 from services.datafetch.warehouse import Stored, Warehouse
 from services.datafetch.widen import Associate, Parts, framework_names, widened
@@ -36,8 +37,8 @@ CACHE_BYTES = 64 << 20
 class Engine:
     """Ready after ``start``."""
 
-    def __init__(self, config: Config, associate: Associate | None = None) -> None:
-        self._config, self._associate = config, associate
+    def __init__(self, config: Config, associate: Associate | None = None, resort: LastResort | None = None) -> None:
+        self._config, self._associate, self._resort = config, associate, resort
         self._parts: Parts | None = None
         self._widens = asyncio.Lock()
         self.manifest: Manifest
@@ -84,7 +85,10 @@ class Engine:
         """The parts that widen a text, made when one is first widened: questions of exact names need none of them."""
         config = self._config
         names = framework_names(self.frameworks, self.layer) if config.frameworks else []
-        finder = Matcher(self.layer.indicators.values(), names)
+        tables = {
+            ident: spec.id for spec, _ in self.layer.tables if len(spec.columns) > 1 for ident in spec.columns.values()
+        }
+        finder = Matcher(self.layer.indicators.values(), names, tables)
         meaning = None
         if config.embedding == "on" or (config.embedding == "auto" and available(config.encoder, config.models_dir)):
             encoder = Encoders(config.models_dir, config.threads)(config.encoder)
@@ -107,6 +111,11 @@ class Engine:
                 days += [stored.members[e].last for e in entities if e in stored.members]
         return min(days, default=date.today())
 
+    def listed(self, ident: str) -> bool:
+        """Whether an entity is a company on a US exchange."""
+        spec = self.layer.entities.get(ident)
+        return spec is not None and spec.kind == "stock" and spec.market == "US"
+
     async def ask(self, question: str, as_of: date | None) -> Result:
         """Answers a question of 1 to 2,000 characters."""
         question = question.strip()
@@ -127,7 +136,28 @@ class Engine:
         unknown = any(item.reason == "UNKNOWN_ENTITY" for item in missing)
         # Who is meant is said already, when a name is unknown.
         more = [item for item in result.missing if not (unknown and NAMELESS in item.detail)]
-        return replace(result, missing=tuple(dict.fromkeys((*missing, *more))), matches=tuple(seen.matches))
+        result = replace(result, missing=tuple(dict.fromkeys((*missing, *more))), matches=tuple(seen.matches))
+        if self._resort is None or result.sheets or unknown or as_of is not None:
+            # A statement that a model writes knows no day of publication, and no name that is not here.
+            return result
+        return await self._free(self._resort, question, result)
+
+    async def _free(self, resort: LastResort, question: str, result: Result) -> Result:
+        """The result with a sheet of free SQL, marked as such; what was not understood stays missing."""
+        schema = self.warehouse.schema()
+        try:
+            written = await resort.statement(question, schema, self.warehouse.connection, self.warehouse.hints())
+            if not written.statement:
+                return result
+            table = await self.warehouse.fetch_rows(written.statement, self._config.sql_rows, self._config.sql_seconds)
+        except (InvalidField, DeadlineExceeded):
+            return result
+        source = f"free SQL written by {resort.model}, unchecked"
+        columns = [
+            replace(described(table, name), source=source, formula=written.statement) for name in table.column_names
+        ]
+        sheet = await asyncio.to_thread(make_sheet, table, f"Free SQL, unchecked: {question[:120]}", columns)
+        return replace(result, sheets=(sheet,))
 
     async def close(self) -> None:
         if self._parts is not None and self._parts.meaning is not None:

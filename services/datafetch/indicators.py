@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from services.datafetch.semantic.schema import IndicatorSpec
 from services.datafetch.semantic.text import CJK, normal
 
 WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]+")
+UNIT = re.compile(r"[A-Za-z0-9]+|[\u3400-\u9fff]")
 STOP = frozenset(
     [
         "the",
@@ -43,8 +44,11 @@ STOP = frozenset(
 )
 Near = Callable[[str, int], "list[tuple[int, float]]"]
 """Of a text the positions of names of like meaning, with a likeness of 0 to 1, best first."""
-MEANT = 0.7
-"""What likeness of meaning counts beside likeness of letters; 0.5 and 0.7 do about as well on the pairs."""
+MEANT, MEANT_LONG, LONG = 0.7, 0.3, 16
+"""What likeness of meaning counts beside likeness of letters: of a mention, and of a text of more words (or Chinese
+characters) than 16, which means more than one name does."""
+SUPPORT, FRIENDS = 0.5, 3
+"""What the three likeliest indicators of a table add to all of its indicators."""
 NEAR = 300
 
 
@@ -81,8 +85,14 @@ def stem(word: str) -> str:
 class Matcher:
     """Matches mentions to indicators. Every name is a document; an indicator scores as its best name."""
 
-    def __init__(self, specs: Iterable[IndicatorSpec], extra: Iterable[tuple[str, str]] = ()) -> None:
-        """``extra``: further names, as pairs of id and name."""
+    def __init__(
+        self,
+        specs: Iterable[IndicatorSpec],
+        extra: Iterable[tuple[str, str]] = (),
+        tables: Mapping[str, str] | None = None,
+    ) -> None:
+        """``extra``: further names, as pairs of id and name; ``tables``: the wide table of an indicator."""
+        self._tables = tables or {}
         self._documents: list[tuple[str, str]] = []
         for spec in specs:
             names = [spec.name, spec.name_zh, spec.definition, *spec.synonyms]
@@ -115,9 +125,12 @@ class Matcher:
             meant = near(mention, NEAR)
             if meant:
                 how = "embedding"
-                scores = {number: (1 - MEANT) * score for number, score in scores.items()}
+                share = MEANT if len(UNIT.findall(mention)) <= LONG else MEANT_LONG
+                scores = {number: (1 - share) * score for number, score in scores.items()}
                 for number, value in meant:
-                    scores[number] = scores.get(number, 0.0) + MEANT * value
+                    scores[number] = scores.get(number, 0.0) + share * value
+        if self._tables and not best:
+            self._support(scores)
         for number, score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
             ident, name = self._documents[number]
             if ident not in best:
@@ -125,6 +138,19 @@ class Matcher:
             if len(best) >= limit:
                 break
         return list(best.values())[:limit]
+
+    def _support(self, scores: dict[int, float]) -> None:
+        """Adds to each indicator what speaks for its table: who asks for one column often means its neighbours too."""
+        likely: dict[str, dict[str, float]] = defaultdict(dict)
+        for number, score in scores.items():
+            ident = self._documents[number][0]
+            own = likely[self._tables.get(ident, "")]
+            own[ident] = max(score, own.get(ident, 0.0))
+        means = {table: sum(sorted(own.values())[-FRIENDS:]) / FRIENDS for table, own in likely.items() if table}
+        for number, (ident, _) in enumerate(self._documents):
+            support = SUPPORT * means.get(self._tables.get(ident, ""), 0.0)
+            if support:
+                scores[number] = (scores.get(number, 0.0) + support) / (1 + SUPPORT)
 
     def _lexical(self, mention: str) -> dict[int, float]:
         """Cosine of n-gram weights with every name that shares one."""

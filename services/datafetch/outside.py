@@ -1,4 +1,4 @@
-"""Prices from vendors for codes that the tables do not know. Off until a vendor is enabled.
+"""What vendors have and the tables do not: prices of unknown codes here, the rest in ``outside_facts``. Off by default.
 
 What a vendor gives stands in a sheet of its own, with its name as the vendor of each column; what none gives stays
 in ``missing``, with their reasons. Only plain daily prices are asked for: no frequency, transform or statistic.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -17,6 +17,7 @@ from services.datafetch.connectors import ConnectorsConfig, DataRequest, Fetched
 from services.datafetch.connectors.sanity import Checked
 from services.datafetch.connectors.sheet import missing_of, sheet_of
 from services.datafetch.model import Combination, Frequency, Missing, Query, Result, Sheet, Transform
+from services.datafetch.outside_facts import OutsideFacts
 
 # Indicators of the library and the columns of a vendor's bars.
 COLUMNS = {
@@ -39,11 +40,20 @@ class Filled:
 class Outside:
     """Fills a result's gaps. ``vendors`` None leaves every result as it is."""
 
-    def __init__(self, vendors: Vendors | None, config: ConnectorsConfig) -> None:
+    def __init__(
+        self, vendors: Vendors | None, config: ConnectorsConfig, listed: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """``listed`` tells whether an entity's id is a company on a US exchange, whose statements EDGAR has."""
         self._vendors, self._config = vendors, config
+        self._facts = OutsideFacts(vendors, listed) if vendors is not None else None
 
     async def fill(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
-        """The result with the prices of unknown codes; ``deadline`` is on the monotonic clock, in seconds."""
+        """The result with what the vendors have; ``deadline`` is on the monotonic clock, in seconds."""
+        result = await self.prices(result, as_of, deadline)
+        return result if self._facts is None else await self._facts.fill(result, as_of, deadline)
+
+    async def prices(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
+        """The result with the prices of unknown codes."""
         wanted = [name for name in COLUMNS if name in asked(result)]
         unknown = [item.subject for item in result.missing if item.reason == "UNKNOWN_ENTITY"]
         codes = [name for name in unknown if is_code(name, name in result.understood.entities)]

@@ -15,6 +15,7 @@ from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref, to_ref
 from services.datafetch.association import Association
+from services.datafetch.coder import PolicyModel
 from services.datafetch.config import Config
 from services.datafetch.connectors import connect
 from services.datafetch.connectors.sheet import imported
@@ -30,6 +31,7 @@ from services.datafetch.convert import (
 from services.datafetch.engine import Engine
 from services.datafetch.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
 from services.datafetch.frameworks.rpc import list_frameworks
+from services.datafetch.freesql import LastResort
 from services.datafetch.model import Sheet
 from services.datafetch.outside import Outside
 
@@ -39,10 +41,12 @@ MAX_MENTIONS = 256
 
 def build(config: Config, deps: Deps) -> Service:
     """Datafetch; the only constructor."""
-    asks = config.association
-    engine = Engine(config, Association(deps.clients, asks, config.association_seconds) if asks else None)
+    asks, writes = config.association, config.sql_model
+    associate = Association(PolicyModel(deps.clients, asks, config.association_seconds)) if asks else None
+    coder = PolicyModel(deps.clients, writes, config.sql_model_seconds) if writes else None
+    engine = Engine(config, associate, LastResort(coder, writes) if coder else None)
     vendors = connect(config.connectors) if config.connectors.enabled else None
-    outside = Outside(vendors, config.connectors)
+    outside = Outside(vendors, config.connectors, engine.listed)
 
     async def close() -> None:
         await outside.close()

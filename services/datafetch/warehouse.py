@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.errors import CorruptData, DeadlineExceeded, InvalidField
+from services.datafetch.freesql import execute
 from services.datafetch.semantic.codes import CN_SQL
 from services.datafetch.semantic.files import create, duckdb, inside, literal, quoted, require
 from services.datafetch.semantic.layer import Failure, Layer
@@ -55,6 +56,9 @@ class Stored:
     members: Mapping[str, Facts]
 
 
+HINTED = 120
+
+
 class Warehouse:
     """All tables of a layer, read-only; every call has a cursor of its own."""
 
@@ -74,6 +78,30 @@ class Warehouse:
         self._connection.execute(f"set allowed_paths = [{', '.join(map(literal, allowed))}]")
         self._connection.execute("set enable_external_access = false")
         self._connection.execute("set lock_configuration = true")
+
+    @property
+    def connection(self) -> Any:
+        """The database, without access to anything outside its tables."""
+        return self._connection
+
+    def schema(self) -> dict[str, list[tuple[str, str]]]:
+        """The columns, with their types, of every relation that holds values."""
+        relations = {one.relation for found in self.stored.values() for one in found}
+        found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        statement = "select table_name, column_name, data_type from duckdb_columns() order by 1, column_index"
+        for table, column, kind in self._rows(statement):
+            if table in relations:
+                found[table].append((column, kind))
+        return dict(found)
+
+    def hints(self) -> str:
+        """Which codes the long tables use, for who writes SQL over them."""
+        some = [f"{ident} ({self._layer.indicators[ident].name})" for ident in list(self.stored)[:HINTED]]
+        return f"-- indicator codes: {', '.join(some)}" if some else ""
+
+    async def fetch_rows(self, statement: str, rows: int, seconds: float) -> Any:
+        """At most so many rows of a checked statement; raises ``InvalidField("sql")`` and ``DeadlineExceeded``."""
+        return await asyncio.to_thread(execute, self._connection, statement, rows, seconds)
 
     def close(self) -> None:
         self._connection.close()

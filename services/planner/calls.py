@@ -129,6 +129,14 @@ class Calls:
 
 
 def too_many(call: ToolCall) -> ToolResult:
-    error = f"at most {MAX_CALLS} calls in one round: this one was not made"
+    return refused(call, f"at most {MAX_CALLS} calls in one round: this one was not made")
+
+
+def not_made(call: ToolCall) -> ToolResult:
+    """The result of a call behind ``finish``."""
+    return refused(call, "`finish` came before this call, so it was not made")
+
+
+def refused(call: ToolCall, error: str) -> ToolResult:
     content = json.dumps({"tool": call.name, "status": ToolState.INVALID.value, "error": error}, ensure_ascii=False)
     return ToolResult(call, intent_of(call), neutral(content), ToolState.INVALID)

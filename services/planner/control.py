@@ -52,7 +52,7 @@ class Desk:
                 return b""
             await self.record.put_edit(self.run_id, change)
             self.engine.edit_todo(self.run_id, items)
-            await self.events.publish(todo_changed=change)
+            self.events.publish(todo_changed=change)
         return DONE + pb.UpdateTodoResponse(items=change.items).SerializeToString()
 
     async def unseen(self, steps: Sequence[Step], cut_short: Step | None) -> list[TodoItem] | None:
@@ -60,7 +60,7 @@ class Desk:
         change = await self.record.edit(self.run_id)
         if change is None:
             return None
-        await self.events.publish(todo_changed=change)
+        self.events.publish(todo_changed=change)
         return None if told(change, [*steps, *([cut_short] if cut_short else [])]) else listed(change)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import AsyncGenerator, Hashable, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Hashable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -25,16 +25,23 @@ from services.planner.todo import TODO, TodoItem, listed_items
 from services.planner.window.record import Compaction
 
 DELTA_CHARS = 160
+MOST_WAITING = 64
+"""Events that may wait for the stream when a round begins."""
 
 
 class Events:
-    """Publishes the events of one run in order. What an earlier worker has published is not published again."""
+    """Publishes the events of one run in order. What an earlier worker has published is not published again.
+
+    Events are sent while the run goes on; ``flush`` waits for them. What a lost worker had not sent yet is told
+    again from the recorded steps by the next one.
+    """
 
     def __init__(self, bus: Bus, run_id: str) -> None:
         self._bus, self._run_id = bus, run_id
         self._sequence = 0
         self._published: Counter[Hashable] = Counter()
-        self._turn = asyncio.Lock()
+        self._waiting: deque[tuple[pb.RunEvent, Awaitable[object] | None]] = deque()
+        self._sending: asyncio.Task[None] | None = None
 
     async def take_up(self, attempt: int) -> None:
         """Reads what is there: a mark tells where the earlier workers' events end. Comes before ``publish``."""
@@ -56,25 +63,50 @@ class Events:
             self._published = Counter({k: n for k, n in self._published.items() if key_kind(k) != "answer_delta"})
         self._published[key(event)] += 1
 
-    async def publish(self, **event: Any) -> None:
-        """Publishes one event and waits until the stream has it; a cancelled caller leaves no gap."""
+    def publish(self, after: Awaitable[object] | None = None, **event: Any) -> None:
+        """Sends one event behind those before it, when ``after`` is done; its time is now."""
         message = pb.RunEvent(run_id=self._run_id, **event)
-        await asyncio.shield(asyncio.ensure_future(self._publish(message)))
+        message.time.GetCurrentTime()
+        self._waiting.append((message, after))
+        if self._sending is None or (self._sending.done() and not self._sending.cancelled()):
+            if self._sending is not None:
+                self._sending.result()
+            self._sending = asyncio.create_task(self._send(), name=f"events {self._run_id}")
 
-    async def _publish(self, message: pb.RunEvent) -> None:
-        async with self._turn:  # calls may run at once; numbers and the stream's order must agree
+    @property
+    def waiting(self) -> int:
+        """How many events are not sent yet."""
+        return len(self._waiting)
+
+    async def flush(self) -> None:
+        """Returns when the stream has every event; raises what kept it from that."""
+        while self._sending is not None and not self._sending.done():
+            await asyncio.shield(self._sending)
+        if self._sending is not None:
+            self._sending.result()
+
+    async def close(self) -> None:
+        """Drops what is not sent."""
+        self._waiting.clear()
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+
+    async def _send(self) -> None:
+        while self._waiting:
+            message, after = self._waiting[0]
+            if after is not None:
+                await after
             name = key(message)
             if self._published[name]:
                 self._published[name] -= 1
-                return
-            message.sequence = self._sequence + 1
-            message.time.GetCurrentTime()
-            await self._bus.publish(
-                events_subject(self._run_id),
-                message.SerializeToString(),
-                message_id=f"{self._run_id}:{message.sequence}",
-            )
-            self._sequence += 1
+            else:
+                message.sequence = self._sequence + 1
+                message_id = f"{self._run_id}:{message.sequence}"
+                payload = message.SerializeToString()
+                await self._bus.publish(events_subject(self._run_id), payload, message_id=message_id)
+                self._sequence += 1
+            self._waiting.popleft()
 
 
 def key(event: pb.RunEvent) -> Hashable:
@@ -152,30 +184,57 @@ class RunObserver:
         self.steps = 0
         """How many steps are recorded."""
 
+    async def retell(self, steps: Sequence[Step]) -> None:
+        """Publishes what an earlier worker had recorded and not told."""
+        self.steps = len(steps)
+        for step in steps:
+            if step.compaction is not None:
+                await self.compacted(step.index, step.compaction)
+            self._tell_sampled(step)
+            for result in step.results:
+                await self.tool_starts(step.index, result.call, result.intent)
+                self._tell_done(step.index, result, None)
+        await self._events.flush()
+
     async def sampled(self, step: Step) -> None:
         """Keeps what was sampled, before anything comes of it."""
         await self._journal.sampled(step)
-        usage = step.completion.usage
-        tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
-        await self._events.publish(sampled=pb.Sampled(step=step.index, **tokens))
+        self._tell_sampled(step)
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None:
-        """The intent goes out before the result (row R11)."""
+        """The intent goes out before the result (row R11); no call begins before the results so far are kept."""
+        await self._journal.settled()
         if call.name == "think":
-            await self._events.publish(thought=thought(call, index))
+            self._events.publish(thought=thought(call, index))
         else:
             started = pb.ToolCallStarted(call=call_to_proto(call), intent=intent, step=index)
-            await self._events.publish(tool_started=started)
+            self._events.publish(tool_started=started)
 
     async def tool_done(self, index: int, result: ToolResult) -> None:
-        await self._journal.called(index, result)
+        """Told when it is kept; the run does not wait for that."""
+        self._tell_done(index, result, self._journal.called(index, result))
+
+    async def step_done(self, step: Step) -> None:
+        """Recorded, that is all the run waits for: whoever takes it up tells again what the readers lack."""
+        await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
+        self.steps = step.index + 1
+        self._journal.close(step.index)
+        if self._events.waiting > MOST_WAITING:
+            await self._events.flush()
+
+    def _tell_sampled(self, step: Step) -> None:
+        usage = step.completion.usage
+        tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+        self._events.publish(sampled=pb.Sampled(step=step.index, **tokens))
+
+    def _tell_done(self, index: int, result: ToolResult, kept: Awaitable[object] | None) -> None:
         if result.call.name != "think":
             material = [material_to_proto(item) for item in result.material]
             finished = pb.ToolCallFinished(result=result_to_proto(result), material=material, step=index)
-            await self._events.publish(tool_finished=finished)
+            self._events.publish(kept, tool_finished=finished)
         if result.call.name == TODO and result.status is ToolState.OK and (items := listed_items(result.content)):
             change = f"{index}-{result.call.id}"
-            await self._events.publish(todo_changed=todo_changed(items, index, change, by_user=False))
+            self._events.publish(todo_changed=todo_changed(items, index, change, by_user=False))
 
     async def compacted(self, index: int, compaction: Compaction) -> None:
         """Goes out before the step that is sampled after it; the record has it with that step."""
@@ -187,12 +246,7 @@ class RunObserver:
             policy=compaction.policy.value,
             window_tokens=compaction.window_tokens,
         )
-        await self._events.publish(compacted=compacted)
-
-    async def step_done(self, step: Step) -> None:
-        await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
-        self.steps = step.index + 1
-        await self._journal.close(step.index)
+        self._events.publish(compacted=compacted)
 
 
 async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: ObjectRef) -> None:
@@ -203,9 +257,9 @@ async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: Ob
         and (understood := restatement(step_from_proto(trajectory.steps[-1])))
     ):
         step = trajectory.steps[-1].index
-        await events.publish(thought=pb.Thought(text=understood, kind="restatement", step=step))
+        events.publish(thought=pb.Thought(text=understood, kind="restatement", step=step))
     for piece in deltas(trajectory.answer.markdown):
-        await events.publish(answer_delta=pb.AnswerDelta(text=piece))
+        events.publish(answer_delta=pb.AnswerDelta(text=piece))
     finished = pb.RunFinished(
         stop_reason=trajectory.stop_reason,
         error=trajectory.error,
@@ -218,7 +272,8 @@ async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: Ob
     if trajectory.HasField("answer"):
         finished.answer.CopyFrom(trajectory.answer)
         finished.material.extend(trajectory.answer.material)
-    await events.publish(finished=finished)
+    events.publish(finished=finished)
+    await events.flush()
 
 
 async def follow(bus: Bus, run_id: str, after: int, leg: int = 0) -> AsyncGenerator[pb.RunEvent, None]:

@@ -25,16 +25,21 @@ class Journal:
         self._record, self._run_id = record, run_id
         self._names: list[str] = []
         self._calls: set[str] = set()
+        self._writing: set[asyncio.Task[None]] = set()
+        self._dropping: set[asyncio.Task[None]] = set()
 
     async def read(self, recorded: int) -> Step | None:
         """The step after ``recorded`` whole ones as far as it had got, or None; notes of whole ones go."""
         notes = {name: step_from_proto(note) for name, note in (await self._record.notes(self._run_id)).items()}
         self._names = sorted(notes)
-        await asyncio.gather(*(self.close(step.index) for step in notes.values() if step.index < recorded))
+        for index in {step.index for step in notes.values() if step.index < recorded}:
+            self.close(index)
         sampled = notes.get(f"{recorded:04d}")
         if sampled is None:
             return None
-        results = [result for name in self._names if "-" in name for result in notes[name].results]
+        results = [
+            result for name in self._names if name.startswith(f"{recorded:04d}-") for result in notes[name].results
+        ]
         self._calls = {result.call.id for result in results}
         # In the order in which they ended: material has its numbers from there.
         return replace(sampled, index=recorded, results=tuple(results))
@@ -46,15 +51,34 @@ class Journal:
             self._calls = set()
             await self._keep(name, step)
 
-    async def called(self, index: int, result: ToolResult) -> None:
-        """Keeps the result of a finished call."""
-        if result.call.id not in self._calls:
-            self._calls.add(result.call.id)
-            name = f"{index:04d}-{len(self._calls):04d}-{sha256(result.call.id.encode())[:8]}"
-            await self._keep(name, Step(index, (), replace(NOTHING, tool_calls=(result.call,)), (result,)))
+    def called(self, index: int, result: ToolResult) -> asyncio.Task[None] | None:
+        """Keeps the result of a finished call; the task ends when it is kept, None says that it is."""
+        if result.call.id in self._calls:
+            return None
+        self._calls.add(result.call.id)
+        name = f"{index:04d}-{len(self._calls):04d}-{sha256(result.call.id.encode())[:8]}"
+        note = Step(index, (), replace(NOTHING, tool_calls=(result.call,)), (result,))
+        writing = asyncio.create_task(self._keep(name, note), name=f"note {name}")
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        return writing
 
-    async def close(self, index: int) -> None:
-        """Drops the notes of a step that is whole."""
+    async def settled(self) -> None:
+        """Returns when every finished call is kept; raises what kept one from that."""
+        await asyncio.gather(*self._writing)
+
+    async def end(self) -> None:
+        """Returns when nothing is being written or dropped any more."""
+        await asyncio.gather(*self._writing, *self._dropping, return_exceptions=True)
+
+    def close(self, index: int) -> None:
+        """Drops the notes of a step that is whole; nobody waits for that."""
+        dropping = asyncio.create_task(self._drop(index, [*self._writing]), name=f"drop notes {index}")
+        self._dropping.add(dropping)
+        dropping.add_done_callback(self._dropping.discard)
+
+    async def _drop(self, index: int, writing: list[asyncio.Task[None]]) -> None:
+        await asyncio.gather(*writing, return_exceptions=True)
         names = [name for name in self._names if name.startswith(f"{index:04d}")]
         self._names = [name for name in self._names if name not in names]
         await asyncio.gather(*(self._record.forget_note(self._run_id, name) for name in names))

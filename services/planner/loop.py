@@ -12,7 +12,7 @@ from fathom.errors import FathomError
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
 from services.planner import guard
 from services.planner.budget import Account, account, warned
-from services.planner.calls import Calls
+from services.planner.calls import Calls, not_made
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, Task, ToolResult
 from services.planner.protocols import Decision, EpisodeProtocol
 from services.planner.repeats import Repeats
@@ -118,7 +118,8 @@ class Loop:
                 ended = self._refused(decision) or await self._finish(decision.answer)
                 if isinstance(ended, Answer):
                     return Outcome(Stop.FINISHED, ended)
-                pending = (ended,)
+                # Each call has its result, or endpoints would refuse the conversation.
+                pending = (ended, *(self._protocol.render(not_made(call)) for call in decision.unmade))
             budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
             if budget.over or self._was_last():
                 return Outcome(Stop.BUDGET, None, f"the budget is spent: {budget}")

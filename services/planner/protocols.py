@@ -29,12 +29,16 @@ SEARCH_R1_STOPS = ("</search>", "</answer>")
 
 @dataclass(frozen=True)
 class Decision:
-    """What a completion asks for: tool calls, or the end, or a word of correction. ``end`` is the call that ends."""
+    """What a completion asks for: tool calls, or the end, or a word of correction.
+
+    ``end`` is the call that ends, ``unmade`` are those behind it, which are not made.
+    """
 
     calls: tuple[ToolCall, ...] = ()
     answer: str | None = None
     correction: Message | None = None
     end: ToolCall | None = None
+    unmade: tuple[ToolCall, ...] = ()
 
 
 class EpisodeProtocol(Protocol):
@@ -87,7 +91,7 @@ class Research:
         return specs
 
     def decide(self, completion: Completion, corrected: bool, last: bool) -> Decision:
-        """Calls in order; ``finish`` ends only alone, so that nothing it has not seen is cut off."""
+        """Calls in order; ``finish`` ends only as the first, so that no result which it has not seen is cut off."""
         calls = completion.tool_calls
         if not calls:
             # Small models answer in prose; after one correction prose counts as the answer.
@@ -96,8 +100,8 @@ class Research:
             return Decision(correction=Message(Role.USER, CALL_A_TOOL))
         if calls[0].name == FINISH:
             answer = finish_argument(calls[0].arguments_json)
-            return Decision(calls=(calls[0],)) if answer is None else Decision(answer=answer, end=calls[0])
-        return Decision(calls=tuple(call for call in calls if call.name != FINISH))
+            return Decision(calls=calls) if answer is None else Decision(answer=answer, end=calls[0], unmade=calls[1:])
+        return Decision(calls=calls)
 
     def render(self, result: ToolResult) -> Message:
         return Message(Role.TOOL, result.content, tool_call_id=result.call.id)

@@ -14,13 +14,11 @@ from fathom.ids import checked_id
 from fathom.protocol.messages import Sampling
 from fathom.protocol.proto import tool_spec_to_proto
 from fathom.rpc.service import Deps, Service
-from services.planner.backends.policy import PolicyService, PolicyTokens, PolicyWriter
+from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
 from services.planner.control import ask_to_edit
 from services.planner.engine import Engine
 from services.planner.events import follow
-from services.planner.mcp.mount import Mounts
-from services.planner.metrics import Metrics
 from services.planner.model import Limits, Task
 from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import catalogue
@@ -28,11 +26,7 @@ from services.planner.protocols import EpisodeProtocol, Research, SearchR1
 from services.planner.record import Record
 from services.planner.rollouts import Rollouts
 from services.planner.runs import Runs
-from services.planner.stage import stage
-from services.planner.tools.gates import Gates
-from services.planner.window.metrics import WindowMetrics
-from services.planner.window.stepwise import Windows
-from services.planner.window.summariser import Summariser
+from services.planner.stage import Stages
 from services.planner.worker import LANES, Worker
 
 # How long the first run waits for foreign tools: one that is late is there for later runs.
@@ -48,26 +42,14 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_RESEARCH: research,
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
-    metrics, log = Metrics.on(deps.telemetry.registry), deps.telemetry.log
-    mounts = Mounts(config.mcp_servers, log)
-    windows = Windows(
-        config.window,
-        PolicyTokens(deps.clients),
-        Summariser(PolicyWriter(deps.clients, config.summary_tokens), prompts.catalogue.find("notes", "en").body),
-        WindowMetrics.register(deps.telemetry.registry),
-    )
-    gates = Gates(config.concurrent_tool_calls, config.concurrent_calls_by_tool, metrics.waiting, metrics.wait_seconds)
-    engine = Engine(
-        lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
-        lambda task, steps, cut_short: stage(
-            config, deps, metrics, windows, task, steps, cut_short, mounts.tools(), gates
-        ),
-    )
+    log = deps.telemetry.log
+    stages = Stages.of(config, deps, prompts.catalogue.find("notes", "en").body)
+    engine = Engine(lambda protocol: PolicyService(deps.clients, tags=protocol.tags), stages)
     record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
-    servicer = PlannerServicer(config, deps, metrics, windows, mounts, worker, rollouts, runs)
+    servicer = PlannerServicer(deps, stages, worker, rollouts, runs)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -79,26 +61,15 @@ class PlannerServicer:
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
 
-    def __init__(
-        self,
-        config: Config,
-        deps: Deps,
-        metrics: Metrics,
-        windows: Windows,
-        mounts: Mounts,
-        worker: Worker,
-        rollouts: Rollouts,
-        runs: Runs,
-    ) -> None:
-        self._config, self._deps, self._metrics, self._mounts = config, deps, metrics, mounts
-        self._windows = windows
+    def __init__(self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, runs: Runs) -> None:
+        self._deps, self._stages = deps, stages
         self._worker, self._rollouts, self._runs = worker, rollouts, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
         """Connects the foreign tools, and starts to take runs from every lane."""
-        self._mounts.start()
-        await self._mounts.listed(MOUNT_WAIT_S)
+        self._stages.mounts.start()
+        await self._stages.mounts.listed(MOUNT_WAIT_S)
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
             for lane in Lane
@@ -110,7 +81,7 @@ class PlannerServicer:
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
-        await self._mounts.close()
+        await self._stages.mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
         header = await self._runs.begin(request)
@@ -151,9 +122,7 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = stage(
-            self._config, self._deps, self._metrics, self._windows, task, (), None, self._mounts.tools()
-        ).tools.specs
+        specs = self._stages(task, ()).tools.specs
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:

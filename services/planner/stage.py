@@ -10,10 +10,11 @@ from services.planner.answering.coder import PolicyCoder, PolicyJudge
 from services.planner.answering.ending import CheckedEnding, CitedEnding, Ending
 from services.planner.answering.evidence import Evidence
 from services.planner.answering.figures import Figures
-from services.planner.backends.policy import PolicyService
+from services.planner.backends.policy import PolicyService, PolicyTokens, PolicyWriter
 from services.planner.budget import Prices
 from services.planner.config import Config
 from services.planner.delegation import Allowance, Delegation
+from services.planner.mcp.mount import Mounts
 from services.planner.metrics import Metrics
 from services.planner.model import Step, Task
 from services.planner.record import Record
@@ -29,7 +30,9 @@ from services.planner.tools.session import Session
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.todo import TodoList
 from services.planner.tools.tool import Tool
+from services.planner.window.metrics import WindowMetrics
 from services.planner.window.stepwise import Windows
+from services.planner.window.summariser import Summariser
 from services.planner.window.view import Everything, Window
 
 GRACE_S = 5.0
@@ -53,93 +56,109 @@ class Stage:
     metrics: Metrics = field(default_factory=lambda: Metrics.on(None))
 
 
-def stage(
-    config: Config,
-    deps: Deps,
-    metrics: Metrics,
-    windows: Windows,
-    task: Task,
-    steps: Sequence[Step],
-    cut_short: Step | None = None,
-    foreign: Sequence[Tool] = (),
-    gates: Gates | None = None,
-) -> Stage:
-    """The tools of one episode, ``foreign`` ones included; a resumed one gets its sheets, figures, numbers and its
-    todo list back.
+@dataclass(frozen=True)
+class Stages:
+    """Makes the stage of each episode from what all episodes of a planner share."""
 
-    ``steps`` are those of the episode itself, and grow with it. ``cut_short`` has the finished calls of the step
-    in which an earlier worker left it.
-    """
-    known = [*steps, *([cut_short] if cut_short else [])]
-    material = [item for step in known for result in step.results for item in result.material]
-    session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
-    figures = sum(len(item.item.figures) for item in material if item.kind == "code")
-    timeout_s, todo, shown = config.tool_timeout_s, Todo.rebuilt(known), Shown.rebuilt(task.run_id, known)
-    python = Python(session, deps.store, metrics.styles, task.run_id, figures)
-    tools: list[Tool] = [
-        Think(config.think_chars),
-        Finish(),
-        TodoList(todo),
-        Recall(steps),
-        Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
-        Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
-        Data(deps.clients, session, task.as_of, timeout_s, windows.metrics.digest),
-        python,
-        *foreign,
-    ]
-    allowance = Allowance(config.max_delegations, config.delegated_rounds, config.delegated_tokens)
-    delegation = Delegation(deps.bus, Record(deps.store), task, allowance)
-    if delegation.allowed:
-        tools.append(Delegate(delegation, session))
-    log = deps.telemetry.log
-    registry = Registry(
-        tools,
-        len(material),
-        bounds(config, gates),
-        lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
-        cut_short.results if cut_short else (),
-    )
-    prices = Prices(config.prompt_price, config.completion_price)
-    window = windows.of(task)
+    config: Config
+    deps: Deps
+    metrics: Metrics
+    windows: Windows
+    mounts: Mounts
+    gates: Gates
 
-    async def close() -> None:
-        window.close()
-        await session.close()
+    @classmethod
+    def of(cls, config: Config, deps: Deps, notes: str) -> Stages:
+        """``notes`` instructs the writer of a window's summaries."""
+        registry = deps.telemetry.registry
+        metrics = Metrics.on(registry)
+        writer = PolicyWriter(deps.clients, config.summary_tokens)
+        windows = Windows(
+            config.window, PolicyTokens(deps.clients), Summariser(writer, notes), WindowMetrics.register(registry)
+        )
+        mounts = Mounts(config.mcp_servers, deps.telemetry.log)
+        calls, by_tool = config.concurrent_tool_calls, config.concurrent_calls_by_tool
+        gates = Gates(calls, by_tool, metrics.waiting, metrics.wait_seconds)
+        return cls(config, deps, metrics, windows, mounts, gates)
 
-    return Stage(
-        registry,
-        window,
-        ending(config, deps, python),
-        close,
-        todo=todo,
-        prices=prices,
-        metrics=metrics,
-    )
+    def __call__(self, task: Task, steps: Sequence[Step], cut_short: Step | None = None) -> Stage:
+        """The stage of one episode; a resumed one gets its sheets, figures, numbers and its todo list back.
+
+        ``steps`` are those of the episode itself, and grow with it. ``cut_short`` has the finished calls of the step
+        in which an earlier worker left it.
+        """
+        config, deps = self.config, self.deps
+        known = [*steps, *([cut_short] if cut_short else [])]
+        material = [item for step in known for result in step.results for item in result.material]
+        session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
+        figures = sum(len(item.item.figures) for item in material if item.kind == "code")
+        python = Python(session, deps.store, self.metrics.styles, task.run_id, figures)
+        todo, window = Todo.rebuilt(known), self.windows.of(task)
+        tools = self._tools(task, steps, Shown.rebuilt(task.run_id, known), todo, session, python)
+
+        async def close() -> None:
+            window.close()
+            await session.close()
+
+        return Stage(
+            self._registry(task, tools, len(material), cut_short),
+            window,
+            self._ending(python),
+            close,
+            todo,
+            Prices(config.prompt_price, config.completion_price),
+            self.metrics,
+        )
+
+    def _tools(
+        self, task: Task, steps: Sequence[Step], shown: Shown, todo: Todo, session: Session, python: Python
+    ) -> list[Tool]:
+        """Ours, and those of mounted servers."""
+        config, deps, timeout_s = self.config, self.deps, self.config.tool_timeout_s
+        tools: list[Tool] = [
+            Think(config.think_chars),
+            Finish(),
+            TodoList(todo),
+            Recall(steps),
+            Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
+            Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
+            Data(deps.clients, session, task.as_of, timeout_s, self.windows.metrics.digest),
+            python,
+            *self.mounts.tools(),
+        ]
+        allowance = Allowance(config.max_delegations, config.delegated_rounds, config.delegated_tokens)
+        delegation = Delegation(deps.bus, Record(deps.store), task, allowance)
+        return [*tools, Delegate(delegation, session)] if delegation.allowed else tools
+
+    def _registry(self, task: Task, tools: Sequence[Tool], material: int, cut_short: Step | None) -> Registry:
+        log = self.deps.telemetry.log
+        return Registry(
+            tools,
+            material,
+            bounds(self.config, self.gates),
+            lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
+            cut_short.results if cut_short else (),
+        )
+
+    def _ending(self, python: Python) -> Ending:
+        """The checks of answers; their figures run in the same session as the tools' cells."""
+        config, policy = self.config, PolicyService(self.deps.clients, tags=False)
+        return CheckedEnding(
+            Evidence(self.deps.store),
+            Figures(python, PolicyCoder(policy)),
+            PolicyJudge(policy) if config.judge_events else None,
+            config.correct_answers,
+            config.answer_material_tokens,
+        )
 
 
-def bounds(config: Config, gates: Gates | None) -> Bounds:
+def bounds(config: Config, gates: Gates) -> Bounds:
     """How long the calls of each tool may take, and how many at once."""
     usual = config.tool_timeout_s
     deadlines = {
         # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
         "python": 3 * usual + GRACE_S,
         "delegate": config.max_run_ms / 1000,
-        **{
-            f"{server.name}_{tool}": server.timeout_s + GRACE_S
-            for server in config.mcp_servers
-            for tool in server.tools
-        },
+        **{f"{one.name}_{tool}": one.timeout_s + GRACE_S for one in config.mcp_servers for tool in one.tools},
     }
     return Bounds(usual + GRACE_S, {**deadlines, **config.tool_deadlines_s}, gates)
-
-
-def ending(config: Config, deps: Deps, python: Python) -> Ending:
-    """The checks of answers; their figures run in the same session as the tools' cells."""
-    policy = PolicyService(deps.clients, tags=False)
-    return CheckedEnding(
-        Evidence(deps.store),
-        Figures(python, PolicyCoder(policy)),
-        PolicyJudge(policy) if config.judge_events else None,
-        config.correct_answers,
-        config.answer_material_tokens,
-    )

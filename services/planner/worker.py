@@ -92,36 +92,44 @@ class Worker:
         leg = await self.record.leg(header)
         if number < leg.number:  # that leg has ended and was told, or there would be no further one
             return
-        events = Events(self.bus, run_id)
-        await events.take_up(attempt)
-        self.log.info("run taken up", run_id=run_id, leg=leg.number, attempt=attempt)
-        journal = Journal(self.record, run_id)
-        request = header.run_request()
-        protocol = self.protocols[request.protocol]
-        finished = await self.record.finished(run_id, leg.number)
-        if finished is not None:  # the worker that ended it may not have told
-            await tell_end(events, finished[0], to_ref(finished[1]))
-            return
+        events, journal = Events(self.bus, run_id), Journal(self.record, run_id)
+        try:
+            await events.take_up(attempt)
+            self.log.info("run taken up", run_id=run_id, leg=leg.number, attempt=attempt)
+            finished = await self.record.finished(run_id, leg.number)
+            if finished is not None:  # the worker that ended it may not have told
+                await tell_end(events, finished[0], to_ref(finished[1]))
+                return
+            with calling(Call.new(lane=lane, timeout_s=self.config.max_run_ms / 1000 + 30)):
+                task = await self._task(header, header.run_request(), leg)
+                self._announce(events, header, leg, attempt)
+                play = await self._play(
+                    task, self.protocols[header.run_request().protocol], leg, attempt, events, journal
+                )
+                await self._end(play, header, leg, lane, events)
+        finally:
+            await events.close()
+            await journal.end()
+
+    async def _play(
+        self, task: Task, protocol: EpisodeProtocol, leg: Leg, attempt: int, events: Events, journal: Journal
+    ) -> Play:
+        """Plays from the last recorded step on, and answers requests about the run meanwhile."""
+        run_id = task.run_id
         steps = [step_from_proto(step) for step in await self.record.steps(run_id)]
-        await self._announce(events, header, leg, attempt)
+        observer = RunObserver(events, self.record, journal, run_id, protocol.prompt_hash(task))
+        await observer.retell(steps)
         cut_short = await journal.read(len(steps))
-        timeout_s = self.config.max_run_ms / 1000 + 30
-        with calling(Call.new(lane=lane, timeout_s=timeout_s)):
-            task = await self._task(header, request, leg)
-            observer = RunObserver(events, self.record, journal, run_id, protocol.prompt_hash(task))
-            observer.steps = len(steps)
-            desk = Desk(run_id, self.engine, self.record, events, observer)
-            control = await self.bus.serve(control_subject(run_id), run_id, desk.answer)
-            try:
-                early = await self._given_up(run_id, leg, attempt)  # after serve: from here on a stop is heard
-                if early is not None:
-                    play = Play(rebuilt(task, protocol.opening(task), steps), early)
-                else:
-                    edited = await desk.unseen(steps, cut_short)
-                    play = await self.engine.play(task, protocol, observer, steps, cut_short, edited)
-            finally:
-                await control.close()
-            await self._end(play, header, leg, lane, events)
+        desk = Desk(run_id, self.engine, self.record, events, observer)
+        control = await self.bus.serve(control_subject(run_id), run_id, desk.answer)
+        try:
+            early = await self._given_up(run_id, leg, attempt)  # after serve: from here on a stop is heard
+            if early is not None:
+                return Play(rebuilt(task, protocol.opening(task), steps), early)
+            edited = await desk.unseen(steps, cut_short)
+            return await self.engine.play(task, protocol, observer, steps, cut_short, edited)
+        finally:
+            await control.close()
 
     async def _given_up(self, run_id: str, leg: Leg, attempt: int) -> Outcome | None:
         """Why the run is not to be played: it was stopped while it waited, or it ends its workers; else None."""
@@ -132,7 +140,7 @@ class Worker:
             return Outcome(Stop.FAILED, None, f"planner: {attempt - 1} workers did not get it to its end", "planner")
         return None
 
-    async def _announce(self, events: Events, header: Header, leg: Leg, attempt: int) -> None:
+    def _announce(self, events: Events, header: Header, leg: Leg, attempt: int) -> None:
         started = pb.RunStarted(
             run_id=header.run_id,
             conversation_id=header.conversation_id,
@@ -140,9 +148,9 @@ class Worker:
             model=header.model,
             attempt=attempt - 1,
         )
-        await events.publish(started=started)
+        events.publish(started=started)
         if leg.number:
-            await events.publish(resumed=pb.RunResumed(leg=leg.number, step=leg.steps, budget=leg.budget()))
+            events.publish(resumed=pb.RunResumed(leg=leg.number, step=leg.steps, budget=leg.budget()))
 
     async def _task(self, header: Header, request: pb.RunRequest, leg: Leg) -> Task:
         config = self.config
@@ -169,8 +177,8 @@ class Worker:
             as_of=as_of,
             prompts=prompts,
             date=asked_on(as_of, header.start_time),
-            window=window,
             depth=header.depth,
+            window=window,
         )
 
     async def _history(self, conversation_id: str) -> tuple[Said, ...]:

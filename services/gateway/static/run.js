@@ -30,6 +30,7 @@ export class Run {
     this.material = new Map();
     this.text = "";
     this.cited = new Set();
+    this.findings = [];
     this.state = "running";
     this.error = "";
     this.culprit = "";
@@ -120,6 +121,8 @@ export class Run {
     if (!answer) return;
     this.text = answer.markdown;
     this.cited = new Set(answer.cited);
+    this.findings = answer.findings ?? [];
+    this.#collect(answer.material);
     this.model = answer.model || this.model;
   }
 

@@ -1,6 +1,6 @@
 // One turn of the thread: the question, the trace, the answer and what can be done with it.
 import { path, post } from "/static/api.js";
-import { AnswerView, missingChips } from "/static/answer.js";
+import { AnswerView, missingChips, removedChips } from "/static/answer.js";
 import { announce, el } from "/static/dom.js";
 import { Run } from "/static/run.js";
 import { follow } from "/static/stream.js";
@@ -66,7 +66,7 @@ export class Turn {
     if (!run.over && run.intent) announce(run.intent);
     if (run.over) {
       clearInterval(this.clock);
-      this.after.replaceChildren(...[missingChips(run), this.#failure(), this.#toolbar()].filter(Boolean));
+      this.after.replaceChildren(...[missingChips(run), removedChips(run), this.#failure(), this.#toolbar()].filter(Boolean));
       announce(word(run.state));
     }
     this.onChange(this);

@@ -24,6 +24,9 @@ export const WORDS = {
     traceback: "Traceback", record: "Full record (JSON)", tokens: "tokens", ok: "ok", empty: "empty", invalid: "invalid",
     tooLong: "characters over the limit", sort: "Sort by", more: "Show more", expand: "Steps", passage: "Document",
     sheet: "Table", unknown: "Not loaded yet",
+    doubt_number: "Number without support", doubt_time: "Wrong or unknown date", doubt_event: "Material says otherwise",
+    doubt_unsupported: "No material holds this", doubt_uncited: "No source given", doubt_unresolved: "Removed citation",
+    doubt_typed_table: "Typed table", doubt_repeated: "Said before", doubt_figure: "Figure failed",
   },
   zh: {
     ask: "提问", placeholder: "可以问公司、股价、利率、宏观经济……", fresh: "新问题",
@@ -48,6 +51,9 @@ export const WORDS = {
     traceback: "错误信息", record: "完整记录（JSON）", tokens: "词元", ok: "成功", empty: "无结果", invalid: "无效",
     tooLong: "个字符超出上限", sort: "排序：", more: "显示更多", expand: "步骤", passage: "文档",
     sheet: "表格", unknown: "尚未载入",
+    doubt_number: "数字缺乏依据", doubt_time: "日期有误或无依据", doubt_event: "与材料不符",
+    doubt_unsupported: "没有材料支持", doubt_uncited: "未注明来源", doubt_unresolved: "已移除的引用",
+    doubt_typed_table: "手写表格", doubt_repeated: "前文已述", doubt_figure: "图表失败",
   },
 };
 

@@ -35,8 +35,8 @@ from fathom.rpc.sockets import listen
 from services.planner.model import Limits, Task, ToolState
 from services.planner.stage import Stage
 
-# Parts of an episode: where there is none they have no meaning.
-HIDDEN = frozenset({"finish", "recall"})
+# The others are parts of an episode: where there is none they have no meaning.
+OFFERED = frozenset({"data", "fetch", "python", "search", "think", "todo"})
 MAX_WORKSPACES, SESSION = 32, "fathom/session"
 GRACE_S = 5
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -101,7 +101,7 @@ def server(workspaces: Workspaces, stage: Stage, timeout_s: float, *, alone: boo
     tools = [
         Described(name=spec.name, description=spec.description, input_schema=json.loads(spec.parameters_json))
         for spec in stage.tools.specs
-        if spec.name not in HIDDEN
+        if spec.name in OFFERED
     ]
     shown = {tool.name for tool in tools}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
 from fathom import distribution_version
+from services.planner.mcp import relay
 from services.planner.mcp.settings import McpServer
 
 if TYPE_CHECKING:
@@ -67,7 +69,8 @@ async def streams(server: McpServer) -> AsyncIterator[Any]:
         ):
             yield opened
         return
-    parameters = StdioServerParameters(command=server.command[0], args=list(server.command[1:]))
+    bounded = ["-I", str(Path(relay.__file__)), str(MAX_BYTES), *server.command]
+    parameters = StdioServerParameters(command=sys.executable, args=bounded)
     with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230 - it is no file
         async with stdio_client(parameters, errlog=nowhere) as opened:
             yield opened

@@ -50,7 +50,7 @@ class Think:
 
 @dataclass(frozen=True)
 class Finish:
-    """Ends the episode. The loop takes a well-formed call before it gets here; what arrives lacks its answer."""
+    """Ends the episode. The loop takes a well-formed call before it gets here; what arrives is none, or not alone."""
 
     name: ClassVar[str] = "finish"
     reads: ClassVar[bool] = False
@@ -66,4 +66,8 @@ class Finish:
     )
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
-        return Reply(ToolState.INVALID, {"error": "finish.answer: must be a non-empty string"})
+        if arguments["answer"].strip():
+            error = "call `finish` by itself, when you have read the results of the other calls"
+        else:
+            error = "finish.answer: must be a non-empty string"
+        return Reply(ToolState.INVALID, {"error": error})

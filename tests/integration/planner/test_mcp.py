@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from fathom.protocol.hermes import format_tool_call
 from fathom.protocol.messages import ToolCall
 from fathom.rpc.sockets import reserved_port
 from services.planner.loop import Loop
+from services.planner.mcp import relay
 from services.planner.mcp.mount import Mounts
 from services.planner.mcp.settings import McpServer
 from services.planner.model import Episode, Kind, Stop, ToolState
@@ -168,3 +170,40 @@ async def test_a_server_that_is_down_holds_nobody_up_and_comes_back_by_itself() 
             while (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is not ToolState.OK:
                 await asyncio.sleep(0.2)
         await mounts.close()
+
+
+async def test_a_program_whose_planner_is_gone_ends(tmp_path: Path) -> None:
+    """Killed, not stopped: nobody is left to end the program but the relay."""
+    note = tmp_path / "pid"
+    stubborn = f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        relay.__file__,
+        "1000",
+        sys.executable,
+        "-c",
+        stubborn,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(20):
+        while not (note.exists() and note.read_text()):
+            await asyncio.sleep(0.05)
+        assert holder.stdin is not None
+        holder.stdin.close()  # what the kernel does for a planner that was killed
+        assert await holder.wait() == 1
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(note.read_text()), 0)
+
+
+async def test_a_line_without_end_ends_the_program(tmp_path: Path) -> None:
+    flood = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", relay.__file__, "100000", sys.executable, "-c", flood,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(20):
+        assert holder.stdout is not None
+        assert await holder.stdout.read() == b""
+        assert await holder.wait() != 0

@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import active_children
@@ -17,12 +17,13 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from fathom.ids import sha256
-from fathom.protocol.messages import Message, Role, ToolFormat, ToolSpec
+from fathom.ids import new_id, sha256
+from fathom.protocol.messages import Completion, Message, Role, ToolFormat, ToolSpec
 from fathom.store import open_store
 from services.policy.backends import open_backend
 from services.policy.config import Config, ModelConfig, OpenAIModel, RulesModel, TransformersModel, VllmModel
 from services.policy.engine import Engine
+from services.policy.model import Request
 from tests.integration.policy import scribe
 from tests.integration.policy.endpoint import Endpoint, endpoint
 
@@ -32,6 +33,7 @@ TOOLS = (
 )
 USER = Message(Role.USER, "What is the maximum drawdown of Apple?")
 Cases = Mapping[str, Mapping[str, Any]]
+Ask = Callable[..., Coroutine[Any, Any, Completion]]
 RULES: Cases = {
     "short": {"messages": (USER,)},
     "call": {"messages": (USER,), "tools": TOOLS},
@@ -192,3 +194,23 @@ async def contender(
     """Every engine in turn."""
     async with contending(request.param, scribe_folder, tmp_path_factory.mktemp("cache")) as made:
         yield made
+
+
+@pytest.fixture
+def ask(contender: Contender) -> Ask:
+    """Generates a case with changed fields; every answer must be the sum of its pieces."""
+
+    async def run(case: str, **fields: Any) -> Completion:
+        request = Request(**{"request_id": new_id("t"), "model": "", **contender.cases[case], **fields})
+        items = [item async for item in contender.engine.generate(request, lambda: None)]
+        completion = items[-1]
+        assert isinstance(completion, Completion)
+        assert all(isinstance(item, str) and item for item in items[:-1])
+        assert "".join(item for item in items if isinstance(item, str)) == completion.text
+        return completion
+
+    return run
+
+
+async def text_of(contender: Contender, ids: tuple[int, ...]) -> str:
+    return await contender.engine.detokenize("", ids)

@@ -62,6 +62,31 @@ async def test_a_lazy_frame_waits_until_a_cell_names_it(engine: Engine, session:
     assert (outcome.result, outcome.changed) == ("3", ())
 
 
+async def test_dirty_dates_and_nulls_can_be_read(session: Session) -> None:
+    """Row R20: a table as vendors send it, its dates in three formats and missing."""
+    dirty = {
+        "date": ["2025/7/27", "20250207", "2025-02-07", None],
+        "close": [1.5, None, 2.5, 3.0],
+        "note": ["", None, "x", "y"],
+    }
+    await session.inject("sheet_1", sheet(pd.DataFrame(dirty)))
+    code = "days = to_date(sheet_1['date'])\nprint(list(days.dt.strftime('%Y-%m-%d')), int(sheet_1.isna().sum().sum()))"
+    events, outcome = await run(session, code)
+    assert outcome.status is Status.OK
+    assert printed(events) == "['2025-07-27', '2025-02-07', '2025-02-07', nan] 3\n"
+
+
+async def test_a_cell_finds_what_was_injected_and_no_tool(session: Session) -> None:
+    """Row R21: injection is the only way in; nothing that is there reaches a tool or a service."""
+    await session.inject("sheet_1", sheet(pd.DataFrame({"a": [1]})))
+    code = "print(sorted(n for n in globals() if n[0] != '_' and n not in ('In', 'Out', 'exit', 'quit', 'get_ipython', 'open')))"
+    events, _ = await run(session, code)
+    assert printed(events) == "['np', 'pd', 'sheet_1', 'to_date']\n"
+    for name in ("search", "fetch", "data", "finish", "think", "tools", "clients", "fathom"):
+        assert (await run(session, name))[1].error_name == "NameError"
+    assert (await run(session, "import fathom.clients"))[1].error_name in ("ModuleNotFoundError", "PermissionError")
+
+
 @pytest.mark.parametrize("show", ["fig", "fig.show()"])
 async def test_plotly_figures_come_back_as_json(session: Session, show: str) -> None:
     code = f"import plotly.graph_objects as go\nfig = go.Figure(go.Scatter(x=[1, 2], y=[3, 4]))\n{show}"

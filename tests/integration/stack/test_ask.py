@@ -212,3 +212,12 @@ async def test_a_corrupt_data_file_stops_the_stack_with_its_name(
     with pytest.raises(errors.CorruptData, match=r"documents\.jsonl"):
         async with LocalStack(LocalSettings(home=home, gateway_port=0, models=MODELS)).running():
             pass
+
+
+@pytest.mark.parametrize("question", ["Hello", "What was Apple's closing price on 2020-12-31?"])
+async def test_a_simple_question_takes_at_most_two_rounds(stack: Stack, question: str) -> None:
+    _, clients = stack
+    finished = (await ask(clients, question))[-1]
+    assert finished.finished.HasField("answer"), finished.finished.error
+    found = (await clients.planner.get_run(pb.GetRunRequest(run_id=finished.run_id))).trajectory
+    assert len(found.steps) <= 2

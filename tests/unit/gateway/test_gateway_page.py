@@ -172,6 +172,57 @@ def test_a_run_is_the_same_from_its_events_and_from_its_record() -> None:
     assert [row[2] for row in found["live"][5]] == ["ok", "ok", "ok", "failed", "ok"]
 
 
+@needs_node
+def test_marks_are_put_in_by_code_points_and_come_out_as_parts() -> None:
+    """What is marked is what the finding names, whatever stands before it; the text without marks is the text."""
+    text = "📈 Up 12.3% in *2020* [1]. All of it is **said twice** and goes on. \ue0005\ue002 end"
+    findings = [
+        {"start": text.index(words), "end": text.index(words) + len(words), "kind": f"FINDING_KIND_{kind}"}
+        for words, kind in (
+            ("12.3%", "NUMBER"),
+            ("All of it is **said twice** and goes on.", "REPEATED"),
+            ("end", "TIME"),
+        )
+    ]
+    findings += [
+        {"start": 90_000, "end": -3, "kind": "FINDING_KIND_TIME"},
+        {"start": 0, "end": 5, "kind": "FINDING_KIND_FIGURE"},
+    ]
+    program = (
+        "const { marked, parts, unmarked } = await import(STATIC + '/marks.js');"
+        "const text = marked(input.text, input.findings);"
+        "print({ parts: parts(text), plain: unmarked(text), alone: parts('a \\ue0007\\ue002b') });"
+    )
+    found = run_module(program, {"text": text, "findings": findings})
+    assert found["plain"] == text.replace("\ue000", "\ufffd").replace("\ue002", "\ufffd")
+    assert {"index": 0, "text": "12.3%"} in found["parts"]
+    assert {"index": 1} in found["parts"]
+    assert {"index": 2, "text": "end"} in found["parts"]
+    assert found["alone"] == ["a ", {"index": 7}, "b"]
+
+
+@needs_node
+def test_what_a_citation_rests_on_is_found() -> None:
+    rows = [["2015-01-02T00:00:00", 24.532], ["2015-01-05T00:00:00", 23.841]]
+    page = {"columns": [{"name": "date"}, {"name": "AAPL.close"}], "rows": rows}
+    program = (
+        "const { cellIn, closest, sentencesOf } = await import(STATIC + '/evidence.js');"
+        "print([cellIn(input, 'On 2015-01-05 it was 23.84'), cellIn(input, 'On 2015-01-02 it was 23.84'),"
+        " cellIn(input, 'It was 24.5'), cellIn(input, 'no number'),"
+        " closest(['return 12.3', 'drawdown -38.5'], 'It fell by 38.5%'), closest(['a'], 'b'),"
+        " sentencesOf('One. Two!\\n三。四')]);"
+    )
+    assert run_module(program, page) == [
+        {"day": "2015-01-05", "column": "AAPL.close", "value": 23.841, "dated": True},
+        None,
+        {"day": "2015-01-02", "column": "AAPL.close", "value": 24.532, "dated": False},
+        None,
+        "drawdown -38.5",
+        "",
+        ["One.", "Two!", "三。", "四"],
+    ]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_files_write_no_html_and_name_nothing_outside(path: Any) -> None:
     text = path.read_text(encoding="utf-8")

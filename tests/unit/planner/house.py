@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.bus.base import Bus
 from fathom.bus.memory import MemoryBus
 from fathom.bus.streams import MAX_DEPTH, topology
 from fathom.call import Lane
@@ -17,6 +18,7 @@ from fathom.clients import Clients
 from fathom.obs import Telemetry
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Sampling, ToolSpec, Usage
+from fathom.store import ObjectStore
 from fathom.store.memory import MemoryStore
 from services.planner.config import Config
 from services.planner.delegation import Allowance, Delegation
@@ -96,9 +98,16 @@ class Echo:
 class House:
     """Workers over one bus and one store. ``worker`` makes another planner; ``ask`` begins a run."""
 
-    def __init__(self, *lines: str, ack_wait_s: float = 0.3, **settings: Any) -> None:
-        self.store = MemoryStore()
-        self.bus = MemoryBus(self.store, topology(ack_wait_s=ack_wait_s))
+    def __init__(
+        self,
+        *lines: str,
+        ack_wait_s: float = 0.3,
+        store: ObjectStore | None = None,
+        bus: Bus | None = None,
+        **settings: Any,
+    ) -> None:
+        self.store: Any = store or MemoryStore()
+        self.bus: Any = bus or MemoryBus(self.store, topology(ack_wait_s=ack_wait_s))
         self.record = Record(self.store)
         self.config = Config(heartbeat_s=0.05, **settings)
         self.policy = Script(lines)

@@ -11,27 +11,35 @@ from fathom.bus.memory import MemoryBus
 from fathom.store.memory import MemoryStore
 
 
+class Gone(Exception):
+    """What is left of the process ends here."""
+
+
 class Life:
-    """Counts writes; after ``writes`` of them every operation waits for ever."""
+    """Counts writes; after ``writes`` of them every operation waits, until ``buried`` ends it."""
 
     def __init__(self, writes: int) -> None:
         self.left = writes
-        self.over = asyncio.Event()
+        self.over, self.buried = asyncio.Event(), asyncio.Event()
 
     async def write(self, work: Awaitable[Any]) -> Any:
         done = await self.read(work)
         self.left -= 1
         if self.left <= 0:
             self.over.set()
-            await asyncio.Event().wait()
+            await self._hang()
         return done
 
     async def read(self, work: Awaitable[Any]) -> Any:
         if self.over.is_set():
             if asyncio.iscoroutine(work):
                 work.close()
-            await asyncio.Event().wait()
+            await self._hang()
         return await work
+
+    async def _hang(self) -> None:
+        await self.buried.wait()
+        raise Gone
 
 
 class MortalStore:

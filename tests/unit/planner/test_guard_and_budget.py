@@ -194,3 +194,30 @@ def test_a_flood_of_sentences_is_bounded() -> None:
     started = time.perf_counter()
     repetitions("\n".join(f"This is sentence {chr(97 + n % 26) * 40} of a flood {n}." for n in range(20_000)))
     assert time.perf_counter() - started < 2
+
+
+async def test_a_finish_behind_other_calls_does_not_end_and_says_so() -> None:
+    policy = Script(echo("a") + finish("Blind."), finish("Seen."))
+    loop = make(policy, asked("why?"))
+    outcome = await loop.run()
+    assert outcome.answer is not None
+    assert outcome.answer.markdown == "Seen."
+    assert [result.status.value for result in loop.episode.steps[0].results] == ["ok", "invalid"]
+    assert "by itself" in loop.episode.steps[0].results[1].content
+
+
+async def test_calls_behind_a_finish_that_is_refused_have_a_result_too() -> None:
+    policy = Script(PLAN, finish("Early.") + echo("a"), finish("Early, still."))
+    loop = make(policy, asked("why?"))
+    outcome = await loop.run()
+    assert outcome.answer is not None
+    sampled, told = loop.episode.steps[1].completion, loop.episode.steps[2].new_messages
+    assert [message.tool_call_id for message in told] == [call.id for call in sampled.tool_calls]
+    assert "was not made" in told[1].content
+    assert notes_of(loop) == ["todo: plan", "todo ok"]
+
+
+def notes_of(loop: Loop) -> list[str]:
+    observer = loop._observer
+    assert isinstance(observer, Notes)
+    return observer.log

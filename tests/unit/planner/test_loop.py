@@ -217,7 +217,7 @@ async def test_the_policy_failing_ends_the_run_with_its_name() -> None:
 
 
 async def test_the_deadline_names_what_was_waited_for() -> None:
-    outcome = await make(Script(echo("hang")), task(seconds=0.05)).run()
+    outcome = await make(Script(echo("hang")), task(seconds=0.5)).run()
     assert (outcome.stop, outcome.culprit) == (Stop.BUDGET, "echo")
 
 

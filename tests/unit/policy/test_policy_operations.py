@@ -133,6 +133,19 @@ async def test_a_failing_tool_is_named_and_no_number_is_given(drive: Any, market
     assert not re.search(r"\d\.\d", talk.answer)
 
 
+async def test_a_result_that_was_shortened_is_asked_for_again(drive: Any, market: World) -> None:
+    """The planner may cut old results out of the view; then the same call brings them back, once."""
+    cut = ["cut"]
+    market.call = lambda tool, arguments: (  # type: ignore[method-assign]
+        ({"tool": tool, "status": "failed", "error": "the result is not in the agreed form"}, "")
+        if tool == "python" and cut and cut.pop()
+        else getattr(market, tool)(arguments)
+    )
+    talk = await drive("What was the worst month of Apple between 2018 and 2021?", market)
+    assert talk.tools == ["think", "data", "python", "python", "finish"]
+    assert "The worst month" in talk.answer
+
+
 async def test_missing_names_and_measures_are_called_by_their_names(drive: Any, world: Any) -> None:
     lacks = [
         {"subject": "Tesla", "reason": "UNKNOWN_ENTITY", "nearest": []},

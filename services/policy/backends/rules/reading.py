@@ -13,6 +13,8 @@ from fathom.protocol.messages import Message, Role, ToolCall
 from fathom.protocol.notices import is_note
 from fathom.protocol.quoting import unquoted
 
+UNREADABLE = "the result is not in the agreed form"
+
 
 @dataclass(frozen=True)
 class Step:
@@ -89,7 +91,7 @@ def step_of(call: ToolCall | None, content: str) -> Step:
     first, _, body = content.partition("\n")
     head = json_object(first)
     if head is None:
-        head, body = {"status": "failed", "error": "the result is not in the agreed form"}, content
+        head, body = {"status": "failed", "error": UNREADABLE}, content
     tool = call.name if call else str(head.get("tool", ""))
     arguments = json_object(call.arguments_json) if call else None
     return Step(tool, arguments or {}, head, unquoted(body).strip())

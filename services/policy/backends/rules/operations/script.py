@@ -11,16 +11,15 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from services.policy.backends.rules.findings import Row, first_line
+from services.policy.backends.rules.findings import Row
 from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.names import Name
 from services.policy.backends.rules.passages import best_hit, quote_of
-from services.policy.backends.rules.reading import Reading, Step, json_object
+from services.policy.backends.rules.reading import UNREADABLE, Reading, Step, json_object
 from services.policy.backends.rules.sheets import Series
 from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
 from services.policy.backends.rules.writing import cited
 
-ATTEMPTS = 2
 NOT_OFFERED = "the tool is not on offer"
 
 
@@ -143,9 +142,10 @@ class Desk:
             read.append(str(hit["id"]))
 
     def _insistent(self, call: Call) -> Play[Step]:
-        """Once more when the tool itself has failed; the same cell would fail alike."""
+        """Once more when the service failed, or when the result has been shortened since; a cell would fail alike."""
         step = yield call
-        if step.head.get("status") == "failed" and call.tool == "data" and step.head.get("error") != NOT_OFFERED:
+        failed, error = step.head.get("status") == "failed", step.head.get("error")
+        if failed and (error == UNREADABLE or (call.tool == "data" and error != NOT_OFFERED)):
             step = yield call
         return step
 
@@ -185,9 +185,3 @@ def advance(reading: Reading, tools: Sequence[str], script: Script, desk: Desk) 
             call = playing.send(step)
     except StopIteration:
         return None
-
-
-def errors_of(reading: Reading) -> list[str]:
-    """What failed, in the tools' own words."""
-    failed = [step for step in reading.steps if step.head.get("status") in ("failed", "invalid")]
-    return [f"{step.tool}: {first_line(str(step.head.get('error', '')))}" for step in failed]

@@ -1,0 +1,32 @@
+"""What datafetch asks of the policy's models: a short answer to one prompt, or nothing in time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.clients import Clients
+from fathom.errors import FathomError
+from fathom.ids import content_hash
+
+
+class PolicyModel:
+    """One model of the policy."""
+
+    def __init__(self, clients: Clients, model: str, timeout_s: float) -> None:
+        self._clients, self._model, self._timeout_s = clients, model, timeout_s
+
+    async def __call__(self, prompt: str) -> str:
+        """What it says; "" when the policy does not answer in time: the caller goes on without it."""
+        message = pb.Message(role=pb.ROLE_USER, content=prompt)
+        ident = content_hash(["datafetch", self._model, prompt])
+        request = pb.GenerateRequest(request_id=ident, model=self._model, messages=[message])
+        said = []
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                async for response in self._clients.policy.generate(request, timeout_s=self._timeout_s):
+                    if response.HasField("completion"):
+                        said.append(response.completion.text)
+        except (FathomError, TimeoutError):
+            return ""
+        return "\n".join(said)

@@ -1,0 +1,198 @@
+"""The last resort: a model writes SQL for a question that no typed query fits. Checked before it runs, marked after.
+
+A statement is one SELECT by its syntax tree; every table and column in it is one of the schema, otherwise the nearest
+names go back to the model, once. It runs read-only with limits of time and rows.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fathom.errors import DeadlineExceeded, InvalidField
+from services.datafetch.semantic.files import duckdb
+
+Schema = Mapping[str, Sequence[tuple[str, str]]]
+"""The columns of each table with their types."""
+Write = Callable[[str], Awaitable[str]]
+"""What a model says to a prompt; "" when it does not answer in time."""
+ATTEMPTS = 2
+MAX_STATEMENT = 8_000
+MAX_SCHEMA_COLUMNS = 400
+FENCED = re.compile(r"```(?:sql)?\s*(.*?)(?:```|\Z)", re.S | re.I)
+BEGINS = re.compile(r"\b(?:select|with)\b", re.I)
+CLOSED = re.compile(
+    r"^(?:read_|pragma_|duckdb_|sniff_|parquet_|getenv$|current_setting$|query$|query_table$|glob$)", re.I
+)
+ROWS_MADE = {"unnest", "range", "generate_series"}
+PROMPT = """Write one DuckDB SELECT statement that answers the question from these tables.
+Use only their tables and columns. Give the statement alone, without explanation.
+
+{schema}
+{notes}
+Question: {question}
+
+SQL:
+"""
+AGAIN = "{prompt}{statement}\n\nThis statement is wrong: {fault}\nThe right statement is:\n\nSQL:\n"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A statement that passed the checks; empty when none did, with what was wrong with the last."""
+
+    statement: str = ""
+    fault: str = ""
+    attempts: int = 0
+
+
+@dataclass
+class Names:
+    """What a syntax tree refers to."""
+
+    tables: dict[str, str] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+    columns: list[tuple[str, ...]] = field(default_factory=list)
+    functions: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
+
+
+def shown(schema: Schema) -> str:
+    """The schema as a model reads it; raises ``InvalidField("schema")`` when it has more columns than fit."""
+    if sum(len(columns) for columns in schema.values()) > MAX_SCHEMA_COLUMNS:
+        raise InvalidField("schema", f"has more than {MAX_SCHEMA_COLUMNS} columns")
+    return "\n".join(
+        f"CREATE TABLE {table} ({', '.join(f'{name} {kind}' for name, kind in columns)});"
+        for table, columns in schema.items()
+    )
+
+
+def statement_in(text: str) -> str:
+    """The first statement of what a model said: fenced or bare, without its semicolon; "" when there is none."""
+    fenced = FENCED.search(text)
+    body = fenced[1] if fenced else text
+    begin = BEGINS.search(body)
+    return body[begin.start() :].split(";")[0].split("\n\n")[0].strip()[:MAX_STATEMENT] if begin else ""
+
+
+def check(statement: str, schema: Schema, connection: Any) -> None:
+    """Raises ``InvalidField("sql")`` for more or other than one SELECT over the schema, naming the nearest names."""
+    told = json.loads(connection.execute("select json_serialize_sql(?)", [statement]).fetchone()[0])
+    if told["error"]:
+        raise InvalidField("sql", f"is no SELECT: {told['error_message']}")
+    if len(told["statements"]) != 1:
+        raise InvalidField("sql", "must be one statement")
+    names = Names()
+    collect(told["statements"][0], names)
+    closed = sorted(name for name in names.functions if CLOSED.match(name)) + sorted(names.sources - ROWS_MADE)
+    if closed:
+        raise InvalidField("sql", f"may not use {', '.join(closed)}")
+    known = {table.lower(): {name.lower(): name for name, _ in columns} for table, columns in schema.items()}
+    short = {table.rsplit(".", 1)[-1]: table for table in known}
+    for alias, table in names.tables.items():
+        if table not in known and table not in short and table not in names.made:
+            raise InvalidField("sql", f"there is no table {table!r}{nearest(table, [*schema])}")
+        names.tables[alias] = table if table in known else short.get(table, "")
+    check_columns(names, known)
+
+
+def check_columns(names: Names, known: Mapping[str, Mapping[str, str]]) -> None:
+    """Every column is one of its table, or of any table that the statement reads, or made by the statement."""
+    read = {column: name for table in names.tables.values() for column, name in known.get(table, {}).items()}
+    for path in names.columns:
+        column, owner = path[-1], path[-2] if len(path) > 1 else ""
+        table = names.tables.get(owner, "")
+        if owner and owner not in names.tables and owner not in names.made:
+            raise InvalidField("sql", f"there is no table or alias {owner!r}{nearest(owner, list(names.tables))}")
+        allowed: Mapping[str, str] = known.get(table, {}) if table else read
+        if column not in allowed and column not in names.made:
+            raise InvalidField("sql", f"there is no column {'.'.join(path)!r}{nearest(column, list(allowed.values()))}")
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    found = difflib.get_close_matches(name.lower(), [item.lower() for item in names], 3, 0.5)
+    return f"; nearest: {', '.join(dict.fromkeys(found))}" if found else ""
+
+
+def collect(node: Any, names: Names) -> None:
+    """Walks DuckDB's syntax tree."""
+    for item in walk(node):
+        kind = item.get("type")
+        if kind == "BASE_TABLE":
+            whole = ".".join(filter(None, (item.get("schema_name"), item["table_name"]))).lower()
+            for alias in filter(None, (item.get("alias"), item["table_name"])):
+                names.tables.setdefault(alias.lower(), whole)
+        elif kind == "COLUMN_REF":
+            names.columns.append(tuple(part.lower() for part in item["column_names"]))
+        elif kind == "TABLE_FUNCTION":
+            names.sources.add(item["function"]["function_name"].lower())
+        elif item.get("class") == "FUNCTION":
+            names.functions.add(item["function_name"].lower())
+        if isinstance(item.get("key"), str) and "value" in item:
+            names.made.add(item["key"].lower())
+        if isinstance(item.get("alias"), str) and item["alias"] and kind != "BASE_TABLE":
+            names.made.add(item["alias"].lower())
+        names.made |= {name.lower() for name in item.get("column_name_alias") or [] if isinstance(name, str)}
+
+
+def walk(node: Any) -> Iterator[dict[str, Any]]:
+    """Every mapping of a tree."""
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            yield item
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
+
+
+class LastResort:
+    """Asks a model for SQL over one database."""
+
+    def __init__(self, write: Write, model: str) -> None:
+        self._write, self.model = write, model
+
+    async def statement(self, question: str, schema: Schema, connection: Any, notes: str = "") -> Written:
+        """A checked statement. What is wrong with one goes back to the model, once."""
+        prompt = PROMPT.format(schema=shown(schema), notes=notes, question=question)
+        asked, fault, attempt = prompt, "", 0
+        for attempt in range(1, ATTEMPTS + 1):
+            statement = statement_in(await self._write(asked))
+            if not statement:
+                return Written(fault=fault or "the model wrote no statement", attempts=attempt)
+            try:
+                check(statement, schema, connection)
+                connection.execute(f"explain {statement}")
+            except InvalidField as error:
+                fault = error.message
+            except duckdb().Error as error:
+                fault = str(error).splitlines()[0]
+            else:
+                return Written(statement, attempts=attempt)
+            asked = AGAIN.format(prompt=prompt, statement=statement, fault=fault)
+        return Written(fault=fault, attempts=attempt)
+
+
+def execute(connection: Any, statement: str, rows: int, seconds: float) -> Any:
+    """The Arrow table of a checked statement, cut to so many rows.
+
+    Raises ``InvalidField("sql")`` when it fails and ``DeadlineExceeded``.
+    """
+    cursor = connection.cursor()
+    timer = threading.Timer(seconds, cursor.interrupt)
+    timer.start()
+    try:
+        return cursor.sql(f"select * from ({statement}\n) limit {int(rows)}").to_arrow_table()
+    except duckdb().InterruptException as error:
+        raise DeadlineExceeded(f"the statement ran longer than {seconds:g} s") from error
+    except duckdb().Error as error:
+        raise InvalidField("sql", str(error).splitlines()[0]) from error
+    finally:
+        timer.cancel()
+        cursor.close()

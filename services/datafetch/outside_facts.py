@@ -1,0 +1,137 @@
+"""What vendors know beyond prices: companies' statements, macro series that go on, other economies.
+
+A company's figures come from EDGAR when the tables have no such indicator, a macro series from FRED when the bundled
+one ends before the period, another economy's figures from the World Bank. Each stands in a sheet of its own with its
+vendor; what none gives stays in ``missing``, with the vendor's reason. Transforms and statistics are not computed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cached_property
+
+from fathom.errors import FathomError, InvalidField
+from services.datafetch.connectors import DataRequest, Kind, VendorOff, Vendors, Vintage, normalise
+from services.datafetch.connectors.known import Known
+from services.datafetch.connectors.sheet import missing_of, sheet_of
+from services.datafetch.model import Combination, Missing, Query, Result, Sheet, Transform
+
+ASKED_IN_VAIN = ("UNKNOWN_INDICATOR", "NO_MATCH")
+MOST_CALLS = 8
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One call: what is asked for, and the items of ``missing`` that its answer takes away."""
+
+    request: DataRequest
+    answers: tuple[Missing, ...]
+
+
+class OutsideFacts:
+    """Fills the gaps of results with statements and series."""
+
+    def __init__(self, vendors: Vendors, listed: Callable[[str], bool]) -> None:
+        """``listed`` tells whether an entity's id is a company on a US exchange."""
+        self._vendors, self._listed = vendors, listed
+
+    @cached_property
+    def _known(self) -> Known:
+        return Known.read()
+
+    async def fill(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
+        """The result with what vendors have; ``deadline`` is on the monotonic clock, in seconds."""
+        if not result.missing or not whole(result.understood):
+            return result
+        wanted = [*self._statements(result), *self._continued(result, as_of), *self._economies(result, as_of)]
+        found = await asyncio.gather(*(self._one(item, as_of, deadline) for item in wanted[:MOST_CALLS]))
+        done = [(item, answer) for item, answer in zip(wanted, found, strict=False) if answer is not None]
+        sheets = [answer for _, answer in done if isinstance(answer, Sheet)]
+        taken = {gap for item, answer in done if isinstance(answer, Sheet) for gap in item.answers}
+        failed = [answer for _, answer in done if isinstance(answer, Missing)]
+        kept = [item for item in result.missing if item not in taken and not (sheets and item.subject in said(taken))]
+        return replace(result, sheets=(*result.sheets, *sheets), missing=tuple(dict.fromkeys((*kept, *failed))))
+
+    async def _one(self, wanted: Wanted, as_of: date | None, deadline: float | None) -> Sheet | Missing | None:
+        """None when no vendor of its kind is on."""
+        try:
+            answer = await self._vendors.fetch(wanted.request, as_of, deadline)
+        except VendorOff:
+            return None
+        except FathomError as error:
+            return missing_of(wanted.request, error, as_of)
+        return await asyncio.to_thread(sheet_of, answer.fetched)
+
+    def _statements(self, result: Result) -> list[Wanted]:
+        """Companies × figures of their statements that the tables lack."""
+        query = result.understood
+        gaps = [item for item in result.missing if item.reason in ASKED_IN_VAIN]
+        companies = [name for name in query.entities if self._listed(name)]
+        companies += [
+            item.subject for item in result.missing if item.reason == "UNKNOWN_ENTITY" and is_code(item.subject)
+        ]
+        found = []
+        for company in dict.fromkeys(companies):
+            for words, answers in phrases(query, gaps):
+                fields = self._known.fields(words)
+                if fields:
+                    request = DataRequest(Kind.STATEMENTS, company, fields, query.start, query.end)
+                    unknown = tuple(item for item in result.missing if item.subject == company)
+                    found.append(Wanted(request, (*answers, *unknown)))
+        return list({(item.request.symbol, item.request.fields): item for item in found}.values())
+
+    def _continued(self, result: Result, as_of: date | None) -> list[Wanted]:
+        """Macro series whose bundled values do not reach the period: their ids are FRED's."""
+        gaps = [item for item in result.missing if item.reason == "NO_DATA_IN_PERIOD" and item.subject == "US"]
+        query = result.understood
+        return [
+            Wanted(DataRequest(Kind.SERIES, item.aspect.upper(), (), query.start, query.end), (item,))
+            for item in gaps
+            if item.aspect.isalnum()
+        ]
+
+    def _economies(self, result: Result, as_of: date | None) -> list[Wanted]:
+        """Indicators of economies that the tables do not have."""
+        query = result.understood
+        words = [*query.indicators, *(word for match in result.matches for word in (match.surface, match.id))]
+        words += [item.aspect for item in result.missing if item.reason in ASKED_IN_VAIN]
+        series = self._known.indicator(words)
+        found = []
+        for item in result.missing:
+            country = self._known.country(item.subject) if item.reason == "UNKNOWN_ENTITY" else ""
+            if country and series:
+                # The bank keeps no vintages: its figures are taken only where none are asked for.
+                request = DataRequest(
+                    Kind.SERIES, series, (), query.start, query.end, entity=country, vintage=Vintage.STRICT
+                )
+                answers = tuple(gap for gap in result.missing if gap is item or gap.reason == "NO_MATCH")
+                found.append(Wanted(request, answers))
+        return found
+
+
+def phrases(query: Query, gaps: Sequence[Missing]) -> list[tuple[tuple[str, ...], tuple[Missing, ...]]]:
+    """What was asked in vain, in the words that were used, with the items that say so."""
+    found = [((item.aspect, item.subject), (item,)) for item in gaps]
+    known = {word for words, _ in found for word in words}
+    return [*found, *(((name,), ()) for name in query.indicators if name not in known)]
+
+
+def said(gaps: set[Missing]) -> set[str]:
+    return {gap.subject for gap in gaps}
+
+
+def whole(query: Query) -> bool:
+    """Whether figures as they were reported are an answer."""
+    nothing = query.transform == Transform.NONE and query.combination == Combination.NONE
+    return nothing and not (query.filters or query.statistics or query.order or query.unit or query.currency)
+
+
+def is_code(name: str) -> bool:
+    """Whether an unknown name is a code of a US exchange: letters alone."""
+    try:
+        return name.isascii() and name.isupper() and normalise(name) is not None and len(name) <= 5
+    except InvalidField:
+        return False

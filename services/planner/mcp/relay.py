@@ -1,0 +1,57 @@
+"""Stands between us and a server that is a program: a message longer than the limit ends it, and so does our end.
+
+Run by its path with ``LIMIT PROGRAM [ARGUMENT …]``; it needs nothing but the standard library. The SDK reads a
+program's output without a bound, and a program whose planner was killed would stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+
+GRACE_S = 2.0
+
+
+async def relay(limit: int, command: list[str]) -> int:
+    """Copies lines both ways until either side ends; the program's status, or 1 when it was ended."""
+    program = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=limit
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    loop = asyncio.get_running_loop()
+    asked = asyncio.StreamReader(limit=limit)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asked), sys.stdin.buffer)
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout.buffer)
+    told = asyncio.StreamWriter(transport, protocol, None, loop)
+    there, back = asyncio.create_task(copy(asked, program.stdin)), asyncio.create_task(copy(program.stdout, told))
+    await asyncio.wait({there, back}, return_when=asyncio.FIRST_COMPLETED)
+    program.stdin.close()
+    # Its output has to be read to the end, or its end is never seen: what it says last, or the rest of the flood.
+    last = asyncio.create_task(discard(program.stdout)) if back.done() else back
+    try:
+        return await asyncio.wait_for(program.wait(), GRACE_S)
+    except TimeoutError:
+        program.kill()
+        await program.wait()
+        return 1
+    finally:
+        await asyncio.wait({last}, timeout=GRACE_S)
+
+
+async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    """Line by line until the source ends, the target is gone, or a line is too long."""
+    with contextlib.suppress(ValueError, ConnectionError):
+        while line := await source.readline():
+            target.write(line)
+            await target.drain()
+
+
+async def discard(source: asyncio.StreamReader) -> None:
+    while await source.read(65_536):
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(relay(int(sys.argv[1]), sys.argv[2:])))

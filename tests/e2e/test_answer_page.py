@@ -1,0 +1,169 @@
+"""The answer on the page in headless Chromium: marks and their reasons, chips, inline figures, citations, hostile text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from playwright.async_api import Page, expect
+
+from fathom.api.planner.v1 import trajectory_pb2 as pb
+from tests.e2e.replay import served
+from tests.e2e.script import HOSTILE, Script, drawn
+from tests.e2e.test_page import CHROMIUM, Watched, ask, browser, opened
+
+__all__ = ["browser"]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
+
+TEXT = """## Result 📈
+
+AAA's drawdown was -0.387 [3] and BBB returned 999.9 % [2], on 2015-01-02 AAA stood at 100 [2].
+
+A drawdown is the loss from a peak to a later trough [1]. Nobody expected it.
+
+{{figure:fig_1}}
+
+{{figure:code_5}}
+
+{{table:sheet_1}}
+
+**Missing:** CCC [4].
+"""
+
+
+def finding(text: str, words: str, kind: pb.FindingKind, detail: str, cited: int = 2) -> pb.Finding:
+    start = text.index(words)
+    return pb.Finding(start=start, end=start + len(words), kind=kind, text=words, detail=detail, cited=[cited])
+
+
+def scripted() -> Script:
+    """A run whose answer has a wrong number, an event that no material says, a removed citation, a failed figure."""
+    script = Script(answer=TEXT)
+    script.figure = drawn(script)
+    script.findings = [
+        finding(TEXT, "999.9 %", pb.FINDING_KIND_NUMBER, "neither in [2] nor in other material"),
+        finding(TEXT, "Nobody expected it.", pb.FINDING_KIND_EVENT, "<img src=x onerror=window.hacked=1>", 1),
+        finding(TEXT, "A drawdown is the loss from a peak to a later trough [1].", pb.FINDING_KIND_REPEATED, "above"),
+        pb.Finding(start=len(TEXT), end=len(TEXT), kind=pb.FINDING_KIND_UNRESOLVED, text="[9]", detail="removed [9]"),
+        finding(TEXT, "{{figure:code_5}}", pb.FINDING_KIND_FIGURE, "KeyError: 'Date'"),
+    ]
+    failed = pb.CodeRecord(id="f", code="px.line(sheet_1['Date'])", traceback="Traceback\nKeyError: 'Date'")
+    script.answer_material = [pb.Material(number=5, code=failed)]
+    return script
+
+
+@asynccontextmanager
+async def shown(browser: object, script: Script) -> AsyncIterator[Watched]:
+    """The page with the run's answer on it; at the end nothing was asked for outside and nothing went wrong."""
+    expect.set_options(timeout=20_000)
+    async with served(script) as house:
+        watched = await opened(browser, house.url)  # type: ignore[arg-type]
+        await ask(watched.page)
+        await expect(watched.page.locator(".trace.over")).to_be_visible()
+        yield watched
+        assert watched.outside == []
+        assert watched.complaints == []
+        assert await watched.page.evaluate("window.hacked") is None
+        await watched.page.context.close()
+
+
+async def card(page: Page, anchor: str) -> str:
+    """The hover card of the first such element."""
+    place = page.locator(anchor).first
+    await place.scroll_into_view_if_needed()
+    await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    await place.hover()
+    await expect(page.locator("#card")).to_be_visible()
+    return await page.locator("#card").inner_text()
+
+
+async def test_what_does_not_hold_is_underlined_and_says_why(browser: object) -> None:
+    async with shown(browser, scripted()) as watched:
+        page = watched.page
+        await expect(page.locator(".answer .doubt.number")).to_have_text("999.9 %")
+        assert "neither in [2]" in await card(page, ".answer .doubt.number")
+        await expect(page.locator(".answer .doubt.event")).to_have_text("Nobody expected it.")
+        assert "<img src=x" in await card(page, ".answer .doubt.event")
+        assert "said before" in (await card(page, ".answer .doubt.point.repeated")).lower()
+        await expect(page.locator(".after .chip.bad")).to_contain_text("[9]")
+        await expect(page.locator(".after .chip.warn")).to_contain_text("unknown entity")
+        assert "\ue000" not in await page.locator(".answer").inner_text()
+
+
+async def test_marks_are_there_again_after_a_reload(browser: object) -> None:
+    async with shown(browser, scripted()) as watched:
+        page = watched.page
+        await expect(page.locator(".answer .doubt.number")).to_be_visible()
+        await page.reload()
+        await page.locator("#conversations .open").first.click()
+        await expect(page.locator(".answer .doubt.number")).to_have_text("999.9 %")
+        await expect(page.locator(".answer .broken-figure")).to_contain_text("KeyError: 'Date'")
+
+
+async def test_a_failed_figure_is_a_chip_with_its_code_beside_the_table(browser: object) -> None:
+    async with shown(browser, scripted()) as watched:
+        page = watched.page
+        await expect(page.locator(".answer .broken-figure .chip")).to_contain_text("KeyError: 'Date'")
+        await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
+        await page.locator(".answer .broken-figure button").click()
+        await expect(page.locator('#panel-body [data-number="5"]')).to_contain_text("sheet_1['Date']")
+
+
+async def test_citations_show_the_cell_the_printed_line_and_the_sentence(browser: object) -> None:
+    async with shown(browser, scripted()) as watched:
+        page = watched.page
+        await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
+        assert (await card(page, '.answer .cite[data-cite="3"]')).splitlines()[3].startswith("AAA.close_adj   -0.387")
+        assert "largest loss from a peak to a later trough" in await card(page, '.answer .cite[data-cite="1"]')
+        await page.locator('.answer .cite[data-cite="2"]').nth(1).hover()
+        await expect(page.locator("#card .mono")).to_have_text("2015-01-02 · AAA.close_adj: 100")
+
+
+async def test_an_inline_figure_hovers_zooms_and_toggles(browser: object) -> None:
+    async with shown(browser, scripted()) as watched:
+        page = watched.page
+        figure = page.locator(".answer .plotly-figure")
+        await figure.scroll_into_view_if_needed()
+        drag = figure.locator(".nsewdrag").first
+        await expect(drag).to_be_visible()
+        order = await page.evaluate(
+            "() => [...document.querySelectorAll('.answer > *')].map((e) => e.className || e.tagName)"
+        )
+        assert order.index("plotly-figure") < order.index("gaps broken-figure") < order.index("table")
+        box = await drag.bounding_box()
+        assert box is not None
+        middle = box["y"] + box["height"] / 2
+        await page.mouse.move(box["x"] + box["width"] * 0.4, middle)
+        await page.mouse.move(box["x"] + box["width"] * 0.42, middle)
+        await expect(figure.locator(".hoverlayer .legend, .hoverlayer .hovertext").first).to_be_visible()
+        before = await page.evaluate("() => document.querySelector('.plot').layout.xaxis.range.join()")
+        await page.mouse.down()
+        await page.mouse.move(box["x"] + box["width"] * 0.8, middle, steps=8)
+        await page.mouse.up()
+        changed = "(before) => document.querySelector('.plot').layout.xaxis.range.join() !== before"
+        await page.wait_for_function(changed, arg=before)
+        await figure.locator(".legend .legendtoggle").first.click()
+        await page.wait_for_function(
+            "() => document.querySelector('.plot').data.some((t) => t.visible === 'legendonly')"
+        )
+
+
+async def test_hostile_text_is_inert_with_marks_in_it(browser: object) -> None:
+    text = (
+        HOSTILE + "\n\n\ue0000\ue002<script>window.hacked=1</script>\ue003 <figure onload=window.hacked=1>12.5</figure>"
+    )
+    script = Script(answer=text)
+    script.findings = [
+        finding(text, "12.5", pb.FINDING_KIND_NUMBER, '"><script>window.hacked=1</script>'),
+        finding(text, "bold", pb.FINDING_KIND_UNSUPPORTED, "x"),
+        pb.Finding(start=-5, end=10**6, kind=pb.FINDING_KIND_EVENT, text="?", detail="out of range"),
+        pb.Finding(start=9, end=3, kind=pb.FINDING_KIND_TIME, text="?", detail="turned round"),
+    ]
+    async with shown(browser, script) as watched:
+        page = watched.page
+        await expect(page.locator(".answer .doubt").first).to_be_visible()
+        assert "</script>" in await card(page, ".answer .doubt.number")
+        assert (
+            await page.locator(".answer script, .answer img, .answer iframe, .answer svg:not(.main-svg)").count() == 0
+        )
