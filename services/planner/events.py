@@ -188,6 +188,8 @@ class RunObserver:
         """Publishes what an earlier worker had recorded and not told."""
         self.steps = len(steps)
         for step in steps:
+            if step.compaction is not None:
+                await self.compacted(step.index, step.compaction)
             self._tell_sampled(step)
             for result in step.results:
                 await self.tool_starts(step.index, result.call, result.intent)
