@@ -19,17 +19,17 @@ class Config(Settings):
     """Who may embed ``/?embed=1`` (CSP source list), e.g. ``https://terminal.example``; all else is never framed."""
     default_model: str = "planner"
     """Model or role of runs that name none; the page asks policy beforehand which model that is."""
-    max_question_chars: int = Field(8_000, ge=1)
+    max_question_chars: int = Field(default=8_000, ge=1)
     """Longest question in characters."""
-    max_body_bytes: int = Field(1_000_000, ge=1_000)
+    max_body_bytes: int = Field(default=1_000_000, ge=1_000)
     """Largest request body."""
-    max_table_bytes: int = Field(64_000_000, ge=1_000)
+    max_table_bytes: int = Field(default=64_000_000, ge=1_000)
     """Largest Arrow stream of a sheet that is paged here; larger ones can be exported only."""
-    body_timeout_s: float = Field(10.0, gt=0)
+    body_timeout_s: float = Field(default=10.0, gt=0)
     """How long a client may take to send a request's body."""
-    start_timeout_s: float = Field(15.0, gt=0)
+    start_timeout_s: float = Field(default=15.0, gt=0)
     """How long ``POST /v1/runs`` waits for the run to begin; a run that is still queued then is accepted as well."""
-    heartbeat_s: float = Field(10.0, gt=0)
+    heartbeat_s: float = Field(default=10.0, gt=0)
     """Pause between comments that keep an idle event stream open."""
-    patience_s: float = Field(30.0, gt=0)
+    patience_s: float = Field(default=30.0, gt=0)
     """How long a run's events may be out of reach before the stream ends with a failure."""

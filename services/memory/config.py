@@ -14,7 +14,7 @@ class Config(Settings):
 
     path: Path = Path(".fathom/memory.sqlite3")
     """SQLite database; its folder is made."""
-    full_turns: int = Field(2, ge=0)
+    full_turns: int = Field(default=2, ge=0)
     """Newest turns that a window holds in full."""
-    max_turns: int = Field(10, ge=1)
+    max_turns: int = Field(default=10, ge=1)
     """Turns that a window holds at all."""

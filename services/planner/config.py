@@ -17,43 +17,43 @@ class Config(Settings):
 
     default_model: str = "planner"
     """Model, or role of policy's settings, of runs that name none."""
-    max_question_chars: int = Field(8_000, ge=1, le=100_000)
+    max_question_chars: int = Field(default=8_000, ge=1, le=100_000)
     """Longest question in characters."""
-    max_rounds: int = Field(20, ge=1, le=200)
+    max_rounds: int = Field(default=20, ge=1, le=200)
     """Rounds of sampling and tool calls per episode."""
-    max_tokens: int = Field(200_000, ge=64)
+    max_tokens: int = Field(default=200_000, ge=64)
     """Tokens sampled per episode in all."""
-    max_run_ms: int = Field(180_000, ge=1_000)
+    max_run_ms: int = Field(default=180_000, ge=1_000)
     """Wall-clock milliseconds per episode, waiting in the queue included."""
-    completion_tokens: int = Field(0, ge=0)
+    completion_tokens: int = Field(default=0, ge=0)
     """Tokens per completion, unless the request says less; 0 leaves it to the model's own default."""
-    tool_timeout_s: float = Field(60.0, gt=0)
+    tool_timeout_s: float = Field(default=60.0, gt=0)
     """Longest single tool call in seconds."""
     tool_deadlines_s: Mapping[str, float] = Field(default_factory=dict)
     """Longest call of single tools in seconds, by tool, where ``tool_timeout_s`` does not fit."""
-    concurrent_tool_calls: int = Field(64, ge=1)
+    concurrent_tool_calls: int = Field(default=64, ge=1)
     """Calls of one tool at once, over all runs of this process."""
     concurrent_calls_by_tool: Mapping[str, int] = Field(default_factory=lambda: {"delegate": 0})
     """The same for single tools; 0 sets no bound. A run that delegates holds its place while another waits for one."""
-    think_chars: int = Field(200, ge=0)
+    think_chars: int = Field(default=200, ge=0)
     """Length of a thought that the model is asked to keep to; 0 asks for none (to measure what it does)."""
-    max_delegations: int = Field(4, ge=0, le=16)
+    max_delegations: int = Field(default=4, ge=0, le=16)
     """Sub-questions that one run may delegate; 0 offers no such tool."""
-    delegated_rounds: int = Field(8, ge=1, le=200)
+    delegated_rounds: int = Field(default=8, ge=1, le=200)
     """Rounds of a delegated run."""
-    delegated_tokens: int = Field(40_000, ge=64)
+    delegated_tokens: int = Field(default=40_000, ge=64)
     """Tokens sampled in a delegated run."""
-    prompt_price: float = Field(0.0, ge=0)
+    prompt_price: float = Field(default=0.0, ge=0)
     """Money per million prompt tokens; 0 costs nothing."""
-    completion_price: float = Field(0.0, ge=0)
+    completion_price: float = Field(default=0.0, ge=0)
     """Money per million sampled tokens."""
-    max_cost: float = Field(0.0, ge=0)
+    max_cost: float = Field(default=0.0, ge=0)
     """Money per episode, in the currency of the prices; 0 sets no bound."""
-    concurrent_runs: int = Field(8, ge=1)
+    concurrent_runs: int = Field(default=8, ge=1)
     """Runs that this process works on at once."""
-    concurrent_rollouts: int = Field(16, ge=1)
+    concurrent_rollouts: int = Field(default=16, ge=1)
     """Episodes of one Rollout request in flight at once, unless the request says less."""
-    heartbeat_s: float = Field(3.0, gt=0)
+    heartbeat_s: float = Field(default=3.0, gt=0)
     """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
     mcp_servers: tuple[McpServer, ...] = ()
     """Foreign tool servers to mount, each with the tools that are allowed."""
@@ -75,7 +75,7 @@ class Config(Settings):
     """Whether an answer with places that do not hold goes back to the model, once; they are marked either way."""
     judge_events: bool = False
     """Whether the role ``judge`` is asked which events of an answer the material does not say; one call per text."""
-    answer_material_tokens: int = Field(3_000, ge=200)
+    answer_material_tokens: int = Field(default=3_000, ge=200)
     """Tokens of the material list in a correction, by an upper estimate."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""

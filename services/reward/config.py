@@ -10,5 +10,5 @@ from fathom.config import Settings
 class Config(Settings):
     """Limits of a request."""
 
-    max_items: int = Field(4096, ge=1, le=4096)
+    max_items: int = Field(default=4096, ge=1, le=4096)
     """Items of one Score request."""
