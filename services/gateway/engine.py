@@ -231,10 +231,9 @@ async def until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> Asyn
 
 
 def figures(run: trajectory.Trajectory) -> list[trajectory.Figure]:
-    """All figures that the run's cells drew."""
-    return [
-        figure for step in run.steps for item in step.material if item.HasField("code") for figure in item.code.figures
-    ]
+    """All figures that the run's cells drew, those of its answer included."""
+    material = [*(item for step in run.steps for item in step.material), *run.answer.material]
+    return [figure for item in material if item.HasField("code") for figure in item.code.figures]
 
 
 def as_json(message: Message) -> dict[str, Any]:

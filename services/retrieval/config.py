@@ -61,6 +61,10 @@ class Config(Settings):
     """Results of a search that does not say how many."""
     summary_chars: int = Field(default=240, ge=40)
     """Length of a summary in characters."""
+    query_tokens: int = Field(default=0, ge=0, le=8_192)
+    """Longest query of a local encoder, in tokens; 0 takes what its family is used with, 256."""
+    half: bool = True
+    """Whether local encoders compute in 16 bits where there is a GPU; on a processor they never do."""
     threads: int = Field(default=0, ge=0, le=256)
     """Threads of one encoding or dense search; 0 takes all processors that this process may use."""
     batch: int = Field(default=128, ge=1, le=512)

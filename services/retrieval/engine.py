@@ -88,7 +88,9 @@ class Engine:
         """``seen`` is the bucket of what runs have seen; without one a process knows only its own searches."""
         settle()
         self._config, self._parsers = config, dict(parsers or {})
-        self.encoders = Encoders(config.model_dir, config.threads, config.remote_encoders)
+        self.encoders = Encoders(
+            config.model_dir, config.threads, config.remote_encoders, config.query_tokens, half=config.half
+        )
         self.library = Library(config, store, self.encoders)
         self.searching = Searching(config, self.encoders)
         self._web = Online(config.web)

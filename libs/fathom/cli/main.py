@@ -29,8 +29,8 @@ app.add_typer(data_app, name="data")
 data_app.add_typer(frameworks_app, name="frameworks")
 app.add_typer(retrieval, name="retrieval")
 app.add_typer(evaluate, name="eval")
-app.add_typer(runs, name="runs")
 app.add_typer(mcp, name="mcp")
+app.add_typer(runs, name="runs")
 app.add_typer(prompt, name="prompt")
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]

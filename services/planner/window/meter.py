@@ -48,6 +48,26 @@ class Frame:
         return self.tools + self.prompt
 
 
+class Counted:
+    """Counts of a planner's newest messages and of its tools, by model: the prefix is the same in all episodes."""
+
+    def __init__(self, most: int = 2_048) -> None:
+        self._most = most
+        self._messages: dict[tuple[str, Message], int] = {}
+        self.frames: dict[tuple[str, tuple[ToolSpec, ...]], Frame] = {}
+        self.probes: dict[str, int] = {}
+
+    def get(self, model: str, message: Message) -> int | None:
+        return self._messages.get((model, message))
+
+    def put(self, model: str, message: Message, tokens: int) -> None:
+        self._messages[model, message] = tokens
+        if len(self._messages) > self._most:
+            del self._messages[next(iter(self._messages))]
+        if len(self.frames) > self._most:
+            self.frames.clear()
+
+
 class Meter:
     """Counts for one episode. Each message is counted once; a round asks for its new messages only.
 
@@ -56,11 +76,11 @@ class Meter:
     it counted it, and the new messages by the bytes that its tokens have had so far.
     """
 
-    def __init__(self, tokens: Tokens, model: str) -> None:
+    def __init__(self, tokens: Tokens, model: str, counted: Counted | None = None) -> None:
+        """``counted`` is what other episodes have counted already."""
         self._tokens, self._model = tokens, model
-        self._known: dict[Message, int] = {}
-        self._frames: dict[tuple[ToolSpec, ...], Frame] = {}
-        self._probe = 0
+        self._counted = counted or Counted()
+        self._own: dict[Message, int] = {}
         self._blind = False
         self._ratio = BYTES_PER_TOKEN
 
@@ -85,35 +105,48 @@ class Meter:
         """Tokens of each message, its turn's marks included."""
         if self._blind:
             return [self._guess(message) for message in messages]
-        unknown = [message for message in dict.fromkeys(messages) if message not in self._known]
+        unknown = [message for message in dict.fromkeys(messages) if message not in self._own]
         counts = await asyncio.gather(*(self._cost(message) for message in unknown))
-        self._known.update(zip(unknown, counts, strict=True))
-        return [self._known[message] for message in messages]
+        self._own.update(zip(unknown, counts, strict=True))
+        return [self._own[message] for message in messages]
 
     async def _cost(self, message: Message) -> int:
+        known = self._counted.get(self._model, message)
+        if known is None:
+            known = await self._count(message)
+            self._counted.put(self._model, message, known)
+        return known
+
+    async def _count(self, message: Message) -> int:
         try:
             if message.role is Role.SYSTEM:
                 return await self._tokens.count(self._model, (message,), (), False)
-            return await self._tokens.count(self._model, (PROBE, message), (), False) - self._probe
+            return await self._tokens.count(self._model, (PROBE, message), (), False) - await self._probe()
         except InvalidField:
             # The template wants other neighbours for it; its text can be counted alone.
             return await self._tokens.count_text(self._model, written(message)) + TURN_TOKENS
 
     async def _frame(self, tools: Sequence[ToolSpec]) -> Frame:
-        key = tuple(tools)
-        if key not in self._frames and not self._blind:
+        key, frames = (self._model, tuple(tools)), self._counted.frames
+        if key not in frames and not self._blind:
             try:
-                self._probe = self._probe or await self._tokens.count(self._model, (PROBE,), (), False)
-                bare, whole = await asyncio.gather(
+                probe, bare, whole = await asyncio.gather(
+                    self._probe(),
                     self._tokens.count(self._model, (PROBE,), (), True),
-                    self._tokens.count(self._model, (PROBE,), key, True),
+                    self._tokens.count(self._model, (PROBE,), key[1], True),
                 )
-                self._frames[key] = Frame(whole - bare, bare - self._probe)
+                frames[key] = Frame(whole - bare, bare - probe)
             except InvalidField as error:
                 if error.field != "model":
                     raise
                 self._blind = True
-        return Frame(self._bytes(tools), TURN_TOKENS) if self._blind else self._frames[key]
+        return Frame(self._bytes(tools), TURN_TOKENS) if self._blind else frames[key]
+
+    async def _probe(self) -> int:
+        probes = self._counted.probes
+        if self._model not in probes:
+            probes[self._model] = await self._tokens.count(self._model, (PROBE,), (), False)
+        return probes[self._model]
 
     def _from_usage(
         self, episode: Episode, visible: Sequence[Message], new: Sequence[Message], tools: Sequence[ToolSpec]

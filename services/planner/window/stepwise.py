@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from fathom.protocol.messages import Message, ToolSpec
 from services.planner.model import Episode, Task
 from services.planner.window.blocks import Layout, layout
-from services.planner.window.meter import Meter, Tokens
+from services.planner.window.meter import Counted, Meter, Tokens
 from services.planner.window.metrics import WindowMetrics
 from services.planner.window.plans import Cut, Plans
 from services.planner.window.record import Compaction, StepPolicy, WindowSettings, result_id
@@ -22,11 +22,17 @@ class Stepwise:
     """Window of one episode. Its decisions are a function of the episode, so a resumed run comes to the same view."""
 
     def __init__(
-        self, settings: WindowSettings, tokens: Tokens, summariser: Summariser, model: str, metrics: WindowMetrics
+        self,
+        settings: WindowSettings,
+        tokens: Tokens,
+        summariser: Summariser,
+        model: str,
+        metrics: WindowMetrics,
+        counted: Counted | None = None,
     ) -> None:
         self._settings, self._tokens, self._model, self._metrics = settings, tokens, model, metrics
         self._summariser = summariser
-        self._meter = Meter(tokens, model)
+        self._meter = Meter(tokens, model, counted)
         self._fitted: WindowSettings | None = None
         self._longest = 0
 
@@ -127,10 +133,13 @@ class Windows:
     tokens: Tokens
     summariser: Summariser
     metrics: WindowMetrics
+    counted: Counted = field(default_factory=Counted)
 
     def of(self, task: Task) -> Stepwise:
         """The window of one episode."""
-        return Stepwise(task.window or self.settings, self.tokens, self.summariser, task.model, self.metrics)
+        return Stepwise(
+            task.window or self.settings, self.tokens, self.summariser, task.model, self.metrics, self.counted
+        )
 
 
 def cuts(plans: Plans, policy: StepPolicy) -> Iterator[Cut]:

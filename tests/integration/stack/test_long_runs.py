@@ -143,6 +143,8 @@ async def test_25_rounds_within_24k_tokens_end_right(
     assert [event.compacted.step for event in events if event.HasField("compacted")] == [s.index for s in compactions]
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))
     check_compactions(played, compactions, seen, name)
+    replayed = await clients.planner.replay_run(pb.ReplayRunRequest(run_id=events[0].run_id))
+    assert replayed.same, replayed.difference
 
 
 def check_compactions(played: trajectory.Trajectory, steps: list[trajectory.Step], seen: Seen, name: str) -> None:

@@ -106,3 +106,32 @@ async def test_production_and_training_are_the_same_episode(stack: Stack) -> Non
     assert list(training.token_ids) == list(production.token_ids)
     assert training.answer.markdown == production.answer.markdown
     assert training.prompts == production.prompts
+
+
+async def test_a_compacted_rollout_trains_on_each_sampled_token_once(stack: Stack) -> None:
+    """A window so small that the view is compacted: segments instead of one stretch of ids, engine's own throughout."""
+    from trainers.batch import make_batch
+
+    _, clients = stack
+    question = "Compare the adjusted close of Apple and Microsoft from 2015 to 2019, with volatility and drawdown."
+    request = pb.RolloutRequest(
+        tasks=[pb.RolloutTask(id="t", question=question)],
+        group_size=1,
+        protocol=trajectory.PROTOCOL_RESEARCH,
+        model="rules",
+        window=trajectory.Window(policy=trajectory.STEP_POLICY_DELETE, tokens=14_500),
+    )
+    (item,) = [response.trajectory async for response in clients.planner.rollout(request)]
+    assert item.stop_reason == trajectory.STOP_REASON_FINISHED, item.error
+    assert item.exact
+    compacted = [step.index for step in item.steps if step.HasField("compaction")]
+    assert compacted
+    assert [part.first_step for part in item.segments][-len(compacted) :] == compacted
+    sampled = [token for step in item.steps for token in step.completion.sampled_token_ids]
+    batch = make_batch([item], 1, 1, 0)
+    assert batch.input_ids[batch.loss_mask.bool()].tolist() == sampled
+    assert set(batch.owners.tolist()) == {0}
+    for step in item.steps:
+        used = step.completion.usage.prompt_tokens
+        assert step.context_tokens == used, "the measure is what the engine counted"
+        assert step.index < compacted[0] or used < 0.70 * 14_500

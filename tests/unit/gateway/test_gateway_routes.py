@@ -12,7 +12,9 @@ import httpx
 import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.errors import FathomError
+from fathom.store.refs import to_ref
 from services.gateway.problems import STATUS, problem_of
 from tests.e2e.replay import ReplayHouse
 from tests.e2e.script import SHEET_ID
@@ -197,6 +199,18 @@ def test_every_typed_error_is_a_problem(kind: type[FathomError]) -> None:
     assert content["reason"] == kind.reason
     assert (content["field"], content["culprit"], content["detail"]) == ("f", "c", "told")
     assert answer.headers["retry-after"] == "2"
+
+
+async def test_a_figure_of_the_answer_is_read_like_one_of_a_step(door: Door) -> None:
+    client, house = door
+    stored = await house.store.put("figures/replayed/fig_2.json", b'{"data": [], "layout": {}}')
+    drawn = trajectory.CodeRecord(ok=True, figures=[trajectory.Figure(id="fig_2", ref=to_ref(stored))])
+    house.planner.script.answer_material = [trajectory.Material(number=5, code=drawn)]
+    run_id = await ask(client)
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    assert (await client.get(f"/v1/runs/{run_id}/figures/fig_2")).json()["data"] == []
+    answer = (await client.get(f"/v1/runs/{run_id}")).json()["trajectory"]["answer"]
+    assert [item["number"] for item in answer["material"]] == [5]
 
 
 async def test_a_figure_is_read_through_its_own_run_only(door: Door) -> None:

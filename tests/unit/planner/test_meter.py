@@ -13,7 +13,7 @@ from fathom.errors import InvalidField
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sampling, ToolSpec, Usage
 from services.planner.model import Episode, Limits, Step, Task
-from services.planner.window.meter import Meter
+from services.planner.window.meter import Counted, Meter
 from services.policy.backends.rules.tokenizer import RulesTokenizer, load_vocabulary
 
 TOKENIZER = RulesTokenizer(load_vocabulary())
@@ -121,3 +121,17 @@ async def test_a_usage_that_cannot_be_is_not_believed() -> None:
     episode = Episode(TASK, opening())
     episode.append(Step(0, opening("word " * 20_000), completion("more", exact=False, usage=Usage(1, 1))))
     assert await Meter(Endpoint(), "far").request(episode, (), TOOLS) >= 20_000
+
+
+async def test_what_one_episode_has_counted_no_other_asks_for_again() -> None:
+    rules, counted = Rules(), Counted(most=3)
+    await Meter(rules, "rules", counted).whole(opening(), TOOLS)
+    asked = len(rules.asked)
+    assert await Meter(rules, "rules", counted).whole(opening(), TOOLS) > 0
+    assert len(rules.asked) == asked
+    await Meter(rules, "other", counted).whole(opening(), TOOLS)
+    assert len(rules.asked) == 2 * asked, "another model counts for itself"
+    for number in range(5):
+        await Meter(rules, "rules", counted).costs(opening(f"{number}?"))
+    await Meter(rules, "rules", counted).costs(opening("0?"))
+    assert len(rules.asked) > 2 * asked + 5, "and only the newest are kept"
