@@ -178,8 +178,11 @@ def deltas(markdown: str) -> list[str]:
 class RunObserver:
     """Publishes and records one production run."""
 
-    def __init__(self, events: Events, record: Record, journal: Journal, run_id: str, prompt_hash: str) -> None:
-        self._events, self._record, self._journal = events, record, journal
+    def __init__(
+        self, events: Events, record: Record, journal: Journal, run_id: str, prompt_hash: str, window_tokens: int
+    ) -> None:
+        """``window_tokens`` is the window that readers see the context in."""
+        self._events, self._record, self._journal, self._window_tokens = events, record, journal, window_tokens
         self._run_id, self._prompt_hash = run_id, prompt_hash
         self.steps = 0
         """How many steps are recorded."""
@@ -224,8 +227,13 @@ class RunObserver:
 
     def _tell_sampled(self, step: Step) -> None:
         usage = step.completion.usage
-        tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
-        self._events.publish(sampled=pb.Sampled(step=step.index, **tokens))
+        sampled = pb.Sampled(
+            step=step.index,
+            prompt_tokens=usage.prompt_tokens or step.context_tokens,
+            completion_tokens=usage.completion_tokens,
+            window_tokens=self._window_tokens,
+        )
+        self._events.publish(sampled=sampled)
 
     def _tell_done(self, index: int, result: ToolResult, kept: Awaitable[object] | None) -> None:
         if result.call.name != "think":

@@ -117,7 +117,8 @@ class Worker:
         """Plays from the last recorded step on, and answers requests about the run meanwhile."""
         run_id = task.run_id
         steps = [step_from_proto(step) for step in await self.record.steps(run_id)]
-        observer = RunObserver(events, self.record, journal, run_id, protocol.prompt_hash(task))
+        prompt_hash, window = protocol.prompt_hash(task), self.config.window_tokens
+        observer = RunObserver(events, self.record, journal, run_id, prompt_hash, window)
         await observer.retell(steps)
         cut_short = await journal.read(len(steps))
         desk = Desk(run_id, self.engine, self.record, events, observer)
