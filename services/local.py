@@ -1,7 +1,7 @@
 """The whole stack on one machine: a real nats-server, every service on a port of its own.
 
 By default the services share one process; policy always has its own, and so have the sandbox's
-kernels. With ``processes`` each service is a process, restarted a bounded number of times when it
+supervisor and kernels. With ``processes`` each service is a process, restarted a bounded number of times when it
 dies. Whatever is started is stopped in reverse order, and nothing outlives the stack.
 """
 

@@ -1,4 +1,4 @@
-"""Advantages. Shapes: G groups, N samples per group."""
+"""Advantages. Shapes: G groups, N samples per group, B = G * N rows with row g * N + n, T tokens of the response."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fathom.errors import InvalidField
+from trainers.masked import whiten
 
 
 def group_advantages(rewards: Tensor, *, norm_by_std: bool = True, eps: float = 1e-6) -> Tensor:
@@ -15,13 +16,95 @@ def group_advantages(rewards: Tensor, *, norm_by_std: bool = True, eps: float = 
     (Dr. GRPO, arXiv 2503.20783). A group of one keeps its reward; equal rewards give 0. Source: arXiv
     2402.03300. Raises ``InvalidField("rewards")`` for another shape or a non-finite reward, naming its row.
     """
+    rewards = checked_groups(rewards)
+    if rewards.shape[1] == 1:
+        return rewards / (1.0 + eps) if norm_by_std else rewards
+    centred = rewards - rewards.mean(dim=1, keepdim=True)
+    return centred / (rewards.std(dim=1, keepdim=True) + eps) if norm_by_std else centred
+
+
+def rloo_advantages(rewards: Tensor) -> Tensor:
+    """Leave-one-out: A = R - mean of the others = n / (n - 1) * (R - mean).
+
+    ``rewards`` [G, N] float, N at least 2; gives [G, N] float32. Source: arXiv 2402.14740. Raises
+    ``InvalidField("rewards")`` also for groups of one: there is nothing to compare with.
+    """
+    rewards = checked_groups(rewards)
+    samples = rewards.shape[1]
+    if samples < 2:
+        raise InvalidField("rewards", "groups of one have no other sample for a leave-one-out baseline")
+    return (rewards - rewards.mean(dim=1, keepdim=True)) * (samples / (samples - 1))
+
+
+def component_advantages(components: dict[str, Tensor], weights: dict[str, float]) -> Tensor:
+    """GDPO: each reward component normalised in its group, then summed with its weight.
+
+    ``components`` by name, each [G, N] float; gives [G, N] float32. A component with a wide range cannot drown
+    the others. Raises ``InvalidField("weights.<name>")`` for a weight without its component.
+    """
+    for name in weights:
+        if name not in components:
+            raise InvalidField(f"weights.{name}", f"has no component; there are {', '.join(sorted(components))}")
+    parts = [weight * group_advantages(components[name]) for name, weight in weights.items()]
+    if not parts:
+        raise InvalidField("weights", "name no component")
+    return torch.stack(parts).sum(dim=0)
+
+
+def gae(
+    rewards: Tensor, values: Tensor, mask: Tensor, *, gamma: float = 1.0, lam: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Generalised advantages over model tokens: delta = r + gamma V' - V, A = delta + gamma lam A'.
+
+    ``rewards``, ``values`` and ``mask`` [B, T] float; gives whitened advantages and returns A + V, both
+    [B, T] float32 and 0 off the mask. V' and A' are those of the next *model* token: observations and padding
+    are skipped, so that gamma and lam count model tokens. Source: arXiv 1506.02438, with verl's treatment of
+    observations. Raises ``InvalidField("rewards")`` for a reward on a token that is not the model's, which
+    would be lost.
+    """
+    kept = mask.bool()
+    if bool((rewards[~kept] != 0).any()):
+        row, column = ((rewards != 0) & ~kept).nonzero()[0].tolist()
+        raise InvalidField("rewards", f"row {row} has a reward at token {column}, which the model did not write")
+    rewards, values = rewards.to(torch.float32), values.to(torch.float32)
+    advantages = torch.zeros_like(rewards)
+    next_value = torch.zeros(rewards.shape[0], device=rewards.device)
+    carried = torch.zeros_like(next_value)
+    for column in range(rewards.shape[1] - 1, -1, -1):
+        own = kept[:, column]
+        delta = rewards[:, column] + gamma * next_value - values[:, column]
+        carried = torch.where(own, delta + gamma * lam * carried, carried)
+        next_value = torch.where(own, values[:, column], next_value)
+        advantages[:, column] = torch.where(own, carried, 0.0)
+    returns = torch.where(kept, advantages + values, 0.0)
+    return whiten(advantages, mask), returns
+
+
+def returns_to_go(rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> Tensor:
+    """REINFORCE++'s discounted return of each model token: G = r + gamma G' over model tokens, [B, T], 0 off the mask.
+
+    ``rewards`` and ``mask`` [B, T]. Source: arXiv 2501.03262.
+    """
+    kept, rewards = mask.bool(), rewards.to(torch.float32)
+    found, carried = torch.zeros_like(rewards), torch.zeros(rewards.shape[0], device=rewards.device)
+    for column in range(rewards.shape[1] - 1, -1, -1):
+        carried = torch.where(kept[:, column], rewards[:, column] + gamma * carried, carried)
+        found[:, column] = torch.where(kept[:, column], carried, 0.0)
+    return found
+
+
+def broadcast(advantages: Tensor, mask: Tensor) -> Tensor:
+    """[G, N] over the tokens of ``mask`` [G * N, T]: one value per row, 0 off the mask."""
+    if advantages.numel() != mask.shape[0]:
+        raise InvalidField("advantages", f"are {advantages.numel()} for {mask.shape[0]} rows")
+    return advantages.reshape(-1, 1).to(torch.float32) * mask.to(torch.float32)
+
+
+def checked_groups(rewards: Tensor) -> Tensor:
+    """Float32 rewards; raises ``InvalidField("rewards")`` for a shape other than [G, N] or a non-finite one."""
     if rewards.dim() != 2:
         raise InvalidField("rewards", f"must have shape [G, N], not {list(rewards.shape)}")
     if not bool(torch.isfinite(rewards).all()):
         row, column = (~torch.isfinite(rewards)).nonzero()[0].tolist()
         raise InvalidField("rewards", f"row {row}, sample {column} is {rewards[row, column].item()}")
-    rewards = rewards.to(torch.float32)
-    if rewards.shape[1] == 1:
-        return rewards / (1.0 + eps) if norm_by_std else rewards
-    centred = rewards - rewards.mean(dim=1, keepdim=True)
-    return centred / (rewards.std(dim=1, keepdim=True) + eps) if norm_by_std else centred
+    return rewards.to(torch.float32)

@@ -31,7 +31,7 @@ from trainers import tiny
 from trainers.advantages import group_advantages
 from trainers.batch import Batch, make_batch
 from trainers.config import GrpoConfig
-from trainers.losses import kl_k3, policy_loss, token_log_probs
+from trainers.losses import Totals, kl_loss, policy_loss, token_log_probs
 from trainers.tasks import SYSTEM_PROMPT, Task, comparison_tasks, split, vocabulary
 
 STOPS = ("</answer>", "</search>")
@@ -153,6 +153,7 @@ class Learner:
     def _accumulate(self, batch: Batch, advantages: Tensor) -> tuple[dict[str, float], float]:
         """Gradients over micro-batches with the batch's own denominator: the split does not change them."""
         config, total = self.config, float(max(1, batch.trained_tokens))
+        totals = Totals.of(batch.loss_mask)
         sums = dict.fromkeys(("loss", "kl", "entropy", "clip_fraction"), 0.0)
         mismatch = 0.0
         for start in range(0, len(batch.input_ids), config.micro_batch):
@@ -162,7 +163,7 @@ class Learner:
             log_probs, entropy = token_log_probs(logits, ids, config.temperature)
             old = batch.log_probs[rows]
             result = policy_loss(
-                log_probs, old, advantages[rows], mask, denominator=total,
+                log_probs, old, advantages[rows], mask, totals,
                 clip_low=config.clip_low, clip_high=config.clip_high,
             )  # fmt: skip
             mean_entropy, share = (entropy * mask).sum() / total, mask.sum().item() / total
@@ -172,7 +173,7 @@ class Learner:
                     reference, _ = token_log_probs(
                         self.reference(input_ids=ids, attention_mask=attention).logits, ids, config.temperature
                     )
-                loss = loss + config.kl_coef * kl_k3(log_probs, reference, mask, denominator=total)
+                loss = loss + config.kl_coef * kl_loss(log_probs, reference, mask, totals)
             loss.backward()
             sums["loss"] += loss.item()
             sums["kl"] += result.approx_kl.item() * share

@@ -1,14 +1,60 @@
-"""Losses and what is measured beside them. Shapes: B rows, S positions; masks are 1 on trained tokens."""
+"""Losses and what is measured beside them. Shapes: B rows, S positions; masks are 1 on trained tokens.
+
+Every loss takes the denominators of the *global* mini-batch (all micro-batches, all ranks), so that any split
+has the same gradient.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from fathom.errors import InvalidField
+from trainers.kl import Kind, kl_terms
+from trainers.masked import EPS, masked_mean
+
 RATIO_CLAMP = 20.0
-KL_CLAMP = 10.0
+Aggregation = Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm", "token-sum"]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a global mini-batch is divided by: trained ``tokens``, ``rows`` with any of them, and the ``width`` T."""
+
+    tokens: float
+    rows: float
+    width: float
+
+    @classmethod
+    def of(cls, mask: Tensor) -> Totals:
+        """Of one whole mini-batch; sum the fields over ranks before use. ``mask`` [B, S]."""
+        kept = mask.bool()
+        return cls(float(kept.sum()), float(kept.any(dim=-1).sum()), float(mask.shape[-1]))
+
+
+def aggregate(terms: Tensor, mask: Tensor, totals: Totals, mode: Aggregation = "token-mean") -> Tensor:
+    """One scalar from ``terms`` [B, S]: token-mean sum/tokens; seq-mean-token-sum row sums/rows;
+    seq-mean-token-mean row means/rows; seq-mean-token-sum-norm row sums/(rows * width); token-sum the sum.
+
+    Rows without a trained token do not count. Raises ``InvalidField("loss_agg")`` for another mode.
+    """
+    terms = torch.where(mask.bool(), terms, 0.0)
+    if mode == "token-sum":
+        return terms.sum()
+    if mode == "token-mean":
+        return terms.sum() / max(totals.tokens, 1.0)
+    rows = max(totals.rows, 1.0)
+    sums = terms.sum(dim=-1)
+    if mode == "seq-mean-token-sum":
+        return sums.sum() / rows
+    if mode == "seq-mean-token-sum-norm":
+        return sums.sum() / (rows * totals.width)
+    if mode == "seq-mean-token-mean":
+        return (sums / (mask.bool().sum(dim=-1) + EPS)).sum() / rows
+    raise InvalidField("loss_agg", f"{mode!r} is not known")
 
 
 class PolicyLoss(NamedTuple):
@@ -16,6 +62,7 @@ class PolicyLoss(NamedTuple):
 
     loss: Tensor
     clip_fraction: Tensor
+    clip_fraction_lower: Tensor
     approx_kl: Tensor
 
 
@@ -24,45 +71,107 @@ def policy_loss(
     old_log_probs: Tensor,
     advantages: Tensor,
     mask: Tensor,
+    totals: Totals,
     *,
-    denominator: float,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     dual_clip: float = 0.0,
+    weights: Tensor | None = None,
+    mode: Aggregation = "token-mean",
 ) -> PolicyLoss:
     """PPO's clipped objective per token: max(-A r, -A clip(r, 1 - low, 1 + high)), r = exp(l - l_old).
 
-    All tensors [B, S] float, ``mask`` 0 or 1. The sum over the mask is divided by ``denominator``, the number
-    of trained tokens of the whole batch, so that any split into micro-batches has the same gradient. The
-    log-ratio is clamped to ±20. ``dual_clip`` c > 1 bounds the loss of negative advantages by -A c (arXiv
-    1912.09729); 0 switches it off. Source: arXiv 1707.06347; clip-higher: arXiv 2503.14476.
+    All tensors [B, S] float, ``mask`` 0 or 1. The log-ratio is clamped to ±20. ``dual_clip`` c > 1 bounds the
+    loss of negative advantages by -A c (arXiv 1912.09729); 0 switches it off. ``weights`` are truncated
+    importance weights of the rollout's own policy, without gradient. Source: arXiv 1707.06347; clip-higher:
+    arXiv 2503.14476. Raises ``InvalidField("dual_clip")`` for a bound that would cut positive advantages.
     """
+    if dual_clip and dual_clip <= 1.0:
+        raise InvalidField("dual_clip", f"must be above 1, not {dual_clip}")
     # Off the mask both sides are set to 0: whatever stands there adds nothing, also no NaN.
     kept = mask.bool()
     difference = torch.where(kept, log_probs - old_log_probs, 0.0).clamp(-RATIO_CLAMP, RATIO_CLAMP)
     ratio = difference.exp()
-    weights = torch.where(kept, advantages, 0.0)
-    plain, clipped = -weights * ratio, -weights * ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
-    losses = torch.maximum(plain, clipped)
+    scale = torch.where(kept, advantages, 0.0)
+    plain, clipped = -scale * ratio, -scale * ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    terms = upper = torch.maximum(plain, clipped)
     if dual_clip:
-        losses = torch.where(weights < 0, torch.minimum(losses, -weights * dual_clip), losses)
-    loss = (losses * mask).sum() / denominator
+        terms = torch.where(scale < 0, torch.minimum(upper, -scale * dual_clip), upper)
+    if weights is not None:
+        terms = terms * weights.detach()
     with torch.no_grad():
-        count = mask.sum().clamp(min=1)
-        clip_fraction = ((clipped > plain) * mask).sum() / count
-        approx_kl = (-difference * mask).sum() / count
-    return PolicyLoss(loss, clip_fraction, approx_kl)
+        lower = (upper > -scale * dual_clip) & (scale < 0) if dual_clip else torch.zeros_like(kept)
+        measured = [masked_mean(part.to(terms.dtype), mask) for part in (clipped > plain, lower, -difference)]
+    return PolicyLoss(aggregate(terms, mask, totals, mode), *measured)
 
 
-def kl_k3(log_probs: Tensor, reference_log_probs: Tensor, mask: Tensor, *, denominator: float) -> Tensor:
-    """The k3 estimate of KL(policy || reference): exp(d) - d - 1, d = l_ref - l, clamped as peers do.
+def kl_loss(
+    log_probs: Tensor,
+    reference: Tensor,
+    mask: Tensor,
+    totals: Totals,
+    *,
+    kind: Kind = "k3",
+    mode: Aggregation = "token-mean",
+) -> Tensor:
+    """Scalar with gradient: the divergence from the reference (``kl_terms``) over the mask, all tensors [B, S]."""
+    # Equal on both sides off the mask: no gradient comes from there, whatever stands there.
+    kept = mask.bool()
+    terms = kl_terms(torch.where(kept, log_probs, 0.0), torch.where(kept, reference, 0.0), kind)
+    return aggregate(terms, mask, totals, mode)
 
-    Tensors [B, S]; a scalar with gradient: the sum over the mask divided by ``denominator``. d is clamped
-    to ±20, each term to ±10. Source: http://joschu.net/blog/kl-approx.html.
+
+class ValueLoss(NamedTuple):
+    """``loss`` is a scalar with gradient; the rest are scalars without."""
+
+    loss: Tensor
+    clip_fraction: Tensor
+    explained_variance: Tensor
+
+
+def value_loss(
+    values: Tensor,
+    old_values: Tensor,
+    returns: Tensor,
+    mask: Tensor,
+    totals: Totals,
+    *,
+    clip: float = 0.5,
+    mode: Aggregation = "token-mean",
+) -> ValueLoss:
+    """Clipped value loss: 0.5 max((V - R)^2, (clip(V, V_old ± c) - R)^2), all tensors [B, S].
+
+    Explained variance is 1 - var(R - V) / (var(R) + 1e-5) over the mask. Source: arXiv 1707.06347's reference
+    implementation.
     """
-    difference = torch.where(mask.bool(), reference_log_probs - log_probs, 0.0).clamp(-RATIO_CLAMP, RATIO_CLAMP)
-    terms = (difference.exp() - difference - 1.0).clamp(-KL_CLAMP, KL_CLAMP)
-    return (terms * mask).sum() / denominator
+    bounded = torch.maximum(torch.minimum(values, old_values + clip), old_values - clip)
+    plain, clipped = (values - returns) ** 2, (bounded - returns) ** 2
+    loss = 0.5 * aggregate(torch.maximum(plain, clipped), mask, totals, mode)
+    with torch.no_grad():
+        fraction = masked_mean((clipped > plain).to(values.dtype), mask)
+        residual, spread = variance(returns - values, mask), variance(returns, mask)
+        explained = 1.0 - residual / (spread + 1e-5)
+    return ValueLoss(loss, fraction, explained)
+
+
+def variance(values: Tensor, mask: Tensor) -> Tensor:
+    """Scalar: the mean squared distance from the mean over the mask."""
+    return masked_mean((values - masked_mean(values, mask)) ** 2, mask)
+
+
+def importance_weights(
+    old_log_probs: Tensor, rollout_log_probs: Tensor, mask: Tensor, *, cap: float = 2.0, per_sequence: bool = False
+) -> Tensor:
+    """Truncated weights of what the rollout engine sampled: min(exp(l_old - l_rollout), cap), [B, S], no gradient.
+
+    ``per_sequence`` takes the product over a row's trained tokens for all of them. 0 off the mask. Source:
+    off-policy correction between engines, specs of reinforcement learning 3.7.
+    """
+    kept = mask.bool()
+    difference = torch.where(kept, old_log_probs - rollout_log_probs, 0.0).detach()
+    if per_sequence:
+        difference = difference.sum(dim=-1, keepdim=True).expand_as(difference)
+    return torch.where(kept, difference.clamp(-RATIO_CLAMP, RATIO_CLAMP).exp().clamp(max=cap), 0.0)
 
 
 def token_log_probs(logits: Tensor, input_ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

@@ -125,11 +125,22 @@ class Asked:
             text = re.sub(r"收益率", "\0\0\0", text)
         if not specs or any(spec.text or spec.formula or spec.frequency == Frequency.ANNUAL for spec in specs):
             return ()
-        found = self.fitting(cues.statistics(text), specs, text) or self.flows(specs, reading)
+        said = cues.statistics(text)
+        if not said and cues.counted(shown):
+            # "How many jobs were added": what is counted is the indicator's own name.
+            said = (Statistic.CHANGE,)
+        found = self.fitting(said, specs, text) or self.flows(specs, reading)
         if not found and cues.LATEST.search(text) and not reading.periods:
             return (Statistic.LAST,)
         whole = reading.whole
-        if not found and cues.ENDING.search(text) and whole.start is not None and not cues.EACH.search(text):
+        runs = any(p.relative for p in reading.periods)
+        if (
+            not found
+            and not runs
+            and cues.ENDING.search(text)
+            and whole.start is not None
+            and not cues.EACH.search(text)
+        ):
             return (Statistic.LAST,)
         if whole.start is not None and whole.start == whole.end:
             return ()
@@ -170,8 +181,10 @@ class Asked:
         runs = [p for p in reading.periods if p.relative and p.grain == Frequency.NATIVE and p.start and p.end]
         return (Statistic.SUM,) if runs and all(spec.flow for spec in specs) else ()
 
-    def density(self, shown: str, statistics: Sequence[Statistic]) -> Frequency:
-        return Frequency.NATIVE if statistics else cues.density(shown)
+    def density(self, shown: str, mentions: Sequence[Mention], statistics: Sequence[Statistic]) -> Frequency:
+        """The density that is asked for outside the indicators' own names: "average weekly hours" are monthly."""
+        own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
+        return Frequency.NATIVE if statistics else cues.density(blank(shown, own))
 
     def frequency(self, period: Period, indicators: Sequence[str], transform: Transform) -> Frequency:
         """As stored, unless a change from period to period needs a density of its own."""

@@ -23,8 +23,8 @@ STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
     for pattern, statistic in [
         (r"最大回撤|最大跌幅|回撤|从(?:最)?高点?(?:位)?(?:跌)?[到至](?:最)?低点?(?:位)?(?:的)?(?:最多|最大)?|max(?:imum)?\.?\s+drawdowns?|drawdowns?|peak[\s-]to[\s-]trough"
          r"|\b(?:worst|deepest|biggest|largest) (?:decline|drop|loss|fall) from", Statistic.DRAWDOWN),
-        (r"年化波动率|年化波动|波动率|波动性|\bvolatility\b|\bvolatile\b|\bannuali[sz]ed standard deviation\b", Statistic.VOLATILITY),
-        (r"年化(?:收益率?|回报率?|涨幅|增速|增长率?)|年?(?:均)?复合(?:年均?)?(?:增长率|增速|收益率|回报率|涨幅|增长)|年均复合|年均(?:涨幅|收益率|回报率|增速|增长率)"
+        (r"年化波动率|年化波动|波动率|波动性|\bvolatility\b|\bvolatile\b|\b(?:annuali[sz]ed )?vol\b|\bannuali[sz]ed standard deviation\b", Statistic.VOLATILITY),
+        (r"年化(?:收益率?|回报率?|涨幅|增速|增长率?)|年?(?:均)?复合(?:年均?)?(?:增长率|增速|收益率|回报率|涨幅|增长)|复合年化(?:收益率|回报率|增长率|增速|涨幅)?|年均复合|年均(?:涨幅|收益率|回报率|增速|增长率)"
          r"|\bcagr\b|compound(?:ed)? annual|annual(?:i[sz]ed)? (?:compound(?:ed)? )?(?:return|growth) ?(?:rate)?\b(?=.*\b(?:from|between|over|since|past)\b)"
          r"|\bannual(?:i[sz]ed)? compound\w*(?: (?:return|growth)(?: rate)?)?|annuali[sz]ed (?:returns?|gains?)|annual rate\b.*\bcompound\w*|\bcompound\w*\b.*\bper (?:year|annum)|(?:return|gain)s? per (?:year|annum)", Statistic.CAGR),
         (r"均值|日均|月均(?!汇率)|平均值?|均价|\b(?:average|averaged|mean)\b", Statistic.MEAN),
@@ -81,7 +81,8 @@ GROWTH = re.compile(
     re.I | re.A,
 )
 AGAINST = re.compile(
-    r"(?:较|比|与|跟|相比)(?:上一?个?月|上一?个?季度?|上年同期|上年|去年同期|去年同月|前一?个?月|前一?个?季度?|一年前)(?:同期)?(?!相比)",
+    r"(?:较|比)(?:上一?个?月|上一?个?季度?|上年同期|上年|去年同期|去年同月|前一?个?月|前一个?季度?|一年前)(?:同期)?(?!相比)"
+    r"|(?:与|跟)(?:上年同期|去年同期|去年同月)(?!相比)",
     re.I | re.A,
 )
 ENDING = re.compile(

@@ -7,22 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from services.datafetch import grammar, joined
+from services.datafetch import grammar, joined, rankings
 from services.datafetch.asked import Asked
 from services.datafetch.entities import Found, Resolver
 from services.datafetch.indicators import Matcher
 from services.datafetch.leftovers import Understanding
 from services.datafetch.model import Match, Missing
+from services.datafetch.rankings import Ranking
 from services.datafetch.semantic.layer import PARTICLES, Layer
 from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.text import blank
 from services.datafetch.units import find_unit
-
-RANKED = re.compile(
-    r"(?P<way>最高|最大|最多|最低|最小|最少|排名前|前|top|highest|largest|biggest|lowest|smallest)\s*(?:的)?(?P<n>\d{1,3}|[一二三四五六七八九十]{1,2}|ten|five|three)?"
-    r"\s*(?:家|名|位|只|个)?(?:的)?\s*(?P<kind>上市公司|公司|企业|股票|个股|stocks?|companies|company|currencies)",
-    re.I | re.A,
-)
 
 EURO = re.compile(
     r"(?:兑换?|对|每|一|1|/)?\s*欧元(?:兑换?|对|等于|折合|合)?|\b(?:(?:per|to|against|one|the|a)\s+)*(?:euros?|eur)\b",
@@ -46,7 +41,7 @@ class Draft:
     mentions: list[Mention]
     names: list[str] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
-    ranking: re.Match[str] | None = None
+    ranking: Ranking | None = None
     currency: str = ""
 
     @property
@@ -78,12 +73,12 @@ class Drafter:
             found = self._taken(self._resolver.approximate(timeless), seen)
             rest = blank(rest, [(item.start, item.end) for item in found])
         draft = Draft(shown, rest, unit, found, mentions, currency=currency)
-        draft.ranking = None if found else RANKED.search(shown)
+        draft.ranking = None if found else rankings.find(shown)
         if draft.ranking:
-            draft.rest = blank(rest, [draft.ranking.span()])
+            draft.rest = blank(rest, [draft.ranking.span])
         draft.kinds = {self._layer.entities[ident].kind for ident in draft.entities}
         if draft.ranking:
-            draft.kinds.add("stock")
+            draft.kinds.add(draft.ranking.kind)
         if "currency" in draft.kinds:
             draft.rest = blank(draft.rest, [m.span() for m in EURO.finditer(draft.rest)])
         self._chosen(draft, seen)
@@ -102,6 +97,8 @@ class Drafter:
             if kept and QUALIFIES.fullmatch(shown[kept[-1].end : mention.start]):
                 near = self._matcher.match(shown[kept[-1].start : mention.end], 2)
                 if near and near[0].id == kept[-1].id and near[0].id not in mention.ids:
+                    last = kept[-1]
+                    kept[-1] = Mention(last.ids, last.start, mention.end, shown[last.start : mention.end])
                     continue
             kept.append(mention)
         return kept

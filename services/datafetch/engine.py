@@ -23,6 +23,7 @@ from services.datafetch.meaning import Meaning, available
 from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
 from services.datafetch.plan import NAMELESS, Part, Planner, bounded
 from services.datafetch.question import Reader
+from services.datafetch.rankings import first_columns
 from services.datafetch.semantic.layer import LIBRARY, Layer, load
 from services.datafetch.sheets import described, empty_cells, make_sheet, provenance
 from services.datafetch.sql import run_sql
@@ -31,6 +32,7 @@ from services.datafetch.widen import Associate, Parts, framework_names, widened
 
 MAX_QUESTION_CHARS = 2_000
 MAX_NAMES = 5_000
+MOST_RANKED = 2_000
 CACHE_BYTES = 64 << 20
 
 
@@ -190,6 +192,8 @@ class Engine:
         """One part's sheet, None when nothing is in it, and what is missing of it."""
         compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._rates())
         table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
+        if layout == "summary" and query.kind and table.num_rows:
+            table = first_columns(table, query)
         columns = provenance(table, part, self.layer, query, layout)
         missing = [] if layout == "long" else empty_cells(table, part, query, as_of, layout)
         values = [column for column in columns if column.indicator]
@@ -207,6 +211,8 @@ class Engine:
 
     def _layouts(self, part: Part, query: Query) -> list[str]:
         """Wide for series, summary and rows for statistics, long for rankings, conditions and too many columns."""
+        if query.statistics and query.kind and len(part.cells) <= MOST_RANKED:
+            return ["summary"]
         if query.order or query.filters or query.kind:
             return ["long"]
         if 1 + len(part.cells) > self._config.max_columns:

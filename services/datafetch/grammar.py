@@ -30,6 +30,7 @@ from services.datafetch.readings import (
     fiscal,
     half,
     month,
+    month_days,
     month_of_years,
     months,
     named_day,
@@ -109,6 +110,10 @@ YY = rf"(?P<y>{Y4}|(?<!\d)\d{{2}})"
 RULES: list[tuple[str, Reader]] = [
     # Days.
     (rf"\b(?P<a>{MON})\s+(?P<d1>\d{{1,2}}){SEP}(?P<b>{MON})\s+(?P<d2>\d{{1,2}}),?\s+(?P<y>{Y4})\b", named_days),
+    (rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:-|~|to|through|until)\s*(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<a>{MON}),?\s+(?P<y>{Y4})\b", month_days),
+    (rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<a>{MON})\s*(?:-|~|to|through|until)\s*(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<b>{MON}),?\s+(?P<y>{Y4})\b", named_days),
+    (rf"\b(?P<a>{MON})\s+(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:-|~|to|through|until)\s*(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", month_days),
+    (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d1>\d{{1,2}})\s*[日号]?\s*(?:-|~|至|到)\s*(?:(?P<m2>\d{{1,2}})\s*月\s*)?(?P<d2>\d{{1,2}})\s*[日号]", month_days),
     (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d>\d{{1,2}})(?!\d)\s*[日号]?(?:t?\s*\d{{1,2}}:\d{{2}}(?::\d{{2}})?)?", day),
     (rf"(?<!\d)(?P<y>{Y4})(?P<m>\d{{2}})(?P<d>\d{{2}})(?!\d)", day),
     (rf"\b(?P<mon>{MON})\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", named_day),
@@ -153,7 +158,7 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?:before|until|up\s+to|prior\s+to)\s+(?P<y>{Y4})|(?P<y_>{Y4})\s*年?(?:以前|之前)", before),
     # Relative to today.
     (rf"\b(?P<n>\d{{1,2}}|{'|'.join(NUMBERS)})[\s-](?P<u>year|quarter|month|week|day)(?=\s+(?:(?:total|price|cumulative|annuali[sz]ed)\s+)?(?:\0|returns?|performance|change|gain|loss|volatility|drawdown|max(?:imum)? drawdown|high|low))", span_before),
-    (r"(?<![近前去过第年\d])(?P<n>\d{1,2}|[一二两三四五六七八九十])个?(?P<u>年|季度|月|周|天)期?(?=的?(?:\0|涨幅|跌幅|涨跌幅|回报率?|最大回撤|年化波动率|波动率))", span_before),
+    (r"(?<![近前去过第年\d])(?P<n>[1-9]|[一二两三四五六七八九十])个?(?P<u>年|季度|月|周|天)期?(?=的?(?:\0|涨幅|跌幅|涨跌幅|回报率?|最大回撤|年化波动率|波动率))", span_before),
     (r"年初至今|今年以来|今年至今|本年至今|\b(?:ytd|year[\s-]to[\s-]date)\b", year_to_date),
     (r"\bttm\b|\bltm\b|trailing[\s-]+(?:twelve|12)[\s-]+months?|(?:过去|最近|近)(?:12|十二)个月|滚动(?:12|十二)个月|滚动一年", trailing),
     (r"大前年|前年|去年度?|上个?年度|上一年度?|上年度?|今年度?|本年度?|明年|后年|\b(?:last|previous|prior|this|next|(?:the\s+)?current)\s+year\b|\b(?:the\s+)?year before last\b", this),
@@ -243,19 +248,18 @@ def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
 
 def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     """ "The twelve months to August 2022": a run up to today ends with the other period when one is named."""
-    flows = {
-        (p.start, p.end): p
-        for p in periods
-        if p.relative and p.kind == Kind.FLOW and p.start and p.end and p.grain == Frequency.NATIVE
-    }
-    runs = list(flows.values())
-    periods = (*runs, *(p for p in periods if (p.start, p.end) not in flows))
+    flows = {(p.start, p.end): p for p in periods if p.relative and p.kind == Kind.FLOW and p.start and p.end}
+    # "Last quarter" is a period of the calendar, and no run up to today.
+    runs = [p for p in flows.values() if p.grain == Frequency.NATIVE or p.start.day != 1]  # type: ignore[union-attr]
     named = [p for p in periods if not p.relative and p.end]
-    if len(runs) != 1 or len(named) != 1 or len(periods) != 2 or named[0].end is None:
+    if len(runs) != 1 or len({(p.start, p.end) for p in periods}) != 2 or len(named) != 1 or named[0].end is None:
         return periods
     run, end = runs[0], named[0].end
-    to_date = run.start is not None and (run.start.month, run.start.day) == (1, 1)
-    begin = date(end.year, 1, 1) if to_date else days_before(back(end, 12), -1)
+    if run.start is None or run.end is None:
+        return periods
+    to_date = (run.start.month, run.start.day) == (1, 1)
+    months = (run.end.year - run.start.year) * 12 + run.end.month - run.start.month
+    begin = date(end.year, 1, 1) if to_date else days_before(back(end, months), -1)
     return (replace(run, start=begin, end=end),)
 
 

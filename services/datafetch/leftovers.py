@@ -25,6 +25,12 @@ from services.datafetch.semantic.text import CJK, is_chinese
 
 ACCEPT = 0.62
 MAX_BEFORE, MAX_AFTER = 12, 16
+PHRASE = re.compile(
+    r"[A-Za-z][A-Za-z'-]+(?: [A-Za-z'-]+)* (?:of|in|for|on|by) (?:the |all )?[A-Za-z'-]+(?: [A-Za-z'-]+)*?(?=\s*(?:[,;:?\0]|$)|\s+(?:per|each|in|for|from|at|on|during|between|by|over)\b)"
+)
+OF = re.compile(
+    r"\s+(?:of|in|for|among)\s+(?:the\s+|all\s+)?(?P<what>[a-z][a-z'-]+(?:\s+(?!in\b|for\b|from\b|at\b|on\b|during\b|between\b|by\b|over\b|since\b)[a-z][a-z'-]+){0,3})"
+)
 JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
 MARGIN = 0.04
 STRANGE, ALIEN = 0.35, 0.2
@@ -69,13 +75,15 @@ class Leftovers:
                 self._unknown(name, kinds, found, seen)
             elif not ECONOMIES.fullmatch(name):
                 seen.missing.append(unknown_entity(name, tuple(self._layer.entity_names.nearest(name))))
-        if not names and not is_chinese(shown):
+        if not names and not is_chinese(shown) and not self._phrase(rest, shown, kinds, names, seen):
             for words in latin_leftovers(rest):
                 if any(words in item.subject or item.subject in words for item in seen.missing):
                     continue
                 if not self._match_free(words, kinds, names, seen, quiet=True) and found:
                     self._unknown(words, kinds, found, seen)
         self._attached(shown, mentions, names, found, kinds, seen)
+        if not is_chinese(shown):
+            self._of(rest, mentions, names, kinds, seen)
         left = list(chinese_leftovers(rest))
         for position, (words, start, end) in enumerate(left):
             touching = [
@@ -93,6 +101,21 @@ class Leftovers:
                 self._qualified(surface, touching[0], names, mentions, kinds, seen)
             elif not names and (found or mentions or is_chinese(shown)):
                 self._match_free(words, kinds, names, seen)
+
+    def _phrase(self, rest: str, shown: str, kinds: set[str], names: list[str], seen: Understanding) -> bool:
+        """Words that prepositions join are tried as one name before each alone: "capacity utilization of manufacturing"."""
+        found = PHRASE.search(rest)
+        return found is not None and self._match_free(found.group().strip(), kinds, names, seen, quiet=True)
+
+    def _of(self, rest: str, mentions: list[Mention], names: list[str], kinds: set[str], seen: Understanding) -> None:
+        """ "Weekly hours in mining" are not those of all: what a preposition adds to a name makes it another one."""
+        for mention in list(mentions):
+            more = OF.match(rest, mention.end)
+            if more is None or mention not in mentions or len(mentions) != len(names):
+                continue
+            words = latin_leftovers(more["what"])
+            if words and len(" ".join(words)) > 3 and not ECONOMIES.fullmatch(more["what"].strip()):
+                self._qualified(mention.surface + more.group().rstrip(), mention, names, mentions, kinds, seen)
 
     def _economies(self, rest: str, names: Sequence[str]) -> list[str]:
         """Economies that are named beside an indicator that is kept for another one."""

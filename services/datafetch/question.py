@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 
-from services.datafetch import cues, grammar
+from services.datafetch import cues, grammar, rankings
 from services.datafetch.asked import Asked, parse_rate
 from services.datafetch.draft import Draft, Drafter
 from services.datafetch.entities import Resolver
@@ -16,7 +16,6 @@ from services.datafetch.indicators import Matcher
 from services.datafetch.leftovers import Leftovers, Understanding
 from services.datafetch.model import Basis, Missing, Query, Statistic, Transform
 from services.datafetch.periods import Period, in_fiscal
-from services.datafetch.readings import number
 from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.schema import EntitySpec
 from services.datafetch.semantic.text import blank, plain
@@ -69,7 +68,7 @@ class Reader:
         """A name alone, or beside an indicator of others, asks for what its kind is known by."""
         if seen.unmatched:
             return
-        if draft.entities and not draft.names:
+        if (draft.entities or draft.ranking) and not draft.names:
             draft.names = self._defaults(draft.kinds)
         elif self._foreign(draft):
             owner, names = draft.found[0], [self._layer.indicators[name].name for name in draft.names]
@@ -100,7 +99,11 @@ class Reader:
         if transform == Transform.TTM and reading.whole.relative:
             transform = Transform.NONE
         ranking = draft.ranking
-        statistics = () if transform or ranking else self._asked.statistics(shown, mentions, indicators, reading)
+        said = blank(shown, [ranking.span]) if ranking else shown
+        statistics = () if transform else self._asked.statistics(said, mentions, indicators, reading)
+        if ranking:
+            single = all(spec.default for spec in map(self._layer.indicators.get, indicators) if spec)
+            statistics = rankings.statistics_of(shown, statistics) if single else ()
         period = self._period(reading.whole, entities)
         if transform in STEP_MONTHS:
             reading, period = self._later(reading, period, transform)
@@ -111,7 +114,7 @@ class Reader:
             () if reading.impossible else tuple(dict.fromkeys(indicators)),
             period.start,
             period.end,
-            self._asked.frequency(period, indicators, transform) or self._asked.density(shown, statistics),
+            self._asked.frequency(period, indicators, transform) or self._asked.density(shown, mentions, statistics),
             transform=transform,
             unit="" if crossed or (statistics and parse_rate(draft.unit)) else draft.unit,
             currency=draft.currency,
@@ -121,7 +124,7 @@ class Reader:
             tail=0 if statistics else max((p.rows for p in reading.periods), default=0),
             basis=Basis.FISCAL if period.fiscal else Basis.CALENDAR,
         )
-        return ranked(query, ranking, names[0]) if ranking and names and query.indicators else query
+        return rankings.ranked(query, ranking, names[0], shown) if ranking and names and query.indicators else query
 
     def _later(self, reading: grammar.Reading, period: Period, transform: Transform) -> tuple[grammar.Reading, Period]:
         """ "Q4 against Q3: quarterly growth" asks for the growth of Q4; the other is what it is measured from."""
@@ -167,11 +170,3 @@ def apart(
         cues.SEVERALLY.search(shown) is not None or (bool(statistics) and set(statistics) <= EACH_PERIOD)
     )
     return tuple(named) if gaps or (statistics and each) else ()
-
-
-def ranked(query: Query, match: re.Match[str], indicator: str) -> Query:
-    """The query over all entities of a kind, ordered."""
-    way, count = match["way"].lower(), match["n"]
-    kind = "currency" if match["kind"].lower().startswith("currenc") else "stock"
-    descending = way not in ("最低", "最小", "最少", "lowest", "smallest")
-    return replace(query, kind=kind, order=indicator, descending=descending, limit=(number(count) or 1) if count else 1)

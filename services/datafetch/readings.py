@@ -101,6 +101,15 @@ def named_days(match: Twin, today: date) -> Period | None:
     return Period(first, last, Frequency.DAILY) if first and last and first <= last else None
 
 
+def month_days(match: Twin, today: date) -> Period | None:
+    """ "9 to 13 November 2020", "2015年8月17日至28日", "8月17日至9月2日" of one year."""
+    year = int(match["y"])
+    month = MONTH[match["a"][:3].lower()] if match["a"] else int(match["m"])
+    last_month = int(match["m2"] or month)
+    first, last = safe_day(year, month, int(match["d1"])), safe_day(year, last_month, int(match["d2"]))
+    return Period(first, last, Frequency.DAILY) if first and last and first <= last else None
+
+
 def years(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
     first, last = sorted((full_year(match["a"]), full_year(match["b"])))
     return several(match, year_period(first, first), year_period(last, last), year_period(first, last))

@@ -19,7 +19,7 @@ COMMON = frozenset(
     Total US USA Until Versus Volatility Was Were What When Where Which While Who Why Will With Would
     Year Yearly ETF CPI PCE YoY YTD QoQ TTM Sell Buy Great Financial Crisis Recession Covid Dollar Euro Federal
     Convert Express Report Return Returns Using Use Can Could Also Highest Lowest Top Largest Smallest Latest
-    Month Quarter Weekly Change Net Compound Annualised Annualized Max Min Mean Sum Just Trend Closing Close Closes
+    SA NSA SAAR UTC Month Quarter Weekly Change Net Compound Annualised Annualized Max Min Mean Sum Just Trend Closing Close Closes
     Day Days Week Saturday Sunday Monday Tuesday Wednesday Thursday Friday Period Past Last Next Current Cumulative
     During Over Ten Two Three Five Value Level Peak Worst Best Most Recent Sep Aug Oct Nov Dec Jan Feb Mar Apr Jun Jul""".split()  # noqa: SIM905 - a list of words is easier to read so
 )
@@ -75,7 +75,7 @@ STOP_WORDS = frozenset(
     advance advanced slide slid soar soared rally rallied perform performed performing fare fared appreciate appreciated depreciate widen widened
     narrow narrowed exceed exceeded exceeds outperform beat behave peak peaked bottom bottomed top topped reach reached hit record touched touch
     week-end month-end quarter-end year-end end-of-month end-of-quarter end-of-year end-of-week day-by-day month-by-month ups downs highs lows
-    cumulative cumulatively altogether sum summed apart typical normal usual world us u.s american america""".split()  # noqa: SIM905
+    goods merchandise cumulative cumulatively altogether sum summed apart typical normal usual world us u.s american america""".split()  # noqa: SIM905
 )
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 COMPANY_TAIL = re.compile(r"股份|集团|有限|公司|控股")

@@ -145,7 +145,9 @@ def conversion(spec: IndicatorSpec, unit: str, currency: str) -> Conversion:
             raise InvalidField(
                 "typed.unit", f"{spec.name} is {'in ' + spec.unit if spec.unit else 'a plain number'}, not money"
             )
-        return Conversion(1.0 / wanted.scale, f"{unit}{spec.unit}") if unit else Conversion()
+        scale = scale_of(spec.unit)
+        plainly = re.sub(r"^(?:Bil|Mil|Thous)\. of ", "", spec.unit) if scale != 1.0 else spec.unit
+        return Conversion(scale / wanted.scale, f"{unit}{plainly}") if unit else Conversion()
     if (
         spec.unit not in ("元", "CNY", own)
         and not spec.unit.startswith(f"{own} per ")

@@ -37,6 +37,7 @@ PROTOCOLS = {
 }
 SHOWN = (
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
+    planner.UpdateTodoResponse, planner.ReplayRunResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
     policy.ListModelsResponse,
 )  # fmt: skip
@@ -62,6 +63,32 @@ class Accepted(BaseModel):
 
     run_id: str
     conversation_id: str = Field(description="Conversation that it belongs to; empty while the run waits in a queue.")
+
+
+class Resume(BaseModel):
+    """What a resumed run may spend; zeros leave it to the server."""
+
+    model_config = ConfigDict(extra="forbid")
+    max_rounds: int = Field(0, ge=0, description="Rounds of thought and tool calls.")
+    max_tokens: int = Field(0, ge=0, description="Tokens sampled in all.")
+    max_ms: int = Field(0, ge=0, description="Wall-clock milliseconds.")
+    request_id: str = Field("", description="Idempotency key.")
+
+
+class TodoEntry(BaseModel):
+    """An entry of the todo list."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: str = Field(description="1 to 200 characters.")
+    state: str = Field("open", pattern="^(open|done|dropped)$", description='"open", "done" or "dropped".')
+
+
+class TodoEdit(BaseModel):
+    """The whole todo list as it shall be."""
+
+    model_config = ConfigDict(extra="forbid")
+    items: list[TodoEntry] = Field(max_length=20)
+    request_id: str = Field("", description="Idempotency key.")
 
 
 class TableColumn(BaseModel):
@@ -192,6 +219,25 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
     async def stop_run(run_id: RunId) -> JSONResponse:
         """Ends a run; what was collected stays."""
         return JSONResponse(await engine.stop(run_id))
+
+    @app.post("/v1/runs/{run_id}/resume", status_code=202)
+    async def resume_run(run_id: RunId, resume: Resume) -> Accepted:
+        """Goes on with a run that was stopped, has spent its budget or failed; follow its events as before."""
+        budget = planner.Budget(max_rounds=resume.max_rounds, max_tokens=resume.max_tokens, max_ms=resume.max_ms)
+        request = planner.ResumeRunRequest(request_id=resume.request_id, run_id=run_id, budget=budget)
+        return Accepted(**await engine.resume(request))
+
+    @app.put("/v1/runs/{run_id}/todo", response_model=None, responses=shown(planner.UpdateTodoResponse))
+    async def edit_todo(run_id: RunId, edit: TodoEdit) -> JSONResponse:
+        """Replaces the todo list of a running run; the model sees it in the next round."""
+        items = [planner.TodoItem(text=item.text, state=item.state) for item in edit.items]
+        request = planner.UpdateTodoRequest(request_id=edit.request_id, run_id=run_id, items=items)
+        return JSONResponse(await engine.edit_todo(request))
+
+    @app.post("/v1/runs/{run_id}/replay", response_model=None, responses=shown(planner.ReplayRunResponse))
+    async def replay_run(run_id: RunId) -> JSONResponse:
+        """Plays a run that has ended again from its record alone, and names the first difference."""
+        return JSONResponse(await engine.replay(run_id))
 
     @app.post("/v1/runs/{run_id}/feedback", status_code=204)
     async def judge_run(run_id: RunId, feedback: Feedback) -> None:

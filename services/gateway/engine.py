@@ -115,6 +115,28 @@ class Engine:
         """Ends a run; what was collected stays."""
         return as_json(await self._clients.planner.stop_run(planner.StopRunRequest(run_id=run_id)))
 
+    async def resume(self, request: planner.ResumeRunRequest) -> dict[str, Any]:
+        """Goes on with a run that ended without an answer; returns when it goes on, not when it ends."""
+        request.request_id = request.request_id or new_id("resume")
+        try:
+            started = self._clients.planner.resume_run(request, timeout_s=self._config.start_timeout_s)
+            async with aclosing(started) as events:
+                await anext(events)
+        except DeadlineExceeded:
+            # Every worker is busy: the resumption waits in its queue. Without one it failed.
+            if not (await self._run(request.run_id)).running:
+                raise
+        return {"run_id": request.run_id, "conversation_id": ""}
+
+    async def edit_todo(self, request: planner.UpdateTodoRequest) -> dict[str, Any]:
+        """The list as the run keeps it."""
+        request.request_id = request.request_id or new_id("edit")
+        return as_json(await self._clients.planner.update_todo(request))
+
+    async def replay(self, run_id: str) -> dict[str, Any]:
+        """Compares a run with its record played again."""
+        return as_json(await self._clients.planner.replay_run(planner.ReplayRunRequest(run_id=run_id)))
+
     async def runs(self, page_size: int, page_token: str) -> dict[str, Any]:
         """A page of runs, newest first."""
         request = planner.ListRunsRequest(page_size=page_size, page_token=page_token)
@@ -209,10 +231,9 @@ async def until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> Asyn
 
 
 def figures(run: trajectory.Trajectory) -> list[trajectory.Figure]:
-    """All figures that the run's cells drew."""
-    return [
-        figure for step in run.steps for item in step.material if item.HasField("code") for figure in item.code.figures
-    ]
+    """All figures that the run's cells drew, those of its answer included."""
+    material = [*(item for step in run.steps for item in step.material), *run.answer.material]
+    return [figure for item in material if item.HasField("code") for figure in item.code.figures]
 
 
 def as_json(message: Message) -> dict[str, Any]:

@@ -79,17 +79,6 @@ class Config(Settings):
     """Tokens of the material list in a correction, by an upper estimate."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
-
-    @model_validator(mode="after")
-    def _servers_are_allowed(self) -> Config:
-        names = [server.name for server in self.mcp_servers]
-        if len(set(names)) < len(names):
-            raise ValueError("mcp_servers: two servers have one name")
-        commands = [server.name for server in self.mcp_servers if server.command]
-        if commands and not self.mcp_commands:
-            raise ValueError(f"mcp_servers: {commands[0]!r} starts a program, which mcp_commands does not allow")
-        return self
-
     step_policy: StepPolicy = StepPolicy.HYBRID
     """What becomes of earlier steps when a request grows too long; a request may choose another."""
     window_tokens: int = Field(default=24_000, ge=1_024)
@@ -116,3 +105,13 @@ class Config(Settings):
             self.keep_results,
             self.keep_steps,
         )
+
+    @model_validator(mode="after")
+    def _servers_are_allowed(self) -> Config:
+        names = [server.name for server in self.mcp_servers]
+        if len(set(names)) < len(names):
+            raise ValueError("mcp_servers: two servers have one name")
+        commands = [server.name for server in self.mcp_servers if server.command]
+        if commands and not self.mcp_commands:
+            raise ValueError(f"mcp_servers: {commands[0]!r} starts a program, which mcp_commands does not allow")
+        return self

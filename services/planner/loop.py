@@ -10,7 +10,9 @@ from typing import Protocol
 
 from fathom.errors import FathomError
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
+from fathom.protocol.quoting import quoted
 from services.planner import guard
+from services.planner.answering.material import listing
 from services.planner.budget import Account, account, warned
 from services.planner.calls import Calls, not_made
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, Task, ToolResult
@@ -20,6 +22,9 @@ from services.planner.stage import Stage
 from services.planner.todo import TodoItem, checked, edit_note
 from services.planner.window.record import Compaction
 from services.planner.window.view import View
+
+FINAL_TOKENS = 2_000
+"""What the list of material takes in the last round, by an upper estimate."""
 
 
 class Policy(Protocol):
@@ -170,6 +175,9 @@ class Loop:
         nudge, resumed = self._protocol.nudge(), bool(self.episode.steps)
         if last and resumed and nudge is not None:
             lines.append(nudge.content)
+            if self.episode.material and not self._protocol.tags:
+                # The answer is due: its numbers to cite stand together, whatever the window has folded away.
+                lines.append(quoted(listing(self.episode.material, FINAL_TOKENS).text))
         elif not self._protocol.tags and (warning := budget.warning()) and not warned(self.episode.messages):
             lines.append(warning)
         if lines and resumed and pending and pending[-1].role is Role.USER:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
-FENCE = re.compile(r"```.*?(?:```|\Z)|\{\{[^}]*\}\}|<figure>.*?(?:</figure>|\Z)", re.DOTALL)
+FENCE = re.compile(r"```.*?(?:```|\Z)|\{\{[^{}\n]{0,200}\}\}|<figure>.*?(?:</figure>|\Z)", re.DOTALL)
 NOISE = re.compile(r"\[\d[\d,，\s]*\]|[*_`#>|]|^\s*(?:[-+•]|\d+[.)、])\s+")
 FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")

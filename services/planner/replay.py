@@ -103,7 +103,9 @@ def spoken(step: Step, nudge: str) -> list[Message]:
     kept = []
     for message in step.new_messages:
         lines = message.content.splitlines()
-        rest = [line for line in lines if line != nudge and not line.startswith(NOTE)]
+        # What follows the nudge is its list of material.
+        told = lines[: lines.index(nudge)] if nudge in lines else lines
+        rest = [line for line in told if not line.startswith(NOTE)]
         if rest or not lines:
             kept.append(message if rest == lines else replace(message, content="\n".join(rest)))
     return kept

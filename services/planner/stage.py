@@ -76,7 +76,7 @@ class Stages:
         windows = Windows(
             config.window, PolicyTokens(deps.clients), Summariser(writer, notes), WindowMetrics.register(registry)
         )
-        mounts = Mounts(config.mcp_servers, deps.telemetry.log)
+        mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log)
         calls, by_tool = config.concurrent_tool_calls, config.concurrent_calls_by_tool
         gates = Gates(calls, by_tool, metrics.waiting, metrics.wait_seconds)
         return cls(config, deps, metrics, windows, mounts, gates)

@@ -38,11 +38,17 @@ class Batcher(Generic[J, R]):
         self._running: set[asyncio.Task[None]] = set()
         self._draining = 0
         self._expected, self._gathered = 0, asyncio.Event()
-        self.batches = self.jobs = 0
+        self.batches = self.jobs = self.refused = 0
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that are in no batch yet."""
+        return len(self._waiting)
 
     async def __call__(self, job: J) -> R:
         """The job's result; raises ``Overloaded`` when too many wait, and what ``work`` raises."""
         if len(self._waiting) >= self._limit:
+            self.refused += 1
             raise Overloaded(f"{len(self._waiting):,} queries are waiting", RETRY_AFTER_S)
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))

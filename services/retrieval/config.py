@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fathom.config import Settings
 from fathom.encoders.remote import NamedRemoteConfig
@@ -22,10 +22,18 @@ class Recipe(Settings):
     """Kind of the dense index; auto takes flat up to ``FLAT_LIMIT`` documents, then IVF."""
     alpha: float = Field(default=0.5, ge=0, le=1)
     """Weight of the dense score in hybrid ranking; ``fathom eval retrieval --fit`` finds it."""
+    words: bool = True
+    """Whether BM25 is built; without it vectors alone rank, which needs an encoder: for corpora of many millions."""
     title_weight: int = Field(default=2, ge=1, le=10)
     """How many times a title counts for BM25."""
     metadata: bool = True
     """Whether entities and the year of publication are indexed with the text."""
+
+    @model_validator(mode="after")
+    def _ranks(self) -> Recipe:
+        if not self.words and not self.encoder:
+            raise ValueError("without words an encoder is needed: something has to rank")
+        return self
 
 
 class Config(Settings):
@@ -53,6 +61,10 @@ class Config(Settings):
     """Results of a search that does not say how many."""
     summary_chars: int = Field(default=240, ge=40)
     """Length of a summary in characters."""
+    query_tokens: int = Field(default=0, ge=0, le=8_192)
+    """Longest query of a local encoder, in tokens; 0 takes what its family is used with, 256."""
+    half: bool = True
+    """Whether local encoders compute in 16 bits where there is a GPU; on a processor they never do."""
     threads: int = Field(default=0, ge=0, le=256)
     """Threads of one encoding or dense search; 0 takes all processors that this process may use."""
     batch: int = Field(default=128, ge=1, le=512)

@@ -40,15 +40,16 @@ def with_turns(row: Mapping[str, Any]) -> str:
 
 
 def with_table(row: dict[str, Any]) -> Document:
-    """A table as sentences beside the text: each row with its label, and each cell with the heads above it.
+    """A table as lines beside the text: its heads once, each row's label, and the row.
 
-    BM25 and the encoder then see "Total sales 2019" near each other, where the plain text has them lines apart.
+    Labels are what is asked for, so they count twice, as a title does. Heads that stood at every cell would make years
+    the commonest words of a document: 1 point of nDCG@10 less; the labels' second time brings 1.5.
     """
     return document_of({**row, "text": "\n".join([*row["paragraphs"], *table_lines(row["table"])])})
 
 
 def table_lines(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    """One line per row: label, then head and cell in turn."""
+    """The heads of all columns on one line, then of each row its label, and label and cells."""
     heads = 0
     while heads < len(table) and not table[heads][0].strip():
         heads += 1
@@ -58,8 +59,10 @@ def table_lines(table: Sequence[Sequence[str]]) -> Iterator[str]:
     if caption := " ".join(dict.fromkeys(text for text in columns if text)):
         yield caption
     for row in table[heads:]:
-        cells = [f"{columns[at]} {cell}".strip() for at, cell in enumerate(row) if at and cell.strip()]
-        yield f"{row[0].strip()}: {' | '.join(cells)}" if cells else row[0].strip()
+        label, cells = row[0].strip(), [cell.strip() for cell in row[1:] if cell.strip()]
+        if cells:
+            yield label
+        yield f"{label}: {' | '.join(cells)}" if cells else label
 
 
 def width(table: Sequence[Sequence[str]]) -> int:

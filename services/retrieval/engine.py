@@ -88,7 +88,9 @@ class Engine:
         """``seen`` is the bucket of what runs have seen; without one a process knows only its own searches."""
         settle()
         self._config, self._parsers = config, dict(parsers or {})
-        self.encoders = Encoders(config.model_dir, config.threads, config.remote_encoders)
+        self.encoders = Encoders(
+            config.model_dir, config.threads, config.remote_encoders, config.query_tokens, half=config.half
+        )
         self.library = Library(config, store, self.encoders)
         self.searching = Searching(config, self.encoders)
         self._web = Online(config.web)
@@ -154,9 +156,9 @@ class Engine:
         opened = await self.library.snapshot(corpus, snapshot)
         from services.retrieval.ranking import Ask, Ranking
 
-        if ranking in ("dense", "hybrid") and opened.arms.dense is None:
-            raise InvalidField("ranking", f"the corpus has no vectors, so it cannot rank {ranking}")
         chosen = Ranking(ranking) if ranking else opened.arms.ranking
+        if lacking := opened.arms.lacks(chosen):
+            raise InvalidField("ranking", f"the corpus has no {lacking}, so it cannot rank {chosen}")
         ask = Ask(top_k or self._config.top_k, allowed, half_life_days, chosen)
         ranked = await asyncio.gather(
             *(self._one(opened, query, ask, f"queries[{number}]") for number, query in enumerate(queries))

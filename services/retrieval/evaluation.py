@@ -65,7 +65,7 @@ def evaluate(
 
     Raises ``InvalidField("queries")`` without one that has a relevant document in the corpus, ``MissingExtra``.
     """
-    encoders = Encoders(config.model_dir, config.threads, config.remote_encoders)
+    encoders = Encoders(config.model_dir, config.threads, config.remote_encoders, config.query_tokens, half=config.half)
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "snapshot.json").exists():
         build("evaluation", documents, recipe, folder, encoders)

@@ -14,6 +14,7 @@ from fathom.rpc.host import Runtime, dependencies
 from services.retrieval.config import Config
 from services.retrieval.doorway import Doorway
 from services.retrieval.engine import Engine
+from services.retrieval.metrics import register
 
 WORDS = ("", "bm25")
 """Names of a model that mean none."""
@@ -37,20 +38,25 @@ class Launch:
     shape: str = "lists"
     model_dir: Path = Path(".fathom/models")
     cache: int = 20_000
+    query_tokens: int = 0
+    half: bool = True
 
     def config(self) -> Config:
-        """The service's settings; dense alone unless ``alpha`` says otherwise, as the original ranks.
+        """The service's settings; vectors alone, and no word index, unless ``alpha`` says more, as upstream.
 
         Raises ``ConfigError`` naming the option.
         """
         given = self.index_path.is_file()
         encoder = "" if self.retriever_model in WORDS else self.retriever_model
-        recipe = {"encoder": encoder, "index": self.index, "alpha": self.alpha, "metadata": False}
+        recipe = {
+            "encoder": encoder, "index": self.index, "alpha": self.alpha, "metadata": False,
+            "words": not encoder or self.alpha < 1,
+        }  # fmt: skip
         fields = {
             "corpus_dir": None, "corpus_name": CORPUS, "recipe": recipe, "threads": self.threads,
             "index_dir": self.index_path.with_suffix(".fathom") if given else self.index_path,
             "http_host": self.host, "http_port": self.port, "http_top_k": self.topk, "http_shape": self.shape,
-            "model_dir": self.model_dir, "cache": self.cache,
+            "model_dir": self.model_dir, "cache": self.cache, "query_tokens": self.query_tokens, "half": self.half,
         }  # fmt: skip
         return load(Config, "retrieval", environ={}, overrides=fields)
 
@@ -69,6 +75,7 @@ async def serving(launch: Launch, say: Callable[[str], None]) -> AsyncIterator[D
                 say(f"{launch.corpus_path}:{line} is left out: {message}")
 
         await engine.start()
+        register(deps.telemetry.registry, engine.searching)
         doorway = Doorway(config, engine, deps)
         try:
             index_file = launch.index_path if launch.index_path.is_file() else None

@@ -62,16 +62,22 @@ class Arms:
     """What ranks: the documents, their words, their vectors if there are any, and the weight of the vectors."""
 
     table: Table
-    lexical: Lexical
+    lexical: Lexical | None
     dense: Dense | None = None
     alpha: float = 0.5
 
     @property
     def ranking(self) -> Ranking:
         """What ranks unless a search says otherwise: a weight that leaves nothing to one side saves its work."""
-        if self.dense is None or self.alpha <= 0:
+        if self.dense is None or (self.alpha <= 0 and self.lexical is not None):
             return Ranking.LEXICAL
-        return Ranking.DENSE if self.alpha >= 1 else Ranking.HYBRID
+        return Ranking.DENSE if self.alpha >= 1 or self.lexical is None else Ranking.HYBRID
+
+    def lacks(self, ranking: Ranking) -> str:
+        """What an explicit ranking needs and this corpus has not; "" when it has all."""
+        if ranking is not Ranking.LEXICAL and self.dense is None:
+            return "vectors"
+        return "words" if ranking is not Ranking.DENSE and self.lexical is None else ""
 
     def rank(self, queries: Sequence[str], vectors: Floats | None, ask: Ask) -> list[Ranked]:
         """Per query; ``vectors`` [queries, dim] are needed unless the ranking is lexical."""
@@ -91,6 +97,7 @@ class Arms:
         ]
 
     def _by_words(self, query: str, mask: NDArray[np.bool_] | None, weights: Floats | None, count: int) -> Ranked:
+        assert self.lexical is not None
         scores = self.lexical.scores(tokens(query))
         if scores is None:
             return []
@@ -111,6 +118,7 @@ class Arms:
     ) -> Ranked:
         """Both scores of every document that either ranking found, exactly; words over their best, vectors min-max."""
         assert self.dense is not None
+        assert self.lexical is not None
         scores = self.lexical.scores(tokens(query))
         weights = self._weights(query, ask)
         if scores is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,11 @@ class Searching:
         self._vectors = Batcher("vectors", self._rank_vectors, config.batch, config.queue)
         self._held = 0
         self.hits = self.joined = 0
+
+    @property
+    def batchers(self) -> Mapping[str, Batcher[Job, Ranked]]:
+        """By the work that they do."""
+        return {"words": self._words, "vectors": self._vectors}
 
     @property
     def batches(self) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from services.retrieval.doorway import Doorway
 from services.retrieval.engine import Engine, Hit
 from services.retrieval.intake import Chunk
 from services.retrieval.library import Shelf
+from services.retrieval.metrics import register
 from services.retrieval.paging import page_of_list
 from services.retrieval.rows import Issue, parsers
 from services.retrieval.snapshot import Manifest
@@ -32,6 +33,7 @@ def build(config: Config, deps: Deps) -> Service:
     """Retrieval; the only constructor."""
     engine = Engine(config, deps.store, parsers(), deps.bus.bucket(SEEN))
     doorway = Doorway(config, engine, deps)
+    register(deps.telemetry.registry, engine.searching)
 
     async def start() -> None:
         await engine.start()
@@ -171,7 +173,8 @@ def described(shelf: Shelf) -> str:
     if shelf.active is None:
         return "has no active snapshot"
     encoder = shelf.active.encoder
-    return f"words and vectors of {encoder} ({shelf.active.manifest.index})" if encoder else "words"
+    vectors = f"vectors of {encoder} ({shelf.active.manifest.index})" if encoder else ""
+    return " and ".join(filter(None, ("words" if shelf.active.arms.lexical is not None else "", vectors)))
 
 
 def snapshot_to_proto(manifest: Manifest) -> pb.Snapshot:

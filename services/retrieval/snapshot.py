@@ -151,7 +151,8 @@ def build(
     offsets = np.concatenate([np.empty(0, np.int64), *(offsets_of(path) for path in paths)])
     documents = Segments(paths, offsets, counts)
     write_columns(documents, offsets, folder / "columns.npz")
-    write_words(documents, recipe, folder)
+    if recipe.words:
+        write_words(documents, recipe, folder)
     index, dim = (
         write_vectors(documents, recipe, folder, open_encoder, base)
         if index_file is None
@@ -282,7 +283,8 @@ def open_snapshot(folder: Path, threads: int = 0) -> Snapshot:
             dense = Dense.load(folder / FILE, manifest.documents, manifest.dim, threads)
     except ImportError as error:
         raise MissingExtra(error.name or "bm25s", "dense" if manifest.dim else "retrieval") from error
-    arms = Arms(table, Lexical.load(folder), dense, float(manifest.recipe["alpha"]))
+    words = Lexical.load(folder) if manifest.recipe.get("words", True) else None
+    arms = Arms(table, words, dense, float(manifest.recipe["alpha"]))
     return Snapshot(manifest, table, arms, folder)
 
 

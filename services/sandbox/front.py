@@ -126,8 +126,9 @@ class Front:
                 except TimeoutError:
                     self._log.error("sandbox supervisor does not answer", pid=current.pid)
                     current.kill()
-                except SupervisorLost:
-                    return
+                    await current.ended.wait()
+                except FathomError as error:
+                    self._log.error("sandbox supervisor answers with an error", error=error.message)
 
     async def changes(self) -> AsyncGenerator[bool, None]:
         """Whether it can serve, at every change after the start; raises when it is not restarted any more."""

@@ -58,12 +58,17 @@ class Incarnation:
     async def start(self) -> None:
         """Starts the process, which is ready for ``Start`` when it has made its imports."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        try:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-I", "-c", BOOT, str(theirs.fileno()), str(os.getpid()), *map(str, PATHS),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
                 env=ENVIRON, cwd="/", pass_fds=[theirs.fileno()], start_new_session=True,
             )  # fmt: skip
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         self._link = Link(ours, self._take, self._gone)
         self._reading = asyncio.create_task(self._listen())
 

@@ -48,7 +48,12 @@ class Link:
     def post(self, message: Message) -> None:
         """Sends in order and takes over the attachment; to a peer that is gone it sends nothing."""
         inline = len(message.body) <= INLINE_BYTES
-        parts = () if inline else (sealed("message", message.body),)
+        try:
+            parts = () if inline else (sealed("message", message.body),)
+        except OSError:
+            if message.attached is not None:
+                message.attached.close()
+            raise
         parts = parts if message.attached is None else (*parts, message.attached)
         head = f"{message.number} {message.kind} {'i' if inline else 'm'} ".encode()
         self._waiting.append((head + message.body if inline else head, parts))

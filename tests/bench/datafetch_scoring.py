@@ -16,6 +16,7 @@ SCALES = (
     (r"万亿|\btrillions?( of)?\b|\btrn\b", 1e12),
     (r"亿|\bhundred millions?( of)?\b", 1e8),
     (r"万|\bten thousands?( of)?\b", 1e4),
+    (r"千", 1e3),
     (r"\bbil(\.|lions?)?( of)?(?=\W|$)|\bbn\b", 1e9),
     (r"\bmil(\.|lions?)?( of)?(?=\W|$)|\bmn\b", 1e6),
     (r"\bthous(\.|ands?)?( of)?(?=\W|$)", 1e3),

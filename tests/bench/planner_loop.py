@@ -24,6 +24,7 @@ from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
 from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Finding, Numbered, Reply, schema
+from services.planner.window.record import Compaction
 from services.planner.window.view import View
 
 BODY = "A line of a document, as long as such lines are, with a <tag> and 12.5 % in it.\n" * 75
@@ -61,6 +62,8 @@ class Model:
 
 class Nobody:
     """An observer that keeps nothing."""
+
+    async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def sampled(self, step: Step) -> None: ...
 

@@ -22,7 +22,7 @@ from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.bus import open_bus
 from fathom.call import Call
 from fathom.clients import Clients, RetryPolicy
-from fathom.errors import DependencyFailed, NotFound
+from fathom.errors import Conflict, DependencyFailed, NotFound
 from fathom.obs import Telemetry
 from fathom.rpc.dispatch import Dispatcher
 from fathom.rpc.host import HostedHttp, Runtime, hosting_http
@@ -44,6 +44,8 @@ class Replayed:
     events: list[planner.RunEvent] = field(default_factory=list)
     grown: asyncio.Condition = field(default_factory=asyncio.Condition)
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    leg: int = 0
+    todo: list[planner.TodoItem] = field(default_factory=list)
 
     @property
     def finished(self) -> bool:
@@ -88,8 +90,10 @@ class ReplayPlanner:
         async for event in self._follow(request.request_id, 0):
             yield planner.RunResponse(event=event)
 
-    async def _play(self, run: Replayed) -> None:
+    async def _play(self, run: Replayed, skip: int = 0) -> None:
         for event in self.script.events(run.request):
+            if event.sequence <= skip:
+                continue
             if self._holding is not None and event.sequence >= self._holding:
                 waits = {asyncio.create_task(self._free.wait()), asyncio.create_task(run.stopped.wait())}
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -98,6 +102,7 @@ class ReplayPlanner:
             if run.stopped.is_set():
                 event = self.script.stopped(run.request, event.sequence)
             async with run.grown:
+                event.sequence = len(run.events) + 1
                 run.events.append(event)
                 run.grown.notify_all()
             if event.HasField("finished"):
@@ -115,7 +120,7 @@ class ReplayPlanner:
                 self.break_after = 0
                 raise DependencyFailed("planner", "the connection broke")
             yield event
-            if event.HasField("finished"):
+            if event.HasField("finished") and position == len(run.events):
                 return
 
     def _run(self, run_id: str) -> Replayed:
@@ -134,6 +139,48 @@ class ReplayPlanner:
         run = self._run(request.run_id)
         run.stopped.set()
         return planner.StopRunResponse(was_running=not run.finished)
+
+    async def ResumeRun(
+        self, request: planner.ResumeRunRequest, call: Call
+    ) -> AsyncIterator[planner.ResumeRunResponse]:
+        """Plays what the stop had cut off."""
+        run = self._run(request.run_id)
+        if not run.finished or run.events[-1].finished.HasField("answer"):
+            raise Conflict("it is running, or it has its answer")
+        run.leg, position = run.leg + 1, len(run.events)
+        run.stopped.clear()
+        resumed = planner.RunEvent(
+            sequence=position + 1, run_id=request.run_id, resumed=planner.RunResumed(leg=run.leg)
+        )
+        resumed.time.GetCurrentTime()
+        async with run.grown:
+            run.events.append(resumed)
+            run.grown.notify_all()
+        task = asyncio.create_task(self._play(run, skip=position - 1))
+        self._playing.add(task)
+        async for event in self._follow(request.run_id, position):
+            yield planner.ResumeRunResponse(event=event)
+
+    async def UpdateTodo(self, request: planner.UpdateTodoRequest, call: Call) -> planner.UpdateTodoResponse:
+        run = self._run(request.run_id)
+        if run.finished:
+            raise Conflict("the run has ended")
+        run.todo = list(request.items)
+        await self.tell(request.run_id, todo_changed=planner.TodoChanged(items=request.items, by_user=True))
+        return planner.UpdateTodoResponse(items=request.items)
+
+    async def ReplayRun(self, request: planner.ReplayRunRequest, call: Call) -> planner.ReplayRunResponse:
+        self._run(request.run_id)
+        return planner.ReplayRunResponse(same=True, recorded_hash="00", replayed_hash="00", steps=2)
+
+    async def tell(self, run_id: str, **event: Any) -> None:
+        """One further event of a run that is held."""
+        run = self._run(run_id)
+        async with run.grown:
+            message = planner.RunEvent(sequence=len(run.events) + 1, run_id=run_id, **event)
+            message.time.GetCurrentTime()
+            run.events.append(message)
+            run.grown.notify_all()
 
     async def GetRun(self, request: planner.GetRunRequest, call: Call) -> planner.GetRunResponse:
         run = self._run(request.run_id)

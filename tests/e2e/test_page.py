@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
 
+from fathom.api.planner.v1 import planner_pb2 as planner
 from tests.e2e.replay import ReplayHouse, served
 from tests.e2e.script import HOSTILE, QUESTION, Script, drawn
 
@@ -231,3 +232,74 @@ async def test_a_conversation_is_opened_again_and_deleted(browser: Browser, hous
     await page.locator(".entry .remove").click()
     await expect(page.locator(".entry")).to_have_count(0)
     await expect(page.locator("#welcome")).to_be_visible()
+
+
+async def test_the_todo_list_is_live_and_editable_while_the_run_runs(browser: Browser, house: ReplayHouse) -> None:
+    house.planner.hold(before=6)
+    watched = await opened(browser, house.url)
+    page = watched.page
+    await ask(page)
+    await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
+    run_id = next(iter(house.planner.runs))
+    plan = [planner.TodoItem(text="prices", state="done"), planner.TodoItem(text="<b>drawdown</b>", state="open")]
+    await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=plan))
+    entries = page.locator(".todo li")
+    await expect(entries).to_have_count(2)
+    await expect(entries.nth(0).locator("input")).to_be_checked()
+    await expect(entries.nth(1)).to_contain_text("<b>drawdown</b>")
+    await page.locator(".todo form input").fill("compare with the index")
+    await page.locator(".todo form input").press("Enter")
+    await expect(entries).to_have_count(3)
+    await entries.nth(1).locator("input").click()
+    await expect(page.locator(".todo li.done")).to_have_count(2)
+    await entries.nth(0).locator("button").click()
+    await expect(entries).to_have_count(2)
+    kept = [(item.text, item.state) for item in house.planner.runs[run_id].todo]
+    assert kept == [("<b>drawdown</b>", "done"), ("compare with the index", "open")]
+    house.planner.release()
+    await expect(page.locator(".trace.over")).to_contain_text("Done")
+    await expect(page.locator(".todo form")).to_be_hidden()
+    assert watched.complaints == []
+
+
+async def test_a_stopped_run_goes_on_at_a_click(browser: Browser, house: ReplayHouse) -> None:
+    house.planner.hold(before=6)
+    watched = await opened(browser, house.url)
+    page = watched.page
+    await ask(page)
+    await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
+    await page.locator(".trace .stop").click()
+    await expect(page.locator(".trace.over")).to_contain_text("Stopped")
+    house.planner.release()
+    await page.locator(".trace .resume").click()
+    await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps", timeout=20_000)
+    await expect(page.locator(".answer h2")).to_have_text("AAA returned more, BBB fell less deeply")
+    await expect(page.locator(".trace .resume")).to_be_hidden()
+    await page.reload()
+    await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps", timeout=20_000)
+    assert watched.complaints == []
+
+
+async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: Browser, house: ReplayHouse) -> None:
+    house.planner.hold(before=6)
+    page = (await opened(browser, house.url)).page
+    await ask(page)
+    await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
+    await page.locator(".trace > summary").click()
+    run_id = next(iter(house.planner.runs))
+    kinds = ("argument decomposition", "viewpoint attack", "data insight", "logical attribution", "plain")
+    for kind in kinds:
+        await house.planner.tell(run_id, thought=planner.Thought(text=f"a {kind}", kind=kind))
+    sampled = planner.Sampled(step=1, prompt_tokens=18_000, completion_tokens=500, window_tokens=24_000)
+    await house.planner.tell(run_id, sampled=sampled)
+    await expect(page.locator(".trace meter")).to_have_attribute("title", "18,500 / 24,000 tokens")
+    icons = [
+        await page.locator(f'.thought[data-kind="{kind}"]', has_text=f"a {kind}").locator(".icon").inner_text()
+        for kind in kinds
+    ]
+    assert len(set(icons)) == len(kinds)
+    compacted = planner.Compacted(
+        step=2, dropped_steps=[0, 1], tokens_before=18_500, tokens_after=9_000, policy="hybrid"
+    )
+    await house.planner.tell(run_id, compacted=compacted)
+    await expect(page.locator(".row.mark")).to_contain_text("hybrid · 2 steps · 18,500 → 9,000 tokens")

@@ -82,3 +82,12 @@ def test_a_model_folder_is_an_encoder(encoders: Encoders) -> None:
     direct = TransformerEncoder("direct", lambda: load_folder(folder), STYLES["plain"], 2)
     by_folder = encoders(str(folder)).encode(["gold"], "query")
     np.testing.assert_allclose(by_folder, direct.encode(["gold"], "query"), atol=1e-6)
+
+
+def test_the_longest_query_is_a_setting(encoders: Encoders) -> None:
+    """Eight tokens, two of them special, hold six words."""
+    short = Encoders(ROOT / ".fathom" / "models", threads=2, query_tokens=8)("minilm")
+    text, beginning = "the price of gold rose in 2020 and fell in 2021", "the price of gold rose in"
+    np.testing.assert_allclose(short.encode([text], "query"), short.encode([beginning], "query"), atol=1e-6)
+    assert np.abs(short.encode([text], "query") - encoders("minilm").encode([text], "query")).max() > 1e-3
+    np.testing.assert_allclose(short.encode([text], "passage"), encoders("minilm").encode([text], "passage"), atol=1e-6)

@@ -21,9 +21,10 @@ from services.retrieval.server import build
 
 
 async def test_what_one_replica_has_shown_another_may_read(corpus_dir: Path, tmp_path: Path) -> None:
-    store, telemetry = open_store(f"file://{tmp_path / 'store'}"), Telemetry("retrieval", stream=io.StringIO())
+    store = open_store(f"file://{tmp_path / 'store'}")
 
     async def replica(stack: AsyncExitStack, url: str) -> Clients:
+        telemetry = Telemetry("retrieval", stream=io.StringIO())
         bus = await open_bus(url, store)
         stack.push_async_callback(bus.close)
         await bus.declare()

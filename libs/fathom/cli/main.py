@@ -13,6 +13,7 @@ from fathom.cli.evaluate import app as evaluate
 from fathom.cli.mcp import app as mcp
 from fathom.cli.prompt import app as prompt
 from fathom.cli.retrieval import app as retrieval
+from fathom.cli.runs import app as runs
 from fathom.errors import FathomError
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ data_app.add_typer(frameworks_app, name="frameworks")
 app.add_typer(retrieval, name="retrieval")
 app.add_typer(evaluate, name="eval")
 app.add_typer(mcp, name="mcp")
+app.add_typer(runs, name="runs")
 app.add_typer(prompt, name="prompt")
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]

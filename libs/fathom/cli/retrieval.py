@@ -27,6 +27,8 @@ def serve(
     threads: Annotated[int, typer.Option(help="Threads of the encoder and the index; 0 takes all.")] = 0,
     shape: Annotated[str, typer.Option(help="lists, or parallel: documents and scores side by side.")] = "lists",
     home: Annotated[Path, typer.Option(help="Folder with the models.", envvar="FATHOM_LOCAL_HOME")] = Path(".fathom"),
+    query_tokens: Annotated[int, typer.Option(help="Longest query in tokens; 0 as the model is used.", min=0)] = 0,
+    half: Annotated[bool, typer.Option(help="16 bits on a GPU.")] = True,
 ) -> None:
     """Answers POST /retrieve on a corpus file; builds its index when there is none."""
     import uvloop
@@ -34,8 +36,9 @@ def serve(
     from services.retrieval.launch import Launch, until_signalled
 
     launch = Launch(
-        corpus_path, index_path, topk, retriever_model, index, alpha, host, port, threads, shape, home / "models"
-    )
+        corpus_path, index_path, topk, retriever_model, index, alpha, host, port, threads, shape, home / "models",
+        query_tokens=query_tokens, half=half,
+    )  # fmt: skip
     uvloop.run(until_signalled(launch, lambda line: typer.echo(line)))
 
 

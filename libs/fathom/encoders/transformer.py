@@ -69,8 +69,10 @@ class Loaded:
 class TransformerEncoder:
     """An ``Encoder`` that loads its model when it is first used."""
 
-    def __init__(self, name: str, load: Callable[[], Loaded], style: Style, threads: int = 0) -> None:
-        self.name, self._load, self._style = name, load, style
+    def __init__(
+        self, name: str, load: Callable[[], Loaded], style: Style, threads: int = 0, *, half: bool = True
+    ) -> None:
+        self.name, self._load, self._style, self._half = name, load, style, half
         self._threads = threads or len(os.sched_getaffinity(0))
         self._loaded: Loaded | None = None
         self._packed: PackedBert | None = None
@@ -102,14 +104,14 @@ class TransformerEncoder:
         loaded.model.eval()
         if torch.cuda.is_available():
             self._device = "cuda"
-            loaded.model.half().to(self._device)
+            loaded.model.to(self._device, torch.float16 if self._half else torch.float32)
         elif is_packable(loaded.model):
             self._packed = PackedBert(loaded.model, self._style.pooling, self._threads)
             return replace(loaded, model=None)
         return loaded
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        """Vectors [texts, dim] of length 1; longer texts are cut. On a GPU in half precision."""
+        """Vectors [texts, dim] of length 1; longer texts are cut. On a GPU in half precision, unless told otherwise."""
         import numpy as np
         import torch
 

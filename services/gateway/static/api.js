@@ -23,8 +23,10 @@ export async function call(path, options = {}) {
   return response.status === 204 ? null : response.json();
 }
 
-export const post = (path, body = {}) =>
-  call(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+const send = (method) => (path, body = {}) =>
+  call(path, { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+export const post = send("POST");
+export const put = send("PUT");
 
 // A path whose parts are data.
 export const path = (...parts) => `/v1/${parts.map(encodeURIComponent).join("/")}`;

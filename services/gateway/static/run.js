@@ -39,7 +39,13 @@ export class Run {
     this.ended = null;
     this.lag = Infinity;
     this.purposes = new Map();
+    this.todo = [];
+    this.tokens = 0;
+    this.window = 0;
+    this.children = [];
   }
+
+  get resumable() { return ["stopped", "budget", "failed"].includes(this.state) && this.last > 0; }
 
   get over() { return this.state !== "running"; }
   get calls() { return this.rows.filter((row) => row.tool); }
@@ -78,12 +84,33 @@ export class Run {
     if (event.started) {
       this.conversation = event.started.conversation_id;
       this.model = event.started.model;
-    } else if (event.thought) this.rows.push({ thought: event.thought.text, kind: event.thought.kind, intent: "" });
+    } else if (event.todo_changed) this.todo = event.todo_changed.items;
+    else if (event.sampled) this.#measure(event.sampled);
+    else if (event.compacted) this.#compact(event.compacted);
+    else if (event.resumed) this.#resume();
+    else if (event.thought) this.rows.push({ thought: event.thought.text, kind: event.thought.kind, intent: "" });
     else if (event.tool_started) this.#begin(event.tool_started);
     else if (event.tool_finished) this.#result(event.tool_finished.result, event.tool_finished.material);
     else if (event.answer_delta) this.text += event.answer_delta.text;
     else if (event.finished) this.#finish(event.finished, time);
     return true;
+  }
+
+  // How full the model's window is.
+  #measure({ prompt_tokens, completion_tokens, window_tokens }) {
+    this.tokens = Number(prompt_tokens) + Number(completion_tokens);
+    this.window = Number(window_tokens) || this.window;
+  }
+
+  #compact(compacted) {
+    this.tokens = Number(compacted.tokens_after);
+    this.window = Number(compacted.window_tokens) || this.window;
+    this.rows.push({ mark: "compacted", ...compacted, intent: "" });
+  }
+
+  #resume() {
+    Object.assign(this, { state: "running", ended: null, error: "", culprit: "", text: "" });
+    this.rows.push({ mark: "resumed", intent: "" });
   }
 
   #begin({ call, intent }) {
@@ -134,7 +161,10 @@ export class Run {
   }
 
   // Takes the record of a run that is over (`GET /v1/runs/{id}`).
-  load({ trajectory }) {
+  load({ trajectory, todo = [], children = [] }) {
+    this.todo = todo;
+    this.children = children;
+    this.last ||= 1;
     for (const step of trajectory.steps) {
       this.model = step.completion?.model || this.model;
       for (const result of step.tool_results) {

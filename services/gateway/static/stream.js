@@ -4,6 +4,8 @@ import { call, path } from "/static/api.js";
 
 const PATIENCE_MS = 60_000;
 const PAUSE_MS = 1_000;
+// A run that was resumed has several ends: what follows the first comes at once.
+const END_MS = 400;
 
 export function follow(runId, after, { onEvent, onFailure, onWaiting }) {
   let last = after;
@@ -11,10 +13,12 @@ export function follow(runId, after, { onEvent, onFailure, onWaiting }) {
   let source = null;
   let timer = 0;
   let over = false;
+  let ending = 0;
 
   const close = () => {
     over = true;
     clearTimeout(timer);
+    clearTimeout(ending);
     source?.close();
   };
 
@@ -36,6 +40,7 @@ export function follow(runId, after, { onEvent, onFailure, onWaiting }) {
 
   function broken() {
     if (over) return;
+    if (ending) return close();
     brokenSince ??= performance.now();
     onWaiting(true);
     if (performance.now() - brokenSince > PATIENCE_MS) fail({ message: "the event stream was lost", culprit: "gateway" });
@@ -51,7 +56,8 @@ export function follow(runId, after, { onEvent, onFailure, onWaiting }) {
       if (brokenSince !== null) onWaiting(false);
       brokenSince = null;
       last = Number(event.sequence);
-      if (event.finished) close();
+      clearTimeout(ending);
+      ending = event.finished ? setTimeout(close, END_MS) : 0;
       onEvent(event);
     });
   }

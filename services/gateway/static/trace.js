@@ -1,15 +1,22 @@
 // What the run does: one line while it works, all steps when opened.
 import { el } from "/static/dom.js";
-import { duration } from "/static/format.js";
+import { count, duration } from "/static/format.js";
 import { counted, word } from "/static/words.js";
 
-const ICONS = { search: "⌕", fetch: "▤", data: "▦", python: "λ", finish: "✓", think: "…" };
+const ICONS = { search: "⌕", fetch: "▤", data: "▦", python: "λ", finish: "✓", think: "…", todo: "☑", recall: "↺", delegate: "⑂" };
+// One icon per kind of thought (row R08).
+const THOUGHTS = {
+  "argument decomposition": "⊢", "viewpoint attack": "⚔", "data insight": "◔", "logical attribution": "∴",
+  restatement: "≡", plain: "…",
+};
 const MARKS = { "": "", ok: "✓", empty: "∅", failed: "✗", invalid: "!" };
 
 // One row; its result is shown when it is opened.
 export function rowOf(row, open = false) {
+  if (row.mark) return markOf(row);
   if (row.thought !== undefined) {
-    return el("div", { class: "row thought" }, el("span", { class: "icon" }, ICONS.think),
+    const icon = el("span", { class: "icon", title: row.kind ?? "plain" }, THOUGHTS[row.kind] ?? ICONS.think);
+    return el("div", { class: "row thought", data: { kind: row.kind ?? "plain" } }, icon,
       el("span", { class: "intent" }, row.thought), el("span", { class: "dim" }, row.kind ?? ""));
   }
   const running = !row.status;
@@ -20,7 +27,27 @@ export function rowOf(row, open = false) {
     el("summary", {},
       el("span", { class: "icon" }, ICONS[row.tool] ?? "•"), el("span", { class: "tool" }, row.tool),
       el("span", { class: "intent" }, row.intent), state, el("span", { class: "ms" }, running ? "" : duration(row.ms))),
-    section(word("input"), inputOf(row)), row.content ? section(word("result"), readable(row.content)) : null);
+    childOf(row), section(word("input"), inputOf(row)), row.content ? section(word("result"), readable(row.content)) : null);
+}
+
+// What happened to the run itself: its window was made smaller, it was resumed.
+function markOf(row) {
+  if (row.mark === "resumed") return el("div", { class: "row mark" }, el("span", { class: "icon" }, "▶"), word("resumed"));
+  const tokens = `${count(row.tokens_before)} → ${count(row.tokens_after)} ${word("tokens")}`;
+  const dropped = counted(row.dropped_steps?.length ?? 0, "one_step", "steps");
+  return el("div", { class: "row mark" }, el("span", { class: "icon" }, "⇲"), word("compacted"),
+    el("span", { class: "dim" }, `${row.policy} · ${dropped} · ${tokens}`));
+}
+
+// The run that a sub-question became; null for other rows.
+function childOf(row) {
+  if (row.tool !== "delegate" || !row.content) return null;
+  try {
+    const { run_id } = JSON.parse(row.content.split("\n")[0]);
+    return run_id ? el("a", { class: "child", href: `?child=1#run=${encodeURIComponent(run_id)}`, target: "_blank" }, word("subRun")) : null;
+  } catch {
+    return null;
+  }
 }
 
 const section = (title, text) => el("div", { class: "io" }, el("span", { class: "dim" }, title), el("pre", {}, text));
@@ -43,7 +70,7 @@ function readable(content) {
 }
 
 export class TraceView {
-  constructor(run, onStop) {
+  constructor(run, onStop, onResume) {
     this.run = run;
     this.shown = [];
     this.note = "";
@@ -55,8 +82,14 @@ export class TraceView {
       onStop();
     };
     this.stop = el("button", { type: "button", class: "stop", onclick: stopped }, word("stop"));
+    const resumed = (event) => {
+      event.preventDefault();
+      onResume();
+    };
+    this.resume = el("button", { type: "button", class: "resume", hidden: true, onclick: resumed }, word("resume"));
+    this.meter = el("meter", { min: 0, max: 1, high: 0.7, hidden: true, "aria-label": word("context") });
     this.rows = el("div", { class: "rows" });
-    const line = el("summary", {}, this.spin, this.line, this.clock, this.stop);
+    const line = el("summary", {}, this.spin, this.line, this.meter, this.clock, this.stop, this.resume);
     this.root = el("details", { class: "trace" }, line, this.rows);
   }
 
@@ -77,6 +110,10 @@ export class TraceView {
     const { run } = this;
     this.root.classList.toggle("over", run.over);
     this.spin.hidden = this.stop.hidden = run.over;
+    this.resume.hidden = !run.resumable;
+    this.meter.hidden = run.over || !run.tokens;
+    this.meter.value = run.window ? run.tokens / run.window : 0;
+    this.meter.title = [count(run.tokens), run.window && `/ ${count(run.window)}`, word("tokens")].filter(Boolean).join(" ");
     this.line.textContent = run.over ? summary(run) : this.note || now(run);
     const took = run.elapsed(Date.now());
     this.clock.textContent = took === null ? "" : run.over ? duration(took) : `${Math.round(took / 1000)} s`;

@@ -4,6 +4,7 @@ import { AnswerView, missingChips, removedChips } from "/static/answer.js";
 import { announce, el } from "/static/dom.js";
 import { Run } from "/static/run.js";
 import { follow } from "/static/stream.js";
+import { TodoView } from "/static/todo.js";
 import { TraceView } from "/static/trace.js";
 import { word } from "/static/words.js";
 
@@ -12,16 +13,18 @@ export class Turn {
   constructor(question, runId, { onChange, onOpen }) {
     this.run = new Run(runId, question);
     this.onChange = onChange;
-    this.trace = new TraceView(this.run, () => this.stop());
+    this.trace = new TraceView(this.run, () => this.stop(), () => this.resume());
+    this.todo = new TodoView(this.run);
     this.answer = new AnswerView(this.run, (item) => onOpen(this, item));
     this.after = el("div", { class: "after" });
     this.root = el("article", { class: "turn", data: { run: runId } },
-      el("h2", { class: "asked" }, question), this.trace.root, this.answer.root, this.after);
+      el("h2", { class: "asked" }, question), this.trace.root, this.todo.root, this.answer.root, this.after);
     this.frame = 0;
   }
 
   // Follows the run from its first event; safe for runs of any age that the planner still streams.
   follow() {
+    clearInterval(this.clock);
     this.clock = setInterval(() => this.trace.tick(), 1000);
     this.stream = follow(this.run.id, this.run.last, {
       onEvent: (event) => { if (this.run.apply(event)) this.#changed(); },
@@ -49,6 +52,22 @@ export class Turn {
     });
   }
 
+  // Goes on after an end without an answer; further events follow those that are there.
+  async resume() {
+    this.trace.resume.disabled = true;
+    try {
+      await post(path("runs", this.run.id, "resume"));
+      this.after.replaceChildren();
+      this.stream?.close();
+      this.follow();
+    } catch (problem) {
+      announce(problem.message);
+      this.after.replaceChildren(el("p", {}, el("span", { class: "chip bad", role: "alert" }, problem.message)));
+    } finally {
+      this.trace.resume.disabled = this.trace.stop.disabled = false;
+    }
+  }
+
   leave() {
     clearInterval(this.clock);
     cancelAnimationFrame(this.frame);
@@ -62,6 +81,7 @@ export class Turn {
   draw() {
     const { run } = this;
     this.trace.update();
+    this.todo.update();
     this.answer.update();
     if (!run.over && run.intent) announce(run.intent);
     if (run.over) {

@@ -12,6 +12,8 @@ from services.planner.answering.evidence import inside
 from services.planner.answering.numbers import Number, numbers_in
 from services.planner.answering.parsing import Citation, Event, Markup, Text, parse
 
+MAX_SENTENCE = 1_500
+MAX_NUMBERS = 40
 BREAK = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*+]|\d{1,3}[.)]|#{1,6}|\||>)[ \t]?)")
 ENDS = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)*_]))(?<!\b[A-Z]\.)(?<!\b(?:vs|No|Mr|Ms|Dr|Co|St)\.)(?<!\b(?:Inc|Ltd|Mrs)\.)(?<!\bCorp\.)"
@@ -87,12 +89,14 @@ def sentence(text: str, cut: tuple[int, int], paragraph: int, owned: dict[int, l
     """One sentence; without citations of its own it has those that come next in its paragraph, or came before."""
     start, end = cut
     words = text[start:end]
+    # A model that has lost its thread may write one endless sentence: what is read of it is bounded.
+    read = words[:MAX_SENTENCE]
     own = owned.get(position, [])
     later = next((owned[i] for i in sorted(owned) if i > position), None)
     earlier = next((owned[i] for i in sorted(owned, reverse=True) if i < position), [])
     cited = own or later or earlier
-    moments = moments_in(words)
-    numbers = tuple(number for number in numbers_in(words) if not inside(number, moments))
+    moments = moments_in(read)
+    numbers = tuple(number for number in numbers_in(read) if not inside(number, moments))[:MAX_NUMBERS]
     first = words.lstrip("\n")
     return Sentence(
         start, end, words, paragraph, tuple(dict.fromkeys(cited)), bool(own), numbers, tuple(moments),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date
 from typing import Any
@@ -18,6 +18,7 @@ from services.planner.answering.numbers import SCALES, Number, numbers_in
 from services.planner.model import Kind, Material
 
 MAX_TEXT = 200_000
+MAX_LINE = 2_000
 MAX_CELLS = 5_000_000
 UNIT_SCALES = (
     (re.compile(r"\btrillion|\btril\b|万亿", re.IGNORECASE), 1e12),
@@ -73,7 +74,8 @@ class Source:
 
 
 def line_of(text: str) -> Line:
-    """The line with its numbers and dates; the parts of a date are no numbers."""
+    """The line with its numbers and dates, of its first 8,000 characters; the parts of a date are no numbers."""
+    text = text[: 4 * MAX_LINE]
     moments = moments_in(text)
     numbers = [number for number in numbers_in(text) if not inside(number, moments)]
     return Line(text, tuple(numbers), tuple(ranges(text, moments)))
@@ -86,8 +88,17 @@ def inside(number: Number, moments: Sequence[Moment]) -> bool:
 
 def lines_of(text: str) -> tuple[Line, ...]:
     """The sentences and lines of a text of any length up to a bound."""
-    parts = (part.strip() for part in SENTENCE.split(text[:MAX_TEXT]))
-    return tuple(line_of(part) for part in parts if part)
+    return tuple(line_of(part) for long in SENTENCE.split(text[:MAX_TEXT]) for part in short_parts(long))
+
+
+def short_parts(text: str) -> Iterator[str]:
+    """A line in parts of a bounded length that end at a space or comma: a long list is read part by part."""
+    while len(text) > MAX_LINE:
+        cut = max(text.rfind(" ", 1, MAX_LINE), text.rfind(",", 1, MAX_LINE)) + 1 or MAX_LINE
+        yield text[:cut].strip()
+        text = text[cut:]
+    if text.strip():
+        yield text.strip()
 
 
 class Evidence:
@@ -211,7 +222,7 @@ def code_source(material: Material) -> Source:
     """A cell: what it printed and gave. Its source tells which dates it looked at, but no number that it found."""
     record = material.item
     printed = [*record.stdout[:MAX_TEXT].splitlines(), *record.result[:MAX_TEXT].splitlines()]
-    lines = tuple(line_of(flat(text)) for text in printed if text.strip())
+    lines = tuple(line_of(part) for text in printed for part in short_parts(flat(text)))
     dated = moments_in(record.code[:MAX_TEXT])
     moments = (*(moment for line in lines for moment in line.moments), *dated)
     return Source(material.number, Kind.CODE, Line("", (), ()), lines, moments=moments)

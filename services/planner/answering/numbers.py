@@ -19,7 +19,7 @@ WORDS = "|".join(
     re.escape(unit) + (r"(?![A-Za-z])" if unit[-1].isascii() and unit[-1].isalpha() else "") for unit in UNITS
 )
 NUMBER = re.compile(
-    rf"""(?P<open>[(（]\s?)?(?P<sign>(?<![\w.)\]])[-−–+±])?\s?(?:(?:US|HK|A|C)?[$¥€£]\s?)?(?P<sign2>[-−])?
+    rf"""(?P<open>[(（]\s?)?(?P<sign>(?<![\w.)\]])[-−–+±])?(?:(?:US|HK|A|C)?[$¥€£]\s?)?(?P<sign2>[-−])?
     (?P<digits>\d{{1,3}}(?:[,，]\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?P<exponent>[eE][-+]?\d{{1,3}})?
     (?:[ \u00a0\u202f-]?(?P<unit>{WORDS}))?(?P<close>\s?[)）])?""",
     re.VERBOSE | re.IGNORECASE,

@@ -13,6 +13,8 @@ from services.planner.repetition import repetitions
 
 SMALL = 12
 CODE_FIGURE = re.compile(r"code_\d+")
+LACK = re.compile(r"[\s*_>-]*(?:missing|no data|not found|缺失|缺少|没有|无数据)", re.IGNORECASE)
+"""How a paragraph begins that says what is not there: nothing can be cited for it."""
 DELIMITER = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 
 
@@ -59,6 +61,8 @@ def uncited_marks(markdown: str, material: Sequence[Material]) -> Iterator[Mark]
     for _, group in groupby(sentences_of(markdown), key=lambda sentence: sentence.paragraph):
         paragraph = list(group)
         if any(sentence.own for sentence in paragraph) or not any(map(factual, paragraph)):
+            continue
+        if LACK.match(paragraph[0].text):
             continue
         first, last = paragraph[0], paragraph[-1]
         start = first.start + len(first.text) - len(first.text.lstrip())

@@ -11,6 +11,7 @@ from typing import Any
 
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.errors import DependencyFailed, FathomError, InvalidField, MissingExtra
+from fathom.store import ObjectStore
 from services.planner.mcp.schema import Adopted, adopted
 from services.planner.mcp.settings import McpServer
 from services.planner.model import Kind, ToolState
@@ -22,13 +23,24 @@ LIST_PAGES = 20
 INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601
 
 
-class Mount:
-    """One server: connected by a task of its own, and again after it broke."""
+Listing = dict[str, tuple[str, Any]]
 
-    def __init__(self, server: McpServer, log: Any) -> None:
-        self.server, self._log = server, log
+
+def listing_key(server: str) -> str:
+    return f"mcp/{server}.json"
+
+
+class Mount:
+    """One server: connected by a task of its own, and again after it broke.
+
+    The list is kept in the store: a run that goes on after a restart must have the tools with which it began, or its
+    prompt would begin otherwise; when the server is out of reach by then, its calls fail and say so.
+    """
+
+    def __init__(self, server: McpServer, store: ObjectStore, log: Any) -> None:
+        self.server, self._store, self._log = server, store, log
         self.tools: tuple[ForeignTool, ...] = ()
-        """As they were last listed; none before that, and none while the server cannot be reached."""
+        """As they were last listed, by this planner or by one before it."""
         self.listed = asyncio.Event()
         self._client: Any = None
         self._stale = asyncio.Event()
@@ -50,6 +62,7 @@ class Mount:
 
     async def _keep(self) -> None:
         wait_s = FIRST_WAIT_S
+        await self._remember()
         while True:
             began = asyncio.get_running_loop().time()
             try:
@@ -61,7 +74,7 @@ class Mount:
                 if not isinstance(error, Exception | BaseExceptionGroup):
                     raise
                 reason = repr(error)[:300]
-            self._client, self.tools = None, ()
+            self._client = None
             self._log.warning("tool server is not connected", server=self.server.name, reason=reason)
             lasted = asyncio.get_running_loop().time() - began
             wait_s = FIRST_WAIT_S if lasted > LONGEST_WAIT_S else min(2 * wait_s, LONGEST_WAIT_S)
@@ -76,8 +89,9 @@ class Mount:
             while not self._broken:
                 self._stale.clear()
                 async with asyncio.timeout(self.server.timeout_s):
-                    self.tools = await self._list(connected)
-                self._client = connected
+                    listing = await self._list(connected)
+                self.tools, self._client = self._taken(listing), connected
+                await self._keep_listing(listing)
                 self.listed.set()
                 await self._stale.wait()
 
@@ -87,28 +101,45 @@ class Mount:
             self._stale.set()
         await asyncio.sleep(0)
 
-    async def _list(self, connected: Any) -> tuple[ForeignTool, ...]:
-        found: dict[str, ForeignTool] = {}
+    async def _list(self, connected: Any) -> Listing:
+        """Description and schema of the allowed tools, by name."""
+        found: Listing = {}
         cursor: str | None = None
         for _ in range(LIST_PAGES):
             page = await connected.list_tools(cursor=cursor)
             for tool in page.tools:
-                if tool.name in self.server.tools and tool.name not in found:
-                    with suppress(InvalidField):
-                        found[tool.name] = ForeignTool(self, self._adopted(tool))
+                if tool.name in self.server.tools:
+                    found.setdefault(tool.name, (tool.description or "", tool.input_schema))
             cursor = page.next_cursor
             if not cursor:
                 break
-        if absent := [name for name in self.server.tools if name not in found]:
-            self._log.warning("tools are not mounted", server=self.server.name, tools=absent)
-        return tuple(found[name] for name in self.server.tools if name in found)
+        return found
 
-    def _adopted(self, tool: Any) -> Adopted:
+    def _taken(self, listing: Listing) -> tuple[ForeignTool, ...]:
+        """The sound ones as tools of ours, in the order of the settings."""
+        taken = []
+        for name in self.server.tools:
+            try:
+                taken.append(ForeignTool(self, adopted(self.server.name, name, *listing[name])))
+            except KeyError:
+                self._log.warning("tool is not offered", server=self.server.name, tool=name)
+            except InvalidField as error:
+                self._log.warning("tool is refused", server=self.server.name, tool=name, reason=error.message)
+        return tuple(taken)
+
+    async def _keep_listing(self, listing: Listing) -> None:
         try:
-            return adopted(self.server.name, tool.name, tool.description or "", tool.input_schema)
-        except InvalidField as error:
-            self._log.warning("tool is refused", server=self.server.name, tool=tool.name[:60], reason=error.message)
-            raise
+            await self._store.put(listing_key(self.server.name), json.dumps(listing).encode(), "application/json")
+        except (FathomError, ValueError) as error:
+            self._log.warning("list of tools is not kept", server=self.server.name, reason=str(error)[:300])
+
+    async def _remember(self) -> None:
+        """Takes the tools from the last list that was kept, if there is one."""
+        try:
+            kept = json.loads(await self._store.get(listing_key(self.server.name)))
+            self.tools = self._taken({name: (str(said), schema) for name, (said, schema) in kept.items()})
+        except (FathomError, ValueError, TypeError, AttributeError) as error:
+            self._log.info("no list of tools is kept", server=self.server.name, reason=str(error)[:300])
 
     async def call(self, tool: Adopted, arguments: Mapping[str, Any]) -> Any:
         """The server's result; raises ``InvalidField`` for what it calls wrong, ``DependencyFailed`` for the rest."""
@@ -203,8 +234,8 @@ def read(result: Any) -> str:
 class Mounts:
     """All foreign servers of a planner."""
 
-    def __init__(self, servers: Sequence[McpServer], log: Any) -> None:
-        self._mounts = [Mount(server, log) for server in servers]
+    def __init__(self, servers: Sequence[McpServer], store: ObjectStore, log: Any) -> None:
+        self._mounts = [Mount(server, store, log) for server in servers]
 
     def start(self) -> None:
         for mount in self._mounts:

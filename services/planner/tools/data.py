@@ -78,7 +78,12 @@ class Data:
             if self.digests is not None:
                 self.digests.observe(compression(sheet.rows, sheet.digest))
         findings += [Finding(Kind.MISSING, item) for item in response.missing]
-        head = {"sheets": sheets, "missing": [missing_item(item) for item in response.missing]}
+        # What is missing is material as well, numbered after the sheets: an answer may cite it.
+        missing = [
+            {**missing_item(item), "material": number}
+            for number, item in enumerate(response.missing, first + len(sheets))
+        ]
+        head = {"sheets": sheets, "missing": missing}
         status = ToolState.OK if sheets else ToolState.EMPTY
         return Reply(status, head, shortened("\n\n".join(digests), DIGEST_CHARS), tuple(findings))
 

@@ -18,6 +18,7 @@ import uvicorn
 from fathom.protocol.hermes import format_tool_call
 from fathom.protocol.messages import ToolCall
 from fathom.rpc.sockets import reserved_port
+from fathom.store import open_store
 from services.planner.loop import Loop
 from services.planner.mcp import relay
 from services.planner.mcp.mount import Mounts
@@ -52,7 +53,7 @@ async def serving(toy: Toy, port: int) -> AsyncIterator[str]:
 @asynccontextmanager
 async def mounted(**where: Any) -> AsyncIterator[Mounts]:
     settings = McpServer(name="toy", tools=TOOLS, timeout_s=2.0, **where)
-    mounts = Mounts([settings], structlog.get_logger())
+    mounts = Mounts([settings], open_store("memory://"), structlog.get_logger())
     mounts.start()
     await mounts.listed(20.0)
     try:
@@ -153,7 +154,8 @@ async def test_a_schema_that_drifts_is_named_and_the_next_episode_has_the_new_on
 async def test_a_server_that_is_down_holds_nobody_up_and_comes_back_by_itself() -> None:
     with reserved_port() as port:
         url = f"http://127.0.0.1:{port}/mcp"
-        mounts = Mounts([McpServer(name="toy", tools=TOOLS, timeout_s=2.0, url=url)], structlog.get_logger())
+        settings, store = McpServer(name="toy", tools=TOOLS, timeout_s=2.0, url=url), open_store("memory://")
+        mounts = Mounts([settings], store, structlog.get_logger())
         mounts.start()
         async with asyncio.timeout(2.0):
             await mounts.listed(0.3)
@@ -170,6 +172,13 @@ async def test_a_server_that_is_down_holds_nobody_up_and_comes_back_by_itself() 
             while (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is not ToolState.OK:
                 await asyncio.sleep(0.2)
         await mounts.close()
+        later = Mounts([settings], store, structlog.get_logger())
+        later.start()
+        await later.listed(0.3)
+        assert registry(later).specs == episode.specs, "a run that goes on has the tools with which it began"
+        unreached = await call(later, "toy_quote", symbol="A")
+        assert (unreached.status, "toy: is not connected" in unreached.content) == (ToolState.FAILED, True)
+        await later.close()
 
 
 async def test_a_program_whose_planner_is_gone_ends(tmp_path: Path) -> None:

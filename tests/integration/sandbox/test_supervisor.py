@@ -93,6 +93,14 @@ async def test_a_supervisor_that_dies_loses_its_sessions_and_is_replaced() -> No
         assert groups.why_not or not [path for path in groups.leftovers() if path.name.startswith(f"{PREFIX}{old}-")]
 
 
+async def test_a_front_that_would_be_too_weak_does_not_start_and_leaves_nothing() -> None:
+    before = set(descendants(os.getpid()))
+    with pytest.raises(errors.FathomError, match=r"sandbox\.min_isolation is vm") as refused:
+        await make_front(min_isolation="vm", walls="landlock").start()
+    assert refused.value.metadata["field"] == "sandbox.min_isolation"
+    assert set(descendants(os.getpid())) <= before
+
+
 async def test_one_that_will_not_stay_up_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front_of, "RESTARTS", 1)
     async with started() as front, aclosing(front.changes()) as changes:

@@ -32,3 +32,13 @@ async def test_a_prompt_that_is_not_there_stops_the_run_by_name(stack: Stack) ->
         async for _ in clients.planner.run(pb.RunRequest(question="What is CAGR?", prompts={"answer": "nope"})):
             pass
     assert bad.value.field == "prompts.answer"
+
+
+async def test_what_was_asked_is_restated_in_the_trace_and_not_in_the_answer(stack: Stack) -> None:
+    """Row L04, on by default."""
+    _, clients = stack
+    question = "What is maximum   drawdown?"
+    events = [response.event async for response in clients.planner.run(pb.RunRequest(question=question, model="rules"))]
+    said = [event.thought.text for event in events if event.HasField("thought") and event.thought.kind == "restatement"]
+    assert said == ["What is maximum drawdown?"]
+    assert said[0] not in events[-1].finished.answer.markdown

@@ -12,7 +12,9 @@ import httpx
 import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.errors import FathomError
+from fathom.store.refs import to_ref
 from services.gateway.problems import STATUS, problem_of
 from tests.e2e.replay import ReplayHouse
 from tests.e2e.script import SHEET_ID
@@ -199,6 +201,18 @@ def test_every_typed_error_is_a_problem(kind: type[FathomError]) -> None:
     assert answer.headers["retry-after"] == "2"
 
 
+async def test_a_figure_of_the_answer_is_read_like_one_of_a_step(door: Door) -> None:
+    client, house = door
+    stored = await house.store.put("figures/replayed/fig_2.json", b'{"data": [], "layout": {}}')
+    drawn = trajectory.CodeRecord(ok=True, figures=[trajectory.Figure(id="fig_2", ref=to_ref(stored))])
+    house.planner.script.answer_material = [trajectory.Material(number=5, code=drawn)]
+    run_id = await ask(client)
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    assert (await client.get(f"/v1/runs/{run_id}/figures/fig_2")).json()["data"] == []
+    answer = (await client.get(f"/v1/runs/{run_id}")).json()["trajectory"]["answer"]
+    assert [item["number"] for item in answer["material"]] == [5]
+
+
 async def test_a_figure_is_read_through_its_own_run_only(door: Door) -> None:
     client, house = door
     run_id = await ask(client)
@@ -280,3 +294,37 @@ async def test_health_and_metrics(door: Door) -> None:
     assert 'method="other",route="other"' in text
     assert "BREW" not in text
     assert 'fathom_http_requests_total{method="GET",route="/healthz/ready",status="503"} 1.0' in text
+
+
+async def test_a_stopped_run_goes_on_and_its_stream_has_both_ends(door: Door) -> None:
+    client, house = door
+    house.planner.hold(4)
+    run_id = await ask(client)
+    assert (await client.post(f"/v1/runs/{run_id}/stop")).json() == {"was_running": True}
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    house.planner.release()
+    answer = await client.post(f"/v1/runs/{run_id}/resume", json={"max_rounds": 3})
+    assert (answer.status_code, answer.json()["run_id"]) == (202, run_id)
+    events = await read_events(client, f"/v1/runs/{run_id}/events")
+    assert [ident for _, ident, _ in events] == [str(number) for number in range(1, len(events) + 1)]
+    assert events[-1][2]["finished"]["stop_reason"] == "STOP_REASON_FINISHED"
+    assert any("resumed" in event for _, _, event in events)
+    again = await client.post(f"/v1/runs/{run_id}/resume", json={})
+    assert (again.status_code, again.json()["status"]) == (409, 409)
+    assert (await client.post(f"/v1/runs/{run_id}/resume", json={"max_rounds": -1})).json()["field"] == "max_rounds"
+
+
+async def test_the_todo_list_is_replaced_whole_and_checked(door: Door) -> None:
+    client, house = door
+    house.planner.hold(4)
+    run_id = await ask(client)
+    items = [{"text": "read the report", "state": "done"}, {"text": "compare", "state": "open"}]
+    answer = await client.put(f"/v1/runs/{run_id}/todo", json={"items": items})
+    assert answer.json() == {"items": items}
+    bad = await client.put(f"/v1/runs/{run_id}/todo", json={"items": [{"text": "x", "state": "later"}]})
+    assert (bad.status_code, bad.json()["field"]) == (400, "items.0.state")
+    house.planner.release()
+    events = await read_events(client, f"/v1/runs/{run_id}/events")
+    assert [event["todo_changed"]["by_user"] for _, _, event in events if "todo_changed" in event] == [True]
+    assert (await client.put(f"/v1/runs/{run_id}/todo", json={"items": []})).status_code == 409
+    assert (await client.post(f"/v1/runs/{run_id}/replay")).json()["same"] is True

@@ -246,6 +246,25 @@ async def test_without_material_numbers_are_unsupported_and_nothing_is_sent_back
     assert {kind for kind, _ in doubts(answer)} == {Doubt.UNSUPPORTED}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1," * 8_000,
+        "2020-" * 4_000,
+        "一" * 12_000,
+        "1 " * 8_000,
+        "{{" * 8_000,
+        "[" * 12_000,
+        "<" * 12_000,
+        "`" * 12_001,
+    ],
+)
+async def test_no_answer_takes_long_to_check(text: str) -> None:
+    started = time.perf_counter()
+    await final(text)
+    assert time.perf_counter() - started < 10, "seconds on a busy machine; quadratic work would take minutes"
+
+
 def test_the_material_list_keeps_ids_within_its_budget_and_drops_in_order() -> None:
     failed = Material(5, Kind.CODE, CodeRecord(code="broken()" * 40, traceback="E\n" * 200 + "KeyError: x"))
     long = Material(6, Kind.PASSAGE, Document(title="Long", text="word " * 800))

@@ -23,6 +23,7 @@ from services.planner.answering.numbers import close, numbers_in
         ("25 basis points", 25, "bp"),
         ("fell to -38.5%", -38.5, "%"),
         ("−38.5%", -38.5, "%"),
+        ("October – 2022", 2022, ""),
         ("1.2万亿元", 1.2e12, ""),
         ("3.5亿", 3.5e8, ""),
         ("2万", 2e4, ""),

@@ -284,3 +284,10 @@ def test_question_limits() -> None:
     assert (tightened(0, 5, "f"), tightened(3, 5, "f"), tightened(9, 5, "f")) == (5, 3, 5)
     with pytest.raises(InvalidField, match="f: must not be negative"):
         tightened(-1, 5, "f")
+
+
+async def test_the_last_round_shows_the_numbered_material() -> None:
+    policy = Script(echo("a"), echo("b"), finish("So [1]."))
+    await make(policy, task(max_rounds=3)).run()
+    said = policy.requests[2][1][-1].content
+    assert said.index("last round") < said.index("[1] MISSING a: no match") < said.index("[2] MISSING b: no match")

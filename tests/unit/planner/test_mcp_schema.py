@@ -106,3 +106,13 @@ def test_a_token_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     config = load(Config, "planner", environ={}, overrides={"mcp_servers": [server]})
     assert config.mcp_servers[0].headers() == {"authorization": "Bearer s3cret"}
     assert "s3cret" not in repr(config)
+
+
+def test_servers_may_be_named_in_the_environment() -> None:
+    environ = {
+        "FATHOM_PLANNER_MCP_SERVERS": '[{"name": "acme", "url": "https://a.example/mcp", "tools": ["quote"]}]',
+        "FATHOM_PLANNER_CONCURRENT_CALLS_BY_TOOL": '{"acme_quote": 2}',
+    }
+    config = load(Config, "planner", environ=environ)
+    assert (config.mcp_servers[0].name, config.mcp_servers[0].tools) == ("acme", ("quote",))
+    assert config.concurrent_calls_by_tool == {"acme_quote": 2}

@@ -28,6 +28,7 @@ from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolSp
 from fathom.store import open_store
 from fathom.store.base import StoredObject
 from services.policy import engine as engine_module
+from services.policy.backends import open_backend
 from services.policy.config import Config, RulesModel, TransformersModel
 from services.policy.engine import Engine
 from services.policy.model import Request, State, checked
@@ -210,7 +211,7 @@ async def test_a_context_over_the_window_is_refused(tmp_path: Path) -> None:
 async def test_a_model_that_cannot_load_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    original = engine_module.open_backend
+    original = open_backend
 
     def broken(name: str, config: Any, cache_dir: Path) -> Any:
         if name == "big":

@@ -160,6 +160,15 @@ async def test_missing_names_and_measures_are_called_by_their_names(drive: Any, 
     assert "Apple net profit" in talk.answer
 
 
+async def test_missing_periods_cite_the_records_that_say_so(drive: Any, world: Any) -> None:
+    lacks = [
+        {"subject": "US", "aspect": "gs10", "period": month, "reason": "NO_DATA_IN_PERIOD", "material": number}
+        for number, month in enumerate(("2022-10", "2022-11"), 2)
+    ]
+    talk = await drive("How did the 10-year yield change in 2022?", world(missing=lacks))
+    assert "10-year Treasury yield 2022-10, 2022-11 (no data in that period) [2][3]" in talk.answer
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

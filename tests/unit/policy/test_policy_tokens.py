@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -52,7 +53,8 @@ def test_the_boundary_belongs_to_the_prompt(ended: bool) -> None:
 @settings(max_examples=50, deadline=None)
 def test_any_conversation_is_append_only(contents: list[str]) -> None:
     tools = (ToolSpec("search", "finds", "{}"),)
-    messages, ids, covered = [Message(Role.SYSTEM, "s"), USER], [], 0
+    messages, covered = [Message(Role.SYSTEM, "s"), USER], 0
+    ids: list[int] = []
     for content in contents:
         ids += rendered(TOKENIZER, Request("r", "", tuple(messages), tuple(ids), covered, tools)).ids
         ids += [*TOKENIZER.encode(content.replace("<|im_", "")), END_ID]
@@ -105,7 +107,7 @@ def test_a_malformed_tool_schema_names_its_field() -> None:
         first_turn((USER,), (ToolSpec("x", "y", "not json"),))
 
 
-def decode(ids: list[int]) -> str:
+def decode(ids: Sequence[int]) -> str:
     return bytes(ids).decode("utf-8", "replace")
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry
 
 from fathom import errors
 from fathom.encoders.base import Kind, checked
@@ -23,6 +24,7 @@ from services.retrieval.batching import Batcher
 from services.retrieval.config import Config, Recipe
 from services.retrieval.corpus import Filter, document_of
 from services.retrieval.engine import Engine
+from services.retrieval.metrics import register
 from services.retrieval.snapshot import open_snapshot
 from tests.unit.retrieval.test_snapshots import ingest, items
 
@@ -295,6 +297,20 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others(tmp_path: P
     await engine.close()
 
 
+async def test_queues_and_batches_are_among_the_metrics(tmp_path: Path) -> None:
+    engine = await opened(tmp_path, Letters(), cache=10)
+    await ingest(engine, *(document_of(row) for row in corpus()))
+    registry = CollectorRegistry()
+    register(registry, engine.searching)
+    for ranking in ("lexical", "dense", "dense"):
+        await names(engine, "gold", ranking)
+    labels = ({"work": "words"}, {"work": "vectors"})
+    for name, wanted in (("batched_queries_total", [1, 1]), ("waiting", [0, 0]), ("refused_total", [0, 0])):
+        assert [registry.get_sample_value(f"fathom_retrieval_{name}", label) for label in labels] == wanted
+    assert registry.get_sample_value("fathom_retrieval_cached_total") == 1
+    await engine.close()
+
+
 async def test_a_full_queue_is_said_and_a_failing_batch_fails_its_own() -> None:
     gate = threading.Event()
 
@@ -383,3 +399,17 @@ def test_workers_that_share_a_flat_index_find_what_one_scan_finds(tmp_path: Path
             np.testing.assert_allclose(exact[found], scores, rtol=1e-4)
     few = dense.Dense.load(tmp_path / "index", len(vectors), 16, threads).search(vectors[:2], 40_001)
     assert [len(set(found.tolist())) for found, _ in few] == [40_001, 40_001]
+
+
+async def test_vectors_may_rank_alone(tmp_path: Path) -> None:
+    engine = await opened(tmp_path, Letters(), words=False)
+    await ingest(engine, *(document_of(row) for row in corpus()))
+    assert await names(engine, "gold report 1") == await names(engine, "gold report 1", "dense")
+    for ranking in ("lexical", "hybrid"):
+        with pytest.raises(errors.InvalidField, match="has no words"):
+            await names(engine, "gold", ranking)
+    snapshot = await engine.library.snapshot("main")
+    assert not (snapshot.folder / "bm25").exists()
+    await engine.close()
+    with pytest.raises(ValueError, match="encoder"):
+        Recipe(words=False)

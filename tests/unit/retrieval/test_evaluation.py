@@ -92,4 +92,4 @@ def test_turns_and_tables() -> None:
     row = {"history": [{"speaker": who, "text": text} for who, text in turns], "text": "four"}
     assert with_turns(row) == "two three four"
     table = [["", "", "Years"], ["", "2019", "2018"], ["Sales", "1", "2"], ["Note", "", ""]]
-    assert list(table_lines(table)) == ["2019 Years 2018", "Sales: 2019 1 | Years 2018 2", "Note"]
+    assert list(table_lines(table)) == ["2019 Years 2018", "Sales", "Sales: 1 | 2", "Note"]

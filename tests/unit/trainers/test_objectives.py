@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fathom.errors import InvalidField
 from trainers.advantages import group_advantages
-from trainers.losses import kl_k3, policy_loss, token_log_probs
+from trainers.losses import Totals, kl_loss, policy_loss, token_log_probs
 
 
 def test_advantages_by_hand() -> None:
@@ -43,7 +43,7 @@ def test_policy_loss_by_hand() -> None:
     old = torch.zeros(1, 3)
     new = torch.log(torch.tensor([[1.5, 0.5, 1.1]]))
     advantages = torch.tensor([[1.0, -1.0, 2.0]])
-    result = policy_loss(new, old, advantages, torch.ones(1, 3), denominator=3.0)
+    result = policy_loss(new, old, advantages, torch.ones(1, 3), Totals(3.0, 1.0, 3.0))
     # -1.2 (clipped from 1.5), +0.8 (clipped from 0.5), -2.2
     assert result.loss.item() == pytest.approx((-1.2 + 0.8 - 2.2) / 3)
     assert result.clip_fraction.item() == pytest.approx(2 / 3)
@@ -53,17 +53,17 @@ def test_policy_loss_by_hand() -> None:
 def test_dual_clip_bounds_negative_advantages() -> None:
     new, old = torch.full((1, 1), 3.0), torch.zeros(1, 1)
     minus = -torch.ones(1, 1)
-    free = policy_loss(new, old, minus, torch.ones(1, 1), denominator=1.0).loss
-    bounded = policy_loss(new, old, minus, torch.ones(1, 1), denominator=1.0, dual_clip=3.0).loss
+    free = policy_loss(new, old, minus, torch.ones(1, 1), Totals(1.0, 1.0, 1.0)).loss
+    bounded = policy_loss(new, old, minus, torch.ones(1, 1), Totals(1.0, 1.0, 1.0), dual_clip=3.0).loss
     assert (free.item(), bounded.item()) == (pytest.approx(math.exp(3.0)), pytest.approx(3.0))
 
 
 def test_k3_by_hand_and_never_negative() -> None:
     new, reference = torch.tensor([[0.0, -1.0]]), torch.tensor([[-0.5, -1.0]])
-    value = kl_k3(new, reference, torch.ones(1, 2), denominator=2.0).item()
+    value = kl_loss(new, reference, torch.ones(1, 2), Totals(2.0, 1.0, 2.0)).item()
     assert value == pytest.approx((math.exp(-0.5) + 0.5 - 1.0) / 2)
     random = torch.randn(4, 5), torch.randn(4, 5)
-    assert kl_k3(*random, torch.ones(4, 5), denominator=20.0) >= 0
+    assert kl_loss(*random, torch.ones(4, 5), Totals(20.0, 4.0, 5.0)) >= 0
 
 
 @pytest.mark.parametrize("garbage", [0.0, 1e9, float("nan")])
@@ -71,9 +71,9 @@ def test_what_is_off_the_mask_changes_nothing(garbage: float) -> None:
     new = torch.tensor([[-0.5, -0.7, garbage]], requires_grad=True)
     old, advantages = torch.tensor([[-0.6, -0.7, garbage]]), torch.tensor([[1.0, -1.0, garbage]])
     mask = torch.tensor([[1.0, 1.0, 0.0]])
-    loss = policy_loss(new, old, advantages, mask, denominator=2.0).loss
+    loss = policy_loss(new, old, advantages, mask, Totals(2.0, 1.0, 3.0)).loss
     loss.backward()
-    clean = policy_loss(new[:, :2], old[:, :2], advantages[:, :2], mask[:, :2], denominator=2.0).loss
+    clean = policy_loss(new[:, :2], old[:, :2], advantages[:, :2], mask[:, :2], Totals(2.0, 1.0, 2.0)).loss
     assert loss.item() == pytest.approx(clean.item())
     assert new.grad is not None
     assert new.grad[0, 2] == 0.0
@@ -84,13 +84,13 @@ def test_any_split_into_micro_batches_has_the_same_gradient(size: int) -> None:
     torch.manual_seed(0)
     new, old, advantages = torch.randn(6, 4, requires_grad=True), torch.randn(6, 4), torch.randn(6, 4)
     mask = (torch.rand(6, 4) > 0.4).float()
-    total = mask.sum().item()
-    policy_loss(new, old, advantages, mask, denominator=total).loss.backward()
+    totals = Totals.of(mask)
+    policy_loss(new, old, advantages, mask, totals).loss.backward()
     whole = new.grad
     new.grad = None
     for start in range(0, 6, size):
         rows = slice(start, start + size)
-        policy_loss(new[rows], old[rows], advantages[rows], mask[rows], denominator=total).loss.backward()
+        policy_loss(new[rows], old[rows], advantages[rows], mask[rows], totals).loss.backward()
     assert whole is not None
     assert new.grad is not None
     assert torch.allclose(new.grad, whole, atol=1e-6)
@@ -101,8 +101,10 @@ def test_gradients_against_finite_differences() -> None:
     new = torch.randn(3, 4, dtype=torch.float64, requires_grad=True) * 0.1
     old, advantages = torch.randn(3, 4, dtype=torch.float64) * 0.1, torch.randn(3, 4, dtype=torch.float64)
     mask = torch.ones(3, 4, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda x: policy_loss(x, old, advantages, mask, denominator=12.0).loss, (new,))
-    assert torch.autograd.gradcheck(lambda x: kl_k3(x, old, mask, denominator=12.0), (new,))
+    assert torch.autograd.gradcheck(
+        lambda x: policy_loss(x, old, advantages, mask, Totals(12.0, 3.0, 4.0)).loss, (new,)
+    )
+    assert torch.autograd.gradcheck(lambda x: kl_loss(x, old, mask, Totals(12.0, 3.0, 4.0)), (new,))
 
 
 def test_log_probs_belong_to_the_token_they_predict() -> None:

@@ -12,13 +12,15 @@ from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
 from services.policy.backends.chat import rendered
 from services.policy.backends.rules import search_r1
+from services.policy.backends.rules.operations.script import Call
 from services.policy.backends.rules.planning import next_call
-from services.policy.backends.rules.reading import read
+from services.policy.backends.rules.reading import Reading, read
 from services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from services.policy.config import RulesModel
 from services.policy.model import Occupancy, Request
 
 PIECE_CHARS = 80
+RESTATED, MAX_RESTATED = "restated_question", 300
 NO_TOOLS = "No tool is on offer, and without one the reference policy knows nothing."
 
 
@@ -119,10 +121,17 @@ def reply(request: Request) -> str:
         return search_r1.next_text(request.messages)
     if not request.tools:
         return NO_TOOLS
-    call = next_call(read(request.messages), [tool.name for tool in request.tools])
+    reading = read(request.messages)
+    call = next_call(reading, [tool.name for tool in request.tools])
     if call.tool == "finish" and all(tool.name != "finish" for tool in request.tools):
         return str(call.arguments["answer"])
-    return format_tool_call(call.tool, call.arguments)
+    return format_tool_call(call.tool, {**restated(call, reading, request.tools), **call.arguments})
+
+
+def restated(call: Call, reading: Reading, tools: Sequence[ToolSpec]) -> dict[str, str]:
+    """What was asked, where the tool that ends the run wants to hear it (row L04)."""
+    wanted = any(tool.name == call.tool == "finish" and RESTATED in tool.parameters_json for tool in tools)
+    return {RESTATED: " ".join(reading.question.split())[:MAX_RESTATED]} if wanted else {}
 
 
 def check_ids(ids: Sequence[int], tokenizer: RulesTokenizer, field: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.policy.backends.rules.operations.names import all_names
+from services.policy.backends.rules.wording import cited
 from services.policy.backends.rules.words import CHINESE, Words
 
 MAX_PERIODS = 6
@@ -13,25 +14,35 @@ MAX_PERIODS = 6
 
 def missing_items(items: Sequence[Mapping[str, Any]], words: Words) -> list[str]:
     """One phrase per subject, aspect and reason, with the periods that lack it."""
-    groups: dict[tuple[str, ...], list[str]] = {}
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for item in items:
         key = tuple(str(item.get(field, "")) for field in ("subject", "aspect", "reason"))
         nearest = tuple(str(name) for name in item.get("nearest", ()))
-        groups.setdefault((*key, *nearest), []).append(str(item.get("period", "")))
-    return [phrase(key, periods, words) for key, periods in groups.items()]
+        groups.setdefault((*key, *nearest), []).append(item)
+    return [phrase(key, alike, words) for key, alike in groups.items()]
 
 
-def phrase(key: tuple[str, ...], periods: Sequence[str], words: Words) -> str:
-    """Subject, aspect, periods, reason and nearest names."""
+def phrase(key: tuple[str, ...], alike: Sequence[Mapping[str, Any]], words: Words) -> str:
+    """Subject, aspect, periods, reason and nearest names, and the records that say so."""
     subject, aspect, reason, *nearest = key
+    # The same call made twice reports the same period twice.
+    told = {str(item.get("period", "")): number_of(item) for item in reversed(alike)}
+    periods = list(reversed(told))[:MAX_PERIODS]
     known = spoken(aspect, words)
     # An indicator of the one economy that there is needs no "US"; a price is what is meant without a word.
     parts = ["" if subject == "US" and known else spoken(subject, words) or subject, known or aspect.replace("_", " ")]
     parts = [part for part in parts if part and part != "close adj"]
-    parts += [words.comma.join(dict.fromkeys(period for period in periods[:MAX_PERIODS] if period))]
+    parts += [words.comma.join(dict.fromkeys(period for period in periods if period))]
     more = words.nearest.format(names=words.comma.join(nearest)) if nearest else ""
     shown = words.reasons.get(reason, reason.lower()) + more
-    return words.missing_item.format(subject=" ".join(part for part in parts if part) or "?", reason=shown)
+    text = words.missing_item.format(subject=" ".join(part for part in parts if part) or "?", reason=shown)
+    return text + cited([told[period] for period in periods], words)
+
+
+def number_of(item: Mapping[str, Any]) -> int:
+    """The material to cite; 0 for none."""
+    number = item.get("material", 0)
+    return number if isinstance(number, int) else 0
 
 
 def spoken(text: str, words: Words) -> str:

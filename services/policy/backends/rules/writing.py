@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from services.policy.backends.rules.findings import Findings, Row
 from services.policy.backends.rules.missing import missing_items
 from services.policy.backends.rules.question import Kind, Question
 from services.policy.backends.rules.sheets import Series, subject_of
+from services.policy.backends.rules.wording import cited, grouped, percent, plain, signed, unit_text
 from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
 
 MAX_ERRORS = 2
@@ -162,39 +161,5 @@ def unit_of(row: Row, found: Findings) -> str:
     return unit_text(next((one.unit for one in found.series if one.label == row.label), ""))
 
 
-def unit_text(unit: str) -> str:
-    """A unit after a number: ``%`` close to it, others after a space, without remarks in brackets and base years."""
-    name = unit.partition(" (")[0].strip()
-    name = "" if "=" in name else name
-    return name if name in ("", "%") else f" {name}"
-
-
 def same_unit(found: Findings) -> bool:
     return len({one.unit for one in found.series}) == 1
-
-
-def cited(materials: Sequence[int], words: Words) -> str:
-    """``" [1][2]"`` (no space in Chinese); empty when nothing can be cited."""
-    marks = "".join(f"[{number}]" for number in dict.fromkeys(materials) if number > 0)
-    return f" {marks}" if marks and words is not CHINESE else marks
-
-
-def plain(value: float | int | None) -> str:
-    """A number as the cell printed it, with thousands separators."""
-    return "" if value is None else f"{value:,}"
-
-
-def grouped(text: str) -> str:
-    """Thousands separators for a number that a digest shows; other text as it is."""
-    whole, point, fraction = text.partition(".")
-    return f"{int(whole):,}{point}{fraction}" if whole.lstrip("-").isdigit() else text
-
-
-def percent(value: float | int | None) -> str:
-    """One decimal, as the cell rounded it."""
-    return "" if value is None else f"{value:,.1f}%"
-
-
-def signed(text: str) -> str:
-    """An explicit plus on what grew."""
-    return text if text.startswith("-") or not text else f"+{text}"

@@ -10,7 +10,7 @@ from services.policy.backends.rules.operations.measures import earlier
 from services.policy.backends.rules.operations.names import Name
 from services.policy.backends.rules.operations.script import Desk, Play, Script
 from services.policy.backends.rules.sheets import Series
-from services.policy.backends.rules.writing import plain, signed, unit_text
+from services.policy.backends.rules.wording import plain, signed, unit_text
 
 LAGS = (
     ("yoy", 12, r"year[\s-](?:on|over)[\s-]year|\byoy\b|over (?:twelve|12) months|annual inflation|同比|年增长率"),

@@ -15,7 +15,7 @@ from services.policy.backends.rules.operations.periods import Period
 from services.policy.backends.rules.operations.script import Columns, Desk, Play, Script
 from services.policy.backends.rules.passages import method_query
 from services.policy.backends.rules.question import Kind
-from services.policy.backends.rules.writing import percent, signed, unit_text
+from services.policy.backends.rules.wording import percent, signed, unit_text
 
 INVESTED = r"invest|\bworth\b|buy|bought|投资|买入"
 # Words that ask for the smallest value; a drawdown is a negative number, so that the smallest fall is the largest value.

@@ -9,7 +9,7 @@ from services.policy.backends.rules.operations.measures import earlier
 from services.policy.backends.rules.operations.names import Name, named
 from services.policy.backends.rules.operations.script import Columns, Desk, Play, Script
 from services.policy.backends.rules.sheets import Series
-from services.policy.backends.rules.writing import percent, plain, signed
+from services.policy.backends.rules.wording import percent, plain, signed
 
 CROSS = '''\
 def crosses(wanted, given, start, end):

@@ -9,7 +9,7 @@ from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.cells import cell
 from services.policy.backends.rules.operations.names import Name
 from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.writing import plain, unit_text
+from services.policy.backends.rules.wording import plain, unit_text
 
 ABOVE = r"exceed\w*|(?:rose|rise|climb\w*|went|go|move\w*|clos\w*)\s+above|above|surpass\w*|top(?:ped)?|reach\w*|超过|突破|升破|升至|高于|达到|涨破"
 BELOW = r"(?:fell|fall|drop\w*|went|go|move\w*|clos\w*)\s+(?:below|under)|below|under|跌破|低于|降至|降到|跌至"

@@ -10,7 +10,7 @@ from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.cells import cell, listed
 from services.policy.backends.rules.operations.periods import number
 from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.writing import percent, plain, signed
+from services.policy.backends.rules.wording import percent, plain, signed
 
 BEFORE = r"\bbefore\b|prior to|run-?up|\baround\b|之?前"
 AFTER = r"\bafter\b|following|\baround\b|\bsince\b|之?后|随后"

@@ -13,7 +13,7 @@ from services.policy.backends.rules.operations.names import Name
 from services.policy.backends.rules.operations.periods import Period, number
 from services.policy.backends.rules.operations.script import Desk, Play, Script
 from services.policy.backends.rules.sheets import Series
-from services.policy.backends.rules.writing import percent, plain, signed, unit_text
+from services.policy.backends.rules.wording import percent, plain, signed, unit_text
 
 BEST = r"\bbest\b|strongest|highest|\bpeak|\btop\b|(?:rose|gain\w*|grew|climb\w*|return\w*)\s+(?:the\s+)?most|涨得?最|最好|最高|最强|最佳|涨幅最大|见顶|峰值"
 WORST = r"\bworst\b|(?:fell|fall|lost|drop\w*|declin\w*)\s+(?:the\s+)?(?:most|hardest|furthest)|跌得?最|weakest|lowest|\bbottom|\btrough|最差|最弱|最低|跌幅最大|最糟|见底|谷底"

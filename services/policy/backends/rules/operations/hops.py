@@ -13,7 +13,7 @@ from services.policy.backends.rules.operations.measures import measure, value_of
 from services.policy.backends.rules.operations.names import Name
 from services.policy.backends.rules.operations.periods import Period, last_day, number, of_text
 from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.writing import unit_text
+from services.policy.backends.rules.wording import unit_text
 
 YEAR = r"\b(?:in |during |over )?(?:that|the same|this) year|那一?年|该年|当年|同年|这一年"
 MONTH = r"\b(?:in |during |over )?(?:that|the same|this) month|那个?月|该月|当月|同月|这个月"

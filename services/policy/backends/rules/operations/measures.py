@@ -11,7 +11,7 @@ from services.policy.backends.rules.operations.names import Name
 from services.policy.backends.rules.operations.periods import Period
 from services.policy.backends.rules.operations.script import Columns, Desk, Play
 from services.policy.backends.rules.sheets import Series
-from services.policy.backends.rules.writing import percent, plain, signed
+from services.policy.backends.rules.wording import percent, plain, signed
 
 CELL = '''\
 def measured(columns, windows):

@@ -9,7 +9,7 @@ from services.policy.backends.rules.operations.extremes import BEST, WORST
 from services.policy.backends.rules.operations.measures import earlier
 from services.policy.backends.rules.operations.names import Name, named
 from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.writing import plain
+from services.policy.backends.rules.wording import plain
 
 SPREAD = r"\bspreads?\b|\bminus\b|\bless\b|difference|\bbelow\b|\babove\b|inver|yield curve|利差|之差|差额|减去?|低于|高于|倒挂|期限利差|收益率曲线"
 REAL = r"\breal\b|实际利率|实际收益率|扣除通胀|实际"

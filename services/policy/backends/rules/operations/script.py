@@ -17,8 +17,8 @@ from services.policy.backends.rules.operations.names import Name
 from services.policy.backends.rules.passages import best_hit, quote_of
 from services.policy.backends.rules.reading import UNREADABLE, Reading, Step, json_object
 from services.policy.backends.rules.sheets import Series
+from services.policy.backends.rules.wording import cited
 from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
-from services.policy.backends.rules.writing import cited
 
 NOT_OFFERED = "the tool is not on offer"
 

@@ -8,7 +8,7 @@ from services.policy.backends.rules.findings import Row
 from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.cells import listed
 from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.writing import signed
+from services.policy.backends.rules.wording import signed
 
 CUE = r"moving[\s-]averages?|crossover|双均线|均线"
 TRADE = r"\brule|strateg|backtest|best|return|earn|crossover|策略|回测|最优|最佳|收益|规则"
@@ -106,7 +106,7 @@ def say(desk: Desk, row: Row, labels: str) -> None:
     """The best pair, the baseline, and what the choice is worth."""
     best, hold = (signed(percent2(row, key)) for key in ("return_pct", "hold_pct"))
     fast, slow, fee, tried = row.values["fast"], row.values["slow"], row.values["fee_pct"], row.number("tried")
-    days = f"{row.values['start']} – {row.values['end']}"
+    days = desk.either(f"{row.values['start']} to {row.values['end']}", f"{row.values['start']}至{row.values['end']}")
     desk.say(
         f"The best pair of windows was **{fast} and {slow}** days: {best} on {labels}, equally weighted ({days}, {row.number('n')} closes), with signals traded one day later and a fee of {fee}% per turn.",
         f"最优参数是**{fast}日和{slow}日**均线：{labels}等权重的收益率为{best}（{days}，{row.number('n')}个收盘价），信号次日成交，每次换手费用{fee}%。",

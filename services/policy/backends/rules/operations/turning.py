@@ -6,7 +6,7 @@ from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.cells import cell
 from services.policy.backends.rules.operations.measures import earlier
 from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.writing import plain, unit_text
+from services.policy.backends.rules.wording import plain, unit_text
 
 CUE = r"turning points?|turned|peaks and troughs|inflection|拐点|转折|峰谷"
 CELL = '''\

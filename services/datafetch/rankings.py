@@ -1,0 +1,77 @@
+"""Questions for the first or last of all entities of a kind: "2021年涨幅最大的三只股票", "which stock had the worst return"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from services.datafetch.model import Query, Statistic
+from services.datafetch.readings import number
+
+WAYS = "highest|largest|biggest|lowest|smallest|best|worst|strongest|weakest|most|least"
+KINDS = "stocks?|companies|company|currencies|currency|shares?"
+COUNT = r"\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten"
+PATTERNS = [
+    re.compile(
+        r"(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱|排名前|前)\s*(?:的)?(?:前)?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,2})?\s*(?:家|名|位|只|个|支)?(?:的)?\s*"
+        r"(?P<kind>上市公司|公司|企业|股票|个股)"
+    ),
+    re.compile(r"(?P<kind>哪[一两二三四五]?[只家支个]?(?:股票|个股|公司|企业)).{0,12}?(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱)"),
+    re.compile(
+        rf"\b(?P<way>top|{WAYS})[\s-]*(?:(?P<n>{COUNT})\s+)?(?:[\w-]+\s+){{0,2}}?(?P<kind>{KINDS})\b", re.I | re.A
+    ),
+    re.compile(rf"\bwhich\s+(?:(?P<n>{COUNT})\s+)?(?P<kind>{KINDS})\b.{{0,40}}?\b(?P<way>{WAYS})\b", re.I | re.A),
+]  # fmt: skip
+LOW = ("最低", "最小", "最少", "最差", "最弱", "lowest", "smallest", "worst", "weakest", "least")
+LOSS = re.compile(r"跌幅|跌得|亏损|\b(?:loss|losses|losers?|lost|fell|decline[ds]?|drop(?:ped|s)?)\b", re.I | re.A)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Where a text asks for a ranking, of what kind, how many, and from which end."""
+
+    span: tuple[int, int]
+    kind: str
+    count: int
+    low: bool
+
+
+def find(text: str) -> Ranking | None:
+    """The ranking that a text asks for."""
+    for pattern in PATTERNS:
+        match = pattern.search(text)
+        if match:
+            count = number(match.groupdict().get("n") or "1") or 1
+            kind = "currency" if match["kind"].lower().startswith("currenc") else "stock"
+            spans = [match.span("way"), match.span("kind")]
+            span = match.span() if match.start("way") < match.start("kind") else (spans[1][0], spans[0][1])
+            return Ranking(span, kind, count, match["way"].lower() in LOW)
+    return None
+
+
+def statistics_of(text: str, asked: Sequence[Statistic]) -> tuple[Statistic, ...]:
+    """The one statistic by which a ranking orders; "the best performing" is the one with the highest return."""
+    kept = [item for item in asked if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)]
+    if not kept and re.search(r"perform|表现|\bbest\b|\bworst\b|最好|最差|最强|最弱|涨得|跌得", text, re.I):
+        kept = [Statistic.RETURN]
+    return tuple(kept[:1])
+
+
+def ranked(query: Query, ranking: Ranking, indicator: str, text: str) -> Query:
+    """The query over all entities of a kind, ordered by an indicator or by the statistic of its period."""
+    falls = bool(query.statistics) and query.statistics[0] == Statistic.RETURN and LOSS.search(text) is not None
+    drawn = bool(query.statistics) and query.statistics[0] == Statistic.DRAWDOWN
+    # The greatest loss and the greatest drawdown are the lowest numbers.
+    low = ranking.low != (falls or drawn) if not (drawn and ranking.low and re.search(r"worst|最差", text)) else True
+    return replace(query, kind=ranking.kind, order=indicator, descending=not low, limit=ranking.count)
+
+
+def first_columns(table: Any, query: Query) -> Any:
+    """Of the one row of a summary the key columns and the first ``limit`` values, in their order."""
+    keys = [name for name in table.column_names if name in ("from", "to")]
+    values = {name: table.column(name)[0].as_py() for name in table.column_names if name not in keys}
+    there = [name for name, value in values.items() if value is not None and value == value]
+    order = sorted(there, key=lambda name: (-values[name] if query.descending else values[name], name))
+    return table.select([*keys, *order[: query.limit or len(order)]])

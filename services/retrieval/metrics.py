@@ -1,0 +1,40 @@
+"""What retrieval tells Prometheus, read from the counts that ``Searching`` keeps anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from services.retrieval.searching import Searching
+
+
+class SearchFigures(Collector):
+    """Queues by kind of work (words, vectors), batches, and what needed no work of its own."""
+
+    def __init__(self, searching: Searching) -> None:
+        self._searching = searching
+
+    def collect(self) -> Iterable[Metric]:
+        """One reading."""
+        searching, label = self._searching, ("work",)
+        waiting = GaugeMetricFamily("fathom_retrieval_waiting", "Queries that wait for a batch", labels=label)
+        batches = CounterMetricFamily("fathom_retrieval_batches", "Batches that were run", labels=label)
+        queries = CounterMetricFamily("fathom_retrieval_batched_queries", "Queries in these batches", labels=label)
+        refused = CounterMetricFamily("fathom_retrieval_refused", "Queries refused for a full queue", labels=label)
+        for name, batcher in searching.batchers.items():
+            waiting.add_metric((name,), batcher.waiting)
+            batches.add_metric((name,), batcher.batches)
+            queries.add_metric((name,), batcher.jobs)
+            refused.add_metric((name,), batcher.refused)
+        cached = CounterMetricFamily("fathom_retrieval_cached", "Queries answered from the cache", value=searching.hits)
+        text = "Queries that joined an equal one under way"
+        joined = CounterMetricFamily("fathom_retrieval_joined", text, value=searching.joined)
+        return [waiting, batches, queries, refused, cached, joined]
+
+
+def register(registry: CollectorRegistry, searching: Searching) -> None:
+    """Makes the figures part of ``/metrics``."""
+    registry.register(SearchFigures(searching))

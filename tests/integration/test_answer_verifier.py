@@ -1,0 +1,57 @@
+"""The verifier over bundled data: planted errors are found, true sentences stay unmarked (row D24, report mode)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from services.planner.answering.evidence import Evidence
+from services.planner.answering.verifier import Verifier
+from services.planner.model import Kind
+from tests.bench.planted.cases import CASES, CLEAN, HELD_OUT
+from tests.bench.planted.material import Shelf, shelf
+from tests.bench.verifier import QUESTION, scored
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def found(tables_dir: Path, corpus_dir: Path) -> AsyncIterator[Shelf]:
+    async with shelf(tables_dir, corpus_dir / "documents.jsonl") as made:
+        yield made
+
+
+async def test_planted_errors_are_found_and_true_texts_stay_unmarked(found: Shelf) -> None:
+    verifier = Verifier(QUESTION, await Evidence(found.store).gather(found.material))
+    for cases, clean in ((CASES, CLEAN), (HELD_OUT, ())):
+        score = scored(verifier.verify, cases, clean)
+        for kind in ("number", "time"):
+            assert score.found[kind] >= 0.9 * score.planted[kind], score.missed
+            assert score.fixed[kind] >= 0.65 * score.planted[kind]
+        assert score.found["event"] >= 0.6 * score.planted["event"], score.missed
+        assert score.alarms == []
+    assert {case.kind: sum(other.kind == case.kind for other in CASES) for case in CASES}["event"] >= 10
+
+
+async def test_the_whole_sheet_is_read_not_only_what_its_digest_shows(found: Shelf) -> None:
+    """Row 1,312 of the prices is in no digest; a sheet that is lost marks nothing."""
+    sheet = next(item for item in found.material if item.kind is Kind.SHEET)
+    assert "54.923" not in sheet.item.digest
+    text = "On 2020-03-23 Apple stood at 54.92 [1], and on 2020-03-24 at 99.99 [1]."
+    whole = Verifier(QUESTION, await Evidence(found.store).gather([sheet]))
+    assert [mark.text for mark in whole.verify(text)] == ["99.99"]
+    lost = Verifier(QUESTION, await Evidence(None).gather([sheet]))
+    assert lost.verify(text) == ()
+
+
+async def test_an_answer_of_any_size_is_checked_within_a_second(found: Shelf) -> None:
+    import time
+
+    verifier = Verifier(QUESTION, await Evidence(found.store).gather(found.material))
+    text = "\n\n".join(CLEAN) * 3
+    started = time.perf_counter()
+    verifier.verify(text)
+    assert time.perf_counter() - started < 5.0

@@ -1,0 +1,97 @@
+"""Divergence from a reference policy: estimators per token, and the controllers of its weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from fathom.errors import InvalidField
+
+Kind = Literal["k1", "abs", "k2", "k3", "k1+", "k3+"]
+KINDS: tuple[Kind, ...] = ("k1", "abs", "k2", "k3", "k1+", "k3+")
+LOG_RATIO_CLAMP = 20.0
+K3_CLAMP = 10.0
+ADAPTATION = 0.2
+
+
+def kl_terms(log_probs: Tensor, reference: Tensor, kind: Kind) -> Tensor:
+    """An estimate of KL(policy || reference) per token, same shape as ``log_probs`` (nats, with gradient).
+
+    With l and l0 the log-probabilities of the taken token: k1 = l - l0; abs = |l - l0|; k2 = (l - l0)^2 / 2;
+    k3 = exp(d) - d - 1 with d = l0 - l clamped to ±20, the term to ±10. With "+" the value is the estimator's
+    and the gradient k2's, since the gradient of k3 is not that of the KL. Source:
+    http://joschu.net/blog/kl-approx.html; straight-through form: verl. Raises ``InvalidField("kl_kind")``.
+    """
+    if kind not in KINDS:
+        raise InvalidField("kl_kind", f"{kind!r} is not one of {', '.join(KINDS)}")
+    difference = log_probs - reference
+    if kind.endswith("+"):
+        square = 0.5 * difference**2
+        value = kl_terms(log_probs, reference, "k1" if kind == "k1+" else "k3")
+        return value.detach() + square - square.detach()
+    if kind == "k1":
+        return difference
+    if kind == "abs":
+        return difference.abs()
+    if kind == "k2":
+        return 0.5 * difference**2
+    clamped = (-difference).clamp(-LOG_RATIO_CLAMP, LOG_RATIO_CLAMP)
+    return (clamped.exp() - clamped - 1.0).clamp(-K3_CLAMP, K3_CLAMP)
+
+
+class Controller(Protocol):
+    """Weight of the KL: read ``value`` for a step, then ``update`` it with what the step measured."""
+
+    @property
+    def value(self) -> float: ...
+
+    def update(self, kl: float, rows: int) -> None: ...
+
+
+@dataclass
+class FixedKLController:
+    """A constant weight."""
+
+    value: float = 0.001
+
+    def update(self, kl: float, rows: int) -> None:
+        """Changes nothing."""
+
+
+@dataclass
+class AdaptiveKLController:
+    """value *= 1 + clip(KL / target - 1, ±0.2) * rows / horizon. Source: arXiv 1909.08593, section 2.2."""
+
+    value: float
+    target: float = 0.1
+    horizon: int = 10_000
+
+    def __post_init__(self) -> None:
+        """Raises ``InvalidField`` for a target or a horizon that is not positive."""
+        for name in ("target", "horizon"):
+            if getattr(self, name) <= 0:
+                raise InvalidField(f"kl_ctrl.{name}", "must be above 0")
+
+    def update(self, kl: float, rows: int) -> None:
+        """``kl`` in nats per token, ``rows`` the rows of the batch, not its tokens."""
+        error = min(max(kl / self.target - 1.0, -ADAPTATION), ADAPTATION)
+        self.value *= 1.0 + error * rows / self.horizon
+
+
+def penalised(
+    scores: Tensor, log_probs: Tensor, reference: Tensor, mask: Tensor, weight: float, kind: Kind = "k1"
+) -> tuple[Tensor, float]:
+    """Rewards with the KL taken off: r = score - weight * kl on the mask; and the KL that was measured.
+
+    All tensors [B, T]; gives [B, T] float32, 0 off the mask, and the mean over rows of each row's mean (nats
+    per token), which the controller is updated with. Rows without any model token do not count.
+    """
+    kept = mask.bool()
+    terms = torch.where(kept, kl_terms(log_probs, reference, kind), 0.0).detach()
+    lengths = kept.sum(dim=-1)
+    measured = terms.sum(dim=-1)[lengths > 0] / lengths[lengths > 0]
+    rewards = torch.where(kept, scores - weight * terms, 0.0)
+    return rewards.to(torch.float32), float(measured.mean()) if measured.numel() else 0.0

@@ -1,0 +1,76 @@
+"""Losses of pairs: DPO and its family. Shapes: B pairs; log-probabilities are sums over completion tokens."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, relu
+
+from fathom.errors import InvalidField
+
+Kind = Literal["sigmoid", "ipo", "hinge"]
+
+
+class PreferenceLoss(NamedTuple):
+    """``loss`` is the mean over pairs, with gradient; the rest are scalars without."""
+
+    loss: Tensor
+    chosen_reward: Tensor
+    rejected_reward: Tensor
+    accuracy: Tensor
+    margin: Tensor
+
+
+def preference_loss(
+    chosen: Tensor,
+    rejected: Tensor,
+    reference_chosen: Tensor,
+    reference_rejected: Tensor,
+    *,
+    beta: float = 0.1,
+    kind: Kind = "sigmoid",
+    label_smoothing: float = 0.0,
+    lengths: tuple[Tensor, Tensor] | None = None,
+    sft_weight: float = 0.0,
+) -> PreferenceLoss:
+    """DPO: mean of -log sigmoid(beta D), D = (chosen - its reference) - (rejected - its reference), nats, [B] float.
+
+    ``sigmoid`` takes ``label_smoothing`` e in [0, 0.5): -(1 - e) logsig(beta D) - e logsig(-beta D) (arXiv
+    2305.18290, 2310.12036 for ``ipo``: (D - 1 / (2 beta))^2 with D of per-token means, which needs ``lengths``
+    of chosen and rejected in tokens); ``hinge``: max(0, 1 - beta D) (arXiv 2305.10425). ``sft_weight`` adds the
+    mean negative log-likelihood per chosen sequence (RPO, arXiv 2404.19733). Rewards are beta times the log-ratio.
+    Raises ``InvalidField`` for settings that do not fit.
+    """
+    if beta <= 0:
+        raise InvalidField("beta", "must be above 0")
+    if not 0.0 <= label_smoothing < 0.5 or (label_smoothing and kind != "sigmoid"):
+        raise InvalidField("label_smoothing", "must be in [0, 0.5), and belongs to the sigmoid loss")
+    if kind == "ipo" and lengths is None:
+        raise InvalidField("lengths", "the ipo loss compares means per token, and needs how many there are")
+    won, lost = chosen - reference_chosen, rejected - reference_rejected
+    difference = won - lost
+    if kind == "sigmoid":
+        terms = -(1 - label_smoothing) * logsigmoid(beta * difference)
+        terms = terms - label_smoothing * logsigmoid(-beta * difference)
+    elif kind == "hinge":
+        terms = relu(1.0 - beta * difference)
+    elif kind == "ipo" and lengths is not None:
+        terms = (won / lengths[0] - lost / lengths[1] - 1.0 / (2.0 * beta)) ** 2
+    else:
+        raise InvalidField("loss_type", f"{kind!r} is not one of sigmoid, ipo, hinge")
+    loss = terms.mean() - sft_weight * chosen.mean()
+    with torch.no_grad():
+        measured = (beta * won.mean(), beta * lost.mean(), (won > lost).float().mean(), beta * difference.mean())
+    return PreferenceLoss(loss, *measured)
+
+
+def sft_loss(log_probs: Tensor, mask: Tensor, tokens: float) -> Tensor:
+    """Scalar with gradient: -sum of ``log_probs`` [B, S] over ``mask`` / ``tokens`` of the global batch.
+
+    Raises ``InvalidField("loss_mask")`` when nothing is trained.
+    """
+    if tokens < 1:
+        raise InvalidField("loss_mask", "marks no token")
+    return -torch.where(mask.bool(), log_probs, 0.0).sum() / tokens
