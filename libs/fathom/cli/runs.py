@@ -1,24 +1,11 @@
-"""``fathom runs``: what runs there are, one run's steps, stop, resume, replay."""
+"""``fathom runs``: what runs there are, one run's steps, stop, resume, replay; the work is in ``run_records``."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from datetime import UTC
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-from fathom.api.planner.v1 import planner_pb2 as pb
-from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.cli.ask import MARKS, as_text
-from fathom.cli.local import read_endpoints
-from fathom.clients import Clients, connect
-from fathom.clients.runs import resume as resumed
 
 app = typer.Typer(help="Runs: list, show, stop, resume, replay.", no_args_is_help=True)
 
@@ -28,21 +15,6 @@ RunId = Annotated[str, typer.Argument(help="Run id.")]
 HOME = Path(".fathom")
 
 
-def with_planner(home: Path, planner: str, work: Callable[[Clients], Awaitable[int]]) -> None:
-    """Runs ``work`` with clients and exits with its status when that is not 0."""
-
-    async def connected() -> int:
-        clients = connect({"planner": planner} if planner else dict(read_endpoints(home).services))
-        try:
-            return await work(clients)
-        finally:
-            await clients.close()
-
-    status = asyncio.run(connected())
-    if status:
-        raise typer.Exit(status)
-
-
 @app.command("list")
 def list_runs(
     home: Home = HOME,
@@ -50,40 +22,25 @@ def list_runs(
     limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
 ) -> None:
     """Lists runs, newest first; delegated ones name their parent."""
+    from fathom.cli import run_records
 
-    async def work(clients: Clients) -> int:
-        response = await clients.planner.list_runs(pb.ListRunsRequest(page_size=limit))
-        table = Table("run", "began", "state", "question", "parent")
-        for run in response.runs:
-            began = run.start_time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M:%S")
-            table.add_row(run.run_id, began, state_of(run.stop_reason), escape(run.question[:80]), run.parent_run_id)
-        Console().print(table)
-        return 0
-
-    with_planner(home, planner, work)
+    run_records.list_runs(home, planner, limit)
 
 
 @app.command()
 def show(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
     """Shows a run: its rounds with their calls, its plan, its sub-runs, its answer so far."""
+    from fathom.cli import run_records
 
-    async def work(clients: Clients) -> int:
-        show_run(await clients.planner.get_run(pb.GetRunRequest(run_id=run_id)), Console())
-        return 0
-
-    with_planner(home, planner, work)
+    run_records.show(run_id, home, planner)
 
 
 @app.command()
 def stop(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
     """Ends a run; what was collected stays."""
+    from fathom.cli import run_records
 
-    async def work(clients: Clients) -> int:
-        response = await clients.planner.stop_run(pb.StopRunRequest(run_id=run_id))
-        typer.echo("stopping" if response.was_running else "not running: if it waits in the queue, it ends when taken")
-        return 0
-
-    with_planner(home, planner, work)
+    run_records.stop(run_id, home, planner)
 
 
 @app.command()
@@ -95,53 +52,14 @@ def resume(
     seconds: Annotated[float, typer.Option(help="Further seconds; 0 means the server's default.", min=0)] = 0,
 ) -> None:
     """Goes on with a run that was stopped, has spent its budget or failed, and prints what happens."""
+    from fathom.cli import run_records
 
-    async def work(clients: Clients) -> int:
-        budget = pb.Budget(max_rounds=rounds, max_ms=int(seconds * 1000))
-        events = resumed(clients, pb.ResumeRunRequest(run_id=run_id, budget=budget))
-        finished = await as_text(events, Console(), "")
-        return 0 if finished.HasField("answer") else 1
-
-    with_planner(home, planner, work)
+    run_records.resume(run_id, home, planner, rounds, seconds)
 
 
 @app.command()
 def replay(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
     """Plays a run that has ended again from its record alone; status 1 and the first difference when one is found."""
+    from fathom.cli import run_records
 
-    async def work(clients: Clients) -> int:
-        found = await clients.planner.replay_run(pb.ReplayRunRequest(run_id=run_id))
-        if found.same:
-            typer.echo(f"the same: {found.steps} rounds, hash {found.replayed_hash}")
-            return 0
-        typer.echo(f"differs at {found.difference}\n- recorded: {found.recorded}\n+ replayed: {found.replayed}")
-        return 1
-
-    with_planner(home, planner, work)
-
-
-def state_of(reason: trajectory.StopReason) -> str:
-    """The word for a stop reason."""
-    name = trajectory.StopReason.Name(reason).removeprefix("STOP_REASON_").lower()
-    return "running" if name == "unspecified" else name
-
-
-def show_run(found: pb.GetRunResponse, console: Console) -> None:
-    """One line per call, under its round."""
-    run = found.trajectory
-    state = "running" if found.running else state_of(run.stop_reason)
-    parent = f", delegated by {found.parent_run_id}" if found.parent_run_id else ""
-    console.print(f"[bold]{run.run_id}[/] {state}, resumed {found.leg} times{parent}\n{escape(run.question)}")
-    for step in run.steps:
-        for result in step.tool_results:
-            mark = MARKS.get(result.status, "·")
-            console.print(f"  {step.index + 1:>3} {mark} [bold]{result.tool}[/] {escape(result.intent)}")
-    for item in found.todo:
-        console.print(f"  plan: {item.state:<8} {escape(item.text)}")
-    for child in found.children:
-        console.print(f"  sub-run {child.run_id} {state_of(child.stop_reason)}: {escape(child.question)}")
-    if run.error:
-        console.print(f"[red]{escape(run.error)}[/]")
-    if run.HasField("answer"):
-        console.rule("answer")
-        console.print(escape(run.answer.markdown))
+    run_records.replay(run_id, home, planner)

@@ -17,7 +17,7 @@ from trainers import grpo, tiny
 from trainers.advantages import group_advantages
 from trainers.batch import data_proto, make_batch
 from trainers.config import GrpoConfig
-from trainers.losses import policy_loss, token_log_probs
+from trainers.losses import Totals, policy_loss, token_log_probs
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -166,7 +166,7 @@ async def test_one_optimiser_step_on_recorded_research_runs(stack: Stack, tmp_pa
     log_probs, _ = token_log_probs(leaf, batch.input_ids, config.temperature)
     advantages = group_advantages(batch.rewards).reshape(-1, 1).expand_as(log_probs)
     policy_loss(
-        log_probs, on_policy.log_probs, advantages, batch.loss_mask, denominator=float(batch.trained_tokens),
+        log_probs, on_policy.log_probs, advantages, batch.loss_mask, Totals.of(batch.loss_mask),
         clip_low=0.2, clip_high=0.28,
     ).loss.backward()  # fmt: skip
     assert leaf.grad is not None

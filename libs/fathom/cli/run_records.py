@@ -1,0 +1,124 @@
+"""The work of ``fathom runs``: what runs there are, one run's steps, stop, resume, replay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.cli.ask import MARKS, as_text
+from fathom.cli.local import read_endpoints
+from fathom.clients import Clients, connect
+from fathom.clients.runs import resume as resumed
+
+
+def with_planner(home: Path, planner: str, work: Callable[[Clients], Awaitable[int]]) -> None:
+    """Runs ``work`` with clients and exits with its status when that is not 0."""
+
+    async def connected() -> int:
+        clients = connect({"planner": planner} if planner else dict(read_endpoints(home).services))
+        try:
+            return await work(clients)
+        finally:
+            await clients.close()
+
+    status = asyncio.run(connected())
+    if status:
+        raise typer.Exit(status)
+
+
+def list_runs(home: Path, planner: str, limit: int) -> None:
+    """Lists runs, newest first; delegated ones name their parent."""
+
+    async def work(clients: Clients) -> int:
+        response = await clients.planner.list_runs(pb.ListRunsRequest(page_size=limit))
+        table = Table("run", "began", "state", "question", "parent")
+        for run in response.runs:
+            began = run.start_time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M:%S")
+            table.add_row(run.run_id, began, state_of(run.stop_reason), escape(run.question[:80]), run.parent_run_id)
+        Console().print(table)
+        return 0
+
+    with_planner(home, planner, work)
+
+
+def show(run_id: str, home: Path, planner: str) -> None:
+    """Shows a run: its rounds with their calls, its plan, its sub-runs, its answer so far."""
+
+    async def work(clients: Clients) -> int:
+        show_run(await clients.planner.get_run(pb.GetRunRequest(run_id=run_id)), Console())
+        return 0
+
+    with_planner(home, planner, work)
+
+
+def stop(run_id: str, home: Path, planner: str) -> None:
+    """Ends a run; what was collected stays."""
+
+    async def work(clients: Clients) -> int:
+        response = await clients.planner.stop_run(pb.StopRunRequest(run_id=run_id))
+        typer.echo("stopping" if response.was_running else "not running: if it waits in the queue, it ends when taken")
+        return 0
+
+    with_planner(home, planner, work)
+
+
+def resume(run_id: str, home: Path, planner: str, rounds: int, seconds: float) -> None:
+    """Goes on with a run that was stopped, has spent its budget or failed, and prints what happens."""
+
+    async def work(clients: Clients) -> int:
+        budget = pb.Budget(max_rounds=rounds, max_ms=int(seconds * 1000))
+        events = resumed(clients, pb.ResumeRunRequest(run_id=run_id, budget=budget))
+        finished = await as_text(events, Console(), "")
+        return 0 if finished.HasField("answer") else 1
+
+    with_planner(home, planner, work)
+
+
+def replay(run_id: str, home: Path, planner: str) -> None:
+    """Plays a run that has ended again from its record alone; status 1 and the first difference when one is found."""
+
+    async def work(clients: Clients) -> int:
+        found = await clients.planner.replay_run(pb.ReplayRunRequest(run_id=run_id))
+        if found.same:
+            typer.echo(f"the same: {found.steps} rounds, hash {found.replayed_hash}")
+            return 0
+        typer.echo(f"differs at {found.difference}\n- recorded: {found.recorded}\n+ replayed: {found.replayed}")
+        return 1
+
+    with_planner(home, planner, work)
+
+
+def state_of(reason: trajectory.StopReason) -> str:
+    """The word for a stop reason."""
+    name = trajectory.StopReason.Name(reason).removeprefix("STOP_REASON_").lower()
+    return "running" if name == "unspecified" else name
+
+
+def show_run(found: pb.GetRunResponse, console: Console) -> None:
+    """One line per call, under its round."""
+    run = found.trajectory
+    state = "running" if found.running else state_of(run.stop_reason)
+    parent = f", delegated by {found.parent_run_id}" if found.parent_run_id else ""
+    console.print(f"[bold]{run.run_id}[/] {state}, resumed {found.leg} times{parent}\n{escape(run.question)}")
+    for step in run.steps:
+        for result in step.tool_results:
+            mark = MARKS.get(result.status, "·")
+            console.print(f"  {step.index + 1:>3} {mark} [bold]{result.tool}[/] {escape(result.intent)}")
+    for item in found.todo:
+        console.print(f"  plan: {item.state:<8} {escape(item.text)}")
+    for child in found.children:
+        console.print(f"  sub-run {child.run_id} {state_of(child.stop_reason)}: {escape(child.question)}")
+    if run.error:
+        console.print(f"[red]{escape(run.error)}[/]")
+    if run.HasField("answer"):
+        console.rule("answer")
+        console.print(escape(run.answer.markdown))
