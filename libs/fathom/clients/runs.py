@@ -70,6 +70,7 @@ async def watch(
     last, over = after, False
     broken_since: float | None = None
     while True:
+        before = last
         try:
             request = pb.WatchRunRequest(run_id=run_id, after_sequence=last)
             async with aclosing(clients.planner.watch_run(request, timeout_s=RUN_TIMEOUT_S)) as responses:
@@ -79,6 +80,8 @@ async def watch(
                     yield response.event
             if over:
                 return
+            if last == before and not (await clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).running:
+                return  # the reader had the end already
         except FathomError as error:
             if not broken(error):
                 raise

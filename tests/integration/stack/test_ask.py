@@ -67,6 +67,8 @@ async def test_the_run_is_recorded_watched_and_joined(stack: Stack) -> None:
     assert events[-1].HasField("finished")
     later = [event async for event in watch(clients, "run-comparison", after=3)]
     assert later == events[3:]
+    async with asyncio.timeout(10):
+        assert [event async for event in watch(clients, "run-comparison", after=events[-1].sequence)] == []
     found = (await clients.planner.get_run(pb.GetRunRequest(run_id="run-comparison"))).trajectory
     assert found.exact
     assert len(found.token_ids) == len(found.mask) == len(found.log_probs) > 0
