@@ -121,7 +121,8 @@ class Rollouts:
     def _trajectory(
         play: Play, request: pb.RolloutRequest, protocol: EpisodeProtocol, lane: Lane
     ) -> trajectory.Trajectory:
-        steps = [step_to_proto(step, protocol.prompt_hash(play.episode.task)) for step in play.episode.steps]
+        prompt_hash = protocol.prompt_hash(play.episode.task)
+        steps = [step_to_proto(step, prompt_hash) for step in play.episode.steps]
         return trajectory_to_proto(play.episode, play.outcome, request.protocol, LANES[lane], steps)
 
     async def _grade(self, message: trajectory.Trajectory, play: Play, request: pb.RolloutRequest, index: int) -> None:

@@ -22,18 +22,8 @@ async def run(
     """Starts a run, or joins the one with the same ``request_id``, and gives its events to the end."""
     started = pb.RunRequest.FromString(request.SerializeToString())
     started.request_id = request.request_id or new_id("run")
-    last, over = 0, False
-    try:
-        async with aclosing(clients.planner.run(started, timeout_s=RUN_TIMEOUT_S)) as responses:
-            async for response in responses:
-                last, over = response.event.sequence, response.event.HasField("finished")
-                yield response.event
-        if over:  # the server ends the stream at the last end: a resumed run has several
-            return
-    except FathomError as error:
-        if last == 0 or not broken(error):
-            raise
-    async with aclosing(watch(clients, started.request_id, last, patience_s=patience_s)) as events:
+    responses = clients.planner.run(started, timeout_s=RUN_TIMEOUT_S)
+    async with aclosing(to_the_end(clients, started.request_id, responses, patience_s)) as events:
         async for event in events:
             yield event
 
@@ -44,9 +34,22 @@ async def resume(
     """Goes on with a run that has ended without an answer, and gives its further events to the end."""
     started = pb.ResumeRunRequest.FromString(request.SerializeToString())
     started.request_id = request.request_id or new_id("resume")
+    responses = clients.planner.resume_run(started, timeout_s=RUN_TIMEOUT_S)
+    async with aclosing(to_the_end(clients, started.run_id, responses, patience_s)) as events:
+        async for event in events:
+            yield event
+
+
+async def to_the_end(
+    clients: Clients,
+    run_id: str,
+    begun: AsyncGenerator[pb.RunResponse, None] | AsyncGenerator[pb.ResumeRunResponse, None],
+    patience_s: float,
+) -> AsyncGenerator[pb.RunEvent, None]:
+    """The events of a stream that began a run, and of further ones where it breaks before the end."""
     last, over = 0, False
     try:
-        async with aclosing(clients.planner.resume_run(started, timeout_s=RUN_TIMEOUT_S)) as responses:
+        async with aclosing(begun) as responses:
             async for response in responses:
                 last, over = response.event.sequence, response.event.HasField("finished")
                 yield response.event
@@ -55,7 +58,7 @@ async def resume(
     except FathomError as error:
         if last == 0 or not broken(error):
             raise
-    async with aclosing(watch(clients, started.run_id, last, patience_s=patience_s)) as events:
+    async with aclosing(watch(clients, run_id, last, patience_s=patience_s)) as events:
         async for event in events:
             yield event
 

@@ -43,10 +43,7 @@ class PolicyService:
             sampling=sampling_to_proto(sampling),
             policy_version=task.policy_version,
         )
-        async for response in self._clients.policy.generate(request):
-            if response.HasField("completion"):
-                return completion_from_proto(response.completion)
-        raise DependencyFailed("policy", "the stream ended without a completion")
+        return await completed(self._clients, request)
 
 
 class PolicyTokens:
@@ -90,10 +87,7 @@ class PolicyWriter:
             messages=[message_to_proto(message) for message in messages],
             sampling=pb.Sampling(max_tokens=self._max_tokens),
         )
-        async for response in self._clients.policy.generate(request):
-            if response.HasField("completion"):
-                return completion_from_proto(response.completion)
-        raise DependencyFailed("policy", "the stream ended without a completion")
+        return await completed(self._clients, request)
 
 
 async def complete(clients: Clients, model: str, system: str, text: str, max_tokens: int = 0) -> str:
@@ -107,7 +101,12 @@ async def complete(clients: Clients, model: str, system: str, text: str, max_tok
         ],
         sampling=sampling_to_proto(Sampling(max_tokens=max_tokens)),
     )
+    return (await completed(clients, request)).text
+
+
+async def completed(clients: Clients, request: pb.GenerateRequest) -> Completion:
+    """What a generation ends with; raises ``DependencyFailed("policy")`` when its stream ends without it."""
     async for response in clients.policy.generate(request):
         if response.HasField("completion"):
-            return completion_from_proto(response.completion).text
+            return completion_from_proto(response.completion)
     raise DependencyFailed("policy", "the stream ended without a completion")
