@@ -5,13 +5,11 @@ Source: arXiv 2502.01456; the steps are those of the public recipe, what differs
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import torch
-
 from fathom.errors import InvalidField
+from trainers.data.loader import loader_batch_size
 from trainers.data_proto import DataProto
 from trainers.filters import prioritised_groups
 from trainers.masked import at_last
@@ -72,12 +70,7 @@ class RayPRIMETrainer(RayPPOTrainer):
     def prompts_per_step(self) -> int:
         """``train_batch_size * oversample_factor``; what is not whole is floored, with a warning (PR04)."""
         data = self.config.data
-        wanted = data.train_batch_size * data.oversample_factor
-        if wanted != int(wanted):
-            warnings.warn(
-                f"data.oversample_factor gives {wanted} prompts per step; {int(wanted)} are drawn", stacklevel=2
-            )
-        return int(wanted)
+        return loader_batch_size(data.train_batch_size, data.oversample_factor)
 
     def train_step(self, prompts: DataProto, metrics: Metrics) -> None:
         """Generate, verify, filter, log-probs, reward model, advantage, actor: in this order (PR06, PR07)."""
@@ -178,7 +171,7 @@ class RayPRIMETrainer(RayPPOTrainer):
         advantages, returns = compute_rloo_advantage_return(
             sources, batch.tensor("response_mask"), self.config.rollout.n
         )
-        return batch.with_tensors(advantages=advantages.to(torch.float32), returns=returns.to(torch.float32))
+        return batch.with_tensors(advantages=advantages.float(), returns=returns.float())
 
 
 def taken(batch: DataProto, found: DataProto, metrics: Metrics) -> DataProto:
