@@ -324,6 +324,10 @@ class TrainerConfig(Settings):
     """Learners are Ray actors."""
     schedule_timeout_s: float = Field(default=120.0, gt=0)
     """How long Ray may take to place them."""
+    collective_timeout_s: float = Field(default=1800.0, gt=0)
+    """How long a rank may wait for the others."""
+    strategy: Literal["fsdp2", "replicate"] = "fsdp2"
+    """Several ranks divide parameters, gradients and moments among them, or each has a copy."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where learners run."""
     seed: int = 7
