@@ -147,6 +147,30 @@ class RolloutConfig(Settings):
     """0 is greedy."""
     importance_cap: float | None = Field(default=None, gt=0)
     """Truncation of the rollout importance weight; None leaves it off."""
+    group_versions: Literal["single", "weighted"] = "single"
+    """Async: groups of several versions are begun anew, or trained on with importance weights."""
+    max_restarts: int = Field(default=2, ge=0)
+    """Async: how often a group that got too old is begun anew before the step waits for it."""
+    concurrency: int = Field(default=0, ge=0)
+    """Episodes in flight at once; 0 leaves it to planner."""
+    episodes_per_s: float = Field(default=0.0, ge=0)
+    """Episodes that are begun per second at most; 0 sets no limit."""
+    attempts: int = Field(default=5, ge=1)
+    """Attempts without progress before a rollout counts as failed."""
+    final_turn: bool = True
+    """Search-R1: a last round without search after ``max_turns``."""
+    stop: tuple[str, ...] = ()
+    """Strings that end a completion; empty is the protocol's own."""
+    system_prompt: str = ""
+    """Search-R1: instead of the protocol's instruction."""
+    publish_lanes: tuple[Literal["interactive", "evaluation", "training"], ...] = ()
+    """Lanes that new weights serve; empty is all."""
+    publish_timeout_s: float = Field(default=120.0, gt=0)
+    """How long policy may take to serve new weights."""
+    record: bool = True
+    """Keep each batch under the output folder, to be trained on again."""
+    replay: Path | None = None
+    """Folder of such records: train on these instead of new episodes."""
 
 
 class ActorConfig(BatchingConfig):
