@@ -151,3 +151,18 @@ class RewardFunction(Protocol):
     """Scores of a batch, such as ``trainers.search_r1.RewardManager``: [B, T] float32, 0 but at last model tokens."""
 
     def __call__(self, data: DataProto) -> Any: ...
+
+
+class Checkpoints(Protocol):
+    """Where checkpoints are: whole ones only, the newest found again after a crash at any moment."""
+
+    def save(self, step: int, folder: Path, state: Mapping[str, Any]) -> None:
+        """Keeps the folder's files and ``state`` (plain JSON) as the checkpoint of ``step``."""
+        ...
+
+    def load(self, folder: Path, name: str | None = None) -> Mapping[str, Any] | None:
+        """Fills the folder from the newest checkpoint, or from that of this name, and gives its state.
+
+        None when there is none; raises ``NotFound`` for a name that is not there.
+        """
+        ...

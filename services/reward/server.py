@@ -7,10 +7,10 @@ from typing import ClassVar
 from fathom.api.reward.v1 import reward_pb2 as pb
 from fathom.call import Call
 from fathom.errors import InvalidField
+from fathom.grading.graders import GRADERS, Item
 from fathom.rpc.service import Deps, Service
 from services.reward.config import Config
 from services.reward.engine import score
-from services.reward.graders import GRADERS, Item
 
 MAX_PAGE = 1_000
 
