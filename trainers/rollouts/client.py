@@ -14,7 +14,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Trajectory
 from fathom.clients.retry import RetryPolicy
 from fathom.clients.services import PlannerClient
-from fathom.errors import DeadlineExceeded, DependencyFailed, FathomError
+from fathom.errors import DeadlineExceeded, DependencyFailed, FathomError, NotReady
 
 FATAL = frozenset(
     {
@@ -80,7 +80,7 @@ async def _attempt(
             async for response in responses:
                 item = response.trajectory
                 if item.stop_reason == STOP_REASON_FAILED:
-                    problem = DependencyFailed(item.culprit or "planner", item.error)
+                    problem = NotReady(item.error, metadata={"culprit": item.culprit or "planner"})
                 else:
                     found.setdefault((item.task_index, item.sample_index), item)
     except FathomError as error:
