@@ -37,6 +37,8 @@ class DataConfig(Settings):
     """What happens to a prompt that is too long and is not filtered."""
     filter_overlong_prompts: bool = True
     """Leave too long prompts out."""
+    return_raw_chat: bool = False
+    """Give the messages beside their ids."""
     oversample_factor: float = Field(default=1.0, ge=1)
     """Prompts drawn per prompt trained on (PRIME: 4.0)."""
     filter_accuracy: bool = False
