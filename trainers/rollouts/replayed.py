@@ -38,15 +38,17 @@ class ReplayedRollouts:
         Raises ``NotFound`` for a step that was not recorded and ``Conflict`` for one that had other prompts.
         """
         asked = Asked.of(prompts.meta_info)
-        self.submit(prompts)
+        known = {str(row["uid"]): row for row in rows_of(prompts)}
+        rows = known if asked.validate else self._rows | known
         self._validations = self._validations + 1 if asked.validate else 0
         key = self.recording.key(asked, self._validations)
         try:
-            groups, version = self.bridge.call(self.recording.read(key, self._rows))
+            groups, version = self.bridge.call(self.recording.read(key, rows))
         except NotFound as error:
             raise NotFound("recorded batch", key) from error
-        for group in groups:
-            self._rows.pop(group.uid, None)
+        if not asked.validate:
+            given = {group.uid for group in groups}
+            self._rows = {uid: row for uid, row in rows.items() if uid not in given}
         return to_data(groups, prompts.meta_info | {"metrics": measured(groups, version, Counts())}, self.pad)
 
     def publish(self, write: Callable[[Path], None]) -> int:
