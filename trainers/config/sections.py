@@ -360,3 +360,26 @@ class TrainerConfig(Settings):
         if self.resume_mode == "resume_path" and not self.resume_path:
             raise ValueError("resume_mode: resume_path needs resume_path")
         return self
+
+
+class CollapseConfig(Settings):
+    """When a training counts as collapsed; each bound is on the mean of ``window`` steps, None leaves it out."""
+
+    enable: bool = True
+    """Watch; what is not finite ends a training in any case."""
+    window: int = Field(default=5, ge=1)
+    """Steps that a mean is taken over."""
+    patience: int = Field(default=5, ge=1)
+    """Consecutive suspicious steps that end the training."""
+    entropy_floor: float | None = Field(default=None, ge=0)
+    """Nats per token; a policy that has learnt a short answer may well be certain, so it is off by default."""
+    entropy_ceiling: float | None = Field(default=8.0, gt=0)
+    """Nats per token; near the logarithm of the vocabulary's size it is noise."""
+    kl_ceiling: float | None = Field(default=2.0, gt=0)
+    """Nats per token."""
+    length_share: float | None = Field(default=0.1, gt=0, lt=1)
+    """Responses shorter than this share of their first length."""
+    invalid_ceiling: float | None = Field(default=0.9, gt=0, le=1)
+    """Share of rounds without a valid action, once it has been lower."""
+    reward_share: float | None = Field(default=0.3, gt=0, lt=1)
+    """Reward below this share of its best."""
