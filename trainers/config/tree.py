@@ -15,6 +15,7 @@ from trainers.config.grpo import number
 from trainers.config.sections import (
     ActorConfig,
     AlgorithmConfig,
+    CollapseConfig,
     CriticConfig,
     DataConfig,
     ModelConfig,
@@ -39,6 +40,7 @@ class TrainConfig(Settings):
     reward: RewardConfig = RewardConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     trainer: TrainerConfig = TrainerConfig()
+    collapse: CollapseConfig = CollapseConfig()
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:
