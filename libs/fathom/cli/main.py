@@ -120,6 +120,20 @@ def convert_data(
     convert_set(name, source, target, instruction=instruction, test_share=test_share, seed=seed, limit=limit)
 
 
+@data_app.command("synth")
+def synthesise_data(
+    target: Annotated[Path, typer.Option(help="Folder for search/, code/ and table/.")],
+    home: Home = HOME,
+    count: Annotated[int, typer.Option(help="Tasks per scenario.", min=1)] = 150,
+    seed: Annotated[int, typer.Option(help="Same data, count and seed: same tasks.")] = 7,
+    test_share: Annotated[float, typer.Option(help="Share of the tasks that is held out.")] = 0.2,
+) -> None:
+    """Makes tasks with computed answers from the bundled data: search, code reasoning, table query."""
+    from fathom.cli.convert import synthesise
+
+    synthesise(home, target, count=count, seed=seed, test_share=test_share)
+
+
 @frameworks_app.command("validate")
 def validate_frameworks(
     paths: Annotated[list[Path], typer.Argument(help="Framework files, or folders of them.")],
