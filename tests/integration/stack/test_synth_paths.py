@@ -67,7 +67,7 @@ def script(task: SynthTask) -> Sequence[Line | Callable[[Said], Line]]:
 @pytest.fixture(scope="module")
 def tasks(tables_dir: Path, corpus_dir: Path) -> dict[str, list[SynthTask]]:
     bundle = Bundle(tables_dir.parent)
-    found = {scenario: generate(bundle, scenario, COUNT, 7) for scenario in SCENARIOS}
+    found: dict[str, list[SynthTask]] = {scenario: generate(bundle, scenario, COUNT, 7) for scenario in SCENARIOS}
     bundle.close()
     return found
 
