@@ -50,12 +50,14 @@ def from_document(task: SynthTask, text: str) -> str:
 
 
 def finish(task: SynthTask) -> Callable[[Said], Line]:
+    """The answer with its citation: planner asks again about a number that stands without."""
+
     def line(messages: Said) -> Line:
         text = shown(messages)
-        if task.scenario != "search":
-            head = json.loads(text.split("\n", 1)[0])
-            return "finish", {"answer": str(head.get("stdout") or text.split("\n", 1)[1]).strip()}
-        return "finish", {"answer": from_document(task, text)}
+        number = json.loads(text.split("\n", 1)[0])["material"]
+        printed = re.search(r"^## stdout\n(.*)", text, re.MULTILINE)
+        answer = from_document(task, text) if task.scenario == "search" else printed and printed.group(1)
+        return "finish", {"answer": f"{answer} [{number}]"}
 
     return line
 

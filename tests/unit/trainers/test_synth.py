@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from fathom.cli.main import app
 from fathom.codestyle import check
 from fathom.errors import InvalidField, NotFound
-from fathom.grading.engine import checked, score_all
 from fathom.grading.graders import Item
+from services.reward.engine import checked, score_all
 from trainers.data.records import read
 from trainers.synth.bundle import Bundle
 from trainers.synth.files import generate
