@@ -169,6 +169,32 @@ def train(
 
 
 @app.command()
+def export(
+    kind: Annotated[str, typer.Argument(help="sft, dpo or ppo")],
+    target: Annotated[Path, typer.Option(help="JSONL file to write.")],
+    home: Home = HOME,
+    model: Annotated[str, typer.Option(help="Model that will learn: its token ids are written.")] = "",
+    prefix: Annotated[str, typer.Option(help="Only records whose key begins so, e.g. rollouts/ID/.")] = "",
+    least_reward: Annotated[float, typer.Option(help="A graded episode succeeded from here on.")] = 1.0,
+    margin: Annotated[float, typer.Option(help="Siblings pair when their rewards differ by this much.")] = 0.5,
+    production: Annotated[bool, typer.Option("--production", help="Read users' runs, too: they have agreed.")] = False,
+) -> None:
+    """Writes recorded episodes as training data: what succeeded, what was corrected, what was sampled."""
+    from fathom.cli.export import export_episodes
+
+    export_episodes(
+        kind,
+        target,
+        home,
+        model=model,
+        prefix=prefix,
+        least_reward=least_reward,
+        margin=margin,
+        production=production,
+    )
+
+
+@app.command()
 def version() -> None:
     """Prints the version and the hash of the contract."""
     from fathom import distribution_version
