@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from fathom.config import Settings
+from services.reward.judging.settings import JudgeSettings
 from services.reward.process.settings import ProcessSettings
 
 
@@ -15,3 +16,5 @@ class Config(Settings):
     """Items of one Score request."""
     process: ProcessSettings = ProcessSettings()
     """The implicit process reward model."""
+    judge: JudgeSettings = JudgeSettings()
+    """The pairwise judge."""

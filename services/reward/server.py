@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from fathom.api.reward.v1 import reward_pb2 as pb
 from fathom.bus.streams import PROCESS
 from fathom.call import Call
@@ -12,6 +10,8 @@ from fathom.rpc.service import Deps, Service
 from services.reward.config import Config
 from services.reward.engine import score
 from services.reward.graders import GRADERS, Item
+from services.reward.judging.door import judge_pairs
+from services.reward.judging.judge import Judge
 from services.reward.process import door
 from services.reward.process.model import ProcessModel
 
@@ -21,16 +21,15 @@ MAX_PAGE = 1_000
 def build(config: Config, deps: Deps) -> Service:
     """Reward; the only constructor."""
     process = ProcessModel(config.process, deps.store, deps.bus.bucket(PROCESS), deps.telemetry.log)
-    return Service("reward", RewardServicer(config, deps, process), close=process.close)
+    judge = Judge(config.judge, deps.clients, deps.telemetry.registry, deps.telemetry.log)
+    return Service("reward", RewardServicer(config, deps, judge, process), close=process.close)
 
 
 class RewardServicer:
     """Answers reward's RPCs."""
 
-    unimplemented: ClassVar = {"JudgePairs": "the reinforcement-learning issue builds the judge"}
-
-    def __init__(self, config: Config, deps: Deps, process: ProcessModel) -> None:
-        self._config, self._deps, self._process = config, deps, process
+    def __init__(self, config: Config, deps: Deps, judge: Judge, process: ProcessModel) -> None:
+        self._config, self._deps, self._judge, self._process = config, deps, judge, process
 
     async def Score(self, request: pb.ScoreRequest, call: Call) -> pb.ScoreResponse:
         items = [
@@ -56,6 +55,9 @@ class RewardServicer:
             for name in page
         ]
         return pb.ListGradersResponse(graders=graders, next_page_token=page[-1] if len(page) < len(following) else "")
+
+    async def JudgePairs(self, request: pb.JudgePairsRequest, call: Call) -> pb.JudgePairsResponse:
+        return await judge_pairs(self._judge, request)
 
     async def ScoreProcess(self, request: pb.ScoreProcessRequest, call: Call) -> pb.ScoreProcessResponse:
         return await door.score(self._process, request)

@@ -34,6 +34,8 @@ class House:
         dispatchers = {
             name: Dispatcher(Service(name, servicer), self.telemetry) for name, servicer in (peers or {}).items()
         }
+        for dispatcher in dispatchers.values():
+            dispatcher.ready = True
         clients = Clients({name: f"inproc://{name}" for name in dispatchers}, self.telemetry, dispatchers=dispatchers)
         self.deps = Deps(clients, self.store, self.bus, self.telemetry)
         self.service = build(config or Config(), self.deps)

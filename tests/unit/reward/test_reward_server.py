@@ -58,7 +58,6 @@ async def test_bad_pages_are_refused() -> None:
             await House().servicer.ListGraders(request, CALL)
 
 
-def test_every_rpc_is_built_or_planned() -> None:
+def test_every_rpc_is_built() -> None:
     servicer = House().servicer
-    built = {name for name in contract("reward").methods if hasattr(servicer, name)}
-    assert built | set(servicer.unimplemented) == set(contract("reward").methods)
+    assert all(hasattr(servicer, name) for name in contract("reward").methods)
