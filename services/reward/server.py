@@ -6,10 +6,10 @@ from fathom.api.reward.v1 import reward_pb2 as pb
 from fathom.bus.streams import PROCESS
 from fathom.call import Call
 from fathom.errors import InvalidField
+from fathom.grading.graders import GRADERS, Item
 from fathom.rpc.service import Deps, Service
 from services.reward.config import Config
 from services.reward.engine import score
-from services.reward.graders import GRADERS, Item
 from services.reward.judging.door import judge_pairs
 from services.reward.judging.judge import Judge
 from services.reward.process import door

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
 from fathom.errors import DependencyFailed, FathomError, InvalidField
+from fathom.grading.text import CJK
 from fathom.ids import content_hash, new_id
 from fathom.protocol.messages import Message, Role
 from fathom.protocol.proto import message_to_proto
@@ -22,7 +23,6 @@ from services.reward.judging.prompts import Language, Prompt, Prompts
 from services.reward.judging.replies import Opinion, read, schema
 from services.reward.judging.settings import JudgeSettings, Style
 from services.reward.judging.votes import Judgement, Vote, judged
-from services.reward.text import CJK
 
 MAX_VOTES = 8
 

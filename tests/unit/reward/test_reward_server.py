@@ -7,9 +7,9 @@ import pytest
 from fathom.api.reward.v1 import reward_pb2 as pb
 from fathom.call import Call
 from fathom.errors import InvalidField
+from fathom.grading.graders import GRADERS
 from fathom.rpc.contract import contract
 from services.reward.config import Config
-from services.reward.graders import GRADERS
 from tests.unit.reward.house import House
 
 CALL = Call("req_1")
