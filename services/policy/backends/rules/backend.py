@@ -15,6 +15,7 @@ from services.policy.backends.rules import search_r1
 from services.policy.backends.rules.operations.script import Call
 from services.policy.backends.rules.planning import next_call
 from services.policy.backends.rules.reading import Reading, read
+from services.policy.backends.rules.stages.reply import stage_text
 from services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from services.policy.config import RulesModel
 from services.policy.model import Occupancy, Request
@@ -120,7 +121,7 @@ def reply(request: Request) -> str:
     if request.tool_format is ToolFormat.TAGS:
         return search_r1.next_text(request.messages)
     if not request.tools:
-        return NO_TOOLS
+        return stage_text(request.messages) or NO_TOOLS
     reading = read(request.messages)
     call = next_call(reading, [tool.name for tool in request.tools])
     if call.tool == "finish" and all(tool.name != "finish" for tool in request.tools):
