@@ -21,7 +21,7 @@ from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
 ENTRY = re.compile(r"^\[(\d+)\] (table|document|code|MISSING)\b(.*)$", re.MULTILINE)
 TABLE = re.compile(r" (\w+): (.*) \([\d,]+ rows\)$")
 DOCUMENT = re.compile(r": (.*?)(?: \((\d{4}-\d\d-\d\d)\))?$")
-LACKING = re.compile(r" (.*): ([a-z ]+?)(?:; nearest: (.*))?$")
+LACKING = re.compile(r" (.*?): ([a-z ]+)(?:; nearest: (.*))?$")
 YEAR = re.compile(r"(?:19|20)\d\d")
 COLUMN = re.compile(r"(\S+?)(?: \(([^()]*(?:\([^()]*\))?[^()]*)\))?(?:, |$)")
 MAX_TABLES, MAX_QUOTES, MAX_COLUMNS = 6, 3, 6
@@ -65,7 +65,7 @@ def answer(asked: Asked) -> str:
 def entries_of(material: str) -> list[Entry]:
     """The materials of the list, in order."""
     heads = list(ENTRY.finditer(material))
-    ends = [*(head.start() for head in heads[1:]), len(material)]
+    ends = [*(head.start() for head in heads[1:]), len(material)][: len(heads)]
     return [
         Entry(int(head.group(1)), head.group(2), head.group(3), material[head.end() : end].strip())
         for head, end in zip(heads, ends, strict=True)

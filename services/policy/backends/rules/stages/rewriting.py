@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fathom.protocol.pipeline import Asked
 from services.policy.backends.rules.operations.names import mentions
+from services.policy.backends.rules.question import Kind, read_question
 from services.policy.backends.rules.terms import is_chinese, sentences
 
 ENTITIES, MEASURED = ("price", "level"), ("rate", "index", "statement", "currency")
@@ -35,6 +36,7 @@ NOT_NAMES = frozenset(
     Can Could Would Should Tell Show Give Please In For About From Of On At Over Between Since That This Those These
     Then So If Or Not Same Really Isn Now By Explain List Plot Draw Also Against""".split()  # noqa: SIM905
 )
+POINTING = re.compile(r"[么这那该其它他哪谁什]|^家?公司|数字|数据")
 FIGURE = re.compile(r"-?\d[\d,]*(?:\.\d+)?\s*%?")
 ABOUT = re.compile(
     r"^(?:and|what about|how about|and what about|but)\s+(?:for |in |of )?(.+?)(?: then| too)?\s*\??$", re.I
@@ -83,13 +85,14 @@ def unknown_names(text: str) -> list[str]:
         return [name for name in stripped if len(name) > 1]
     head = re.split(rf"{PERIOD.pattern}|{METRIC.pattern}|的|是|和|与|，", text, maxsplit=1, flags=re.IGNORECASE)[0]
     head = re.sub(r"^(?:请|请问|比较|对比|分析|查询|看看|那么?|它们?|他们|其|该|为什么|为何|这个?|那个?)+", "", head)
-    return [head] if re.fullmatch(r"[\u4e00-\u9fff]{2,8}", head) and not POINTS_BACK.search(head) else []
+    named = re.fullmatch(r"[\u4e00-\u9fff]{2,8}", head) and not POINTING.search(head)
+    return [head] if named else []
 
 
 def rewritten(asked: Asked) -> str:
     """One self-contained question; the question as it is when nothing before it helps."""
     question, turns = asked["question"].strip(), TURN.findall(asked["history"])
-    if not turns:
+    if not turns or read_question(question).kind is Kind.CHAT:
         return question
     chinese = is_chinese(question) or (not re.search(r"[A-Za-z]{2}", question) and is_chinese(turns[-1][0]))
     detail = detail_of(question, turns)
