@@ -37,6 +37,8 @@ class DataConfig(Settings):
     """What happens to a prompt that is too long and is not filtered."""
     filter_overlong_prompts: bool = True
     """Leave too long prompts out."""
+    return_raw_chat: bool = False
+    """Give the messages beside their ids."""
     oversample_factor: float = Field(default=1.0, ge=1)
     """Prompts drawn per prompt trained on (PRIME: 4.0)."""
     filter_accuracy: bool = False
@@ -62,6 +64,8 @@ class ModelConfig(Settings):
     """Its layers."""
     window: int = Field(default=256, ge=32)
     """Its positions."""
+    vocabulary: tuple[str, ...] = ()
+    """Its words."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Type of the forward pass; parameters and optimiser stay float32."""
     enable_gradient_checkpointing: bool = False
@@ -135,10 +139,6 @@ class RolloutConfig(Settings):
     """Search-R1: what is kept of the prompt."""
     max_obs_length: int = Field(default=500, ge=1)
     """Longest observation."""
-    topk: int = Field(default=3, ge=1)
-    """Passages per search."""
-    search_url: str | None = None
-    """POST /retrieve of retrieval; None asks planner's own search."""
     tools: tuple[str, ...] = ()
     """Tools of the research protocol; empty is all."""
     timeout_s: float = Field(default=300.0, gt=0)
@@ -147,6 +147,15 @@ class RolloutConfig(Settings):
     """0 is greedy."""
     importance_cap: float | None = Field(default=None, gt=0)
     """Truncation of the rollout importance weight; None leaves it off."""
+
+
+class RetrieverConfig(Settings):
+    """Search of ``trainers.search_r1``'s own rollout loop; planner's rollouts have their own."""
+
+    url: str | None = None
+    """POST /retrieve of retrieval, the whole URL."""
+    topk: int = Field(default=3, ge=1)
+    """Passages per search."""
 
 
 class ActorConfig(BatchingConfig):
@@ -280,6 +289,8 @@ class AlgorithmConfig(Settings):
     """Weight of the implicit rewards (PRIME)."""
     reward_gt_coef: float = Field(default=5.0, ge=0)
     """Weight of the outcome (PRIME)."""
+    bypass_mode: bool = False
+    """Take the rollout's own log-probabilities for the old ones: for episodes that span versions."""
     no_think_rl: bool = False
     """Search-R1: keep only the action's text."""
     state_masking: bool = True
@@ -293,6 +304,8 @@ class TrainerConfig(Settings):
     """Passes over the prompts."""
     total_training_steps: int | None = Field(default=None, ge=1)
     """Cap on steps; None leaves it to the epochs."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """First steps in which only the critic learns."""
     test_freq: int = Field(default=10, ge=0)
     """Steps between validations; 0 validates at the end."""
     val_before_train: bool = True

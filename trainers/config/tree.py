@@ -18,6 +18,7 @@ from trainers.config.sections import (
     CriticConfig,
     DataConfig,
     ModelConfig,
+    RetrieverConfig,
     RewardConfig,
     RewardModelConfig,
     RolloutConfig,
@@ -31,6 +32,7 @@ class TrainConfig(Settings):
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
     rollout: RolloutConfig = RolloutConfig()
+    retriever: RetrieverConfig = RetrieverConfig()
     actor: ActorConfig = ActorConfig()
     critic: CriticConfig = CriticConfig()
     reward_model: RewardModelConfig = RewardModelConfig()

@@ -126,7 +126,8 @@ def reply(request: Request) -> str:
     call = next_call(reading, [tool.name for tool in request.tools])
     if call.tool == "finish" and all(tool.name != "finish" for tool in request.tools):
         return str(call.arguments["answer"])
-    return format_tool_call(call.tool, {**restated(call, reading, request.tools), **call.arguments})
+    first = format_tool_call(call.tool, {**restated(call, reading, request.tools), **call.arguments})
+    return "\n".join([first, *(format_tool_call(other.tool, dict(other.arguments)) for other in call.beside)])
 
 
 def restated(call: Call, reading: Reading, tools: Sequence[ToolSpec]) -> dict[str, str]:
