@@ -18,7 +18,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.cli.local import read_endpoints
 from fathom.clients import Clients, connect
 from fathom.clients.runs import run
-from fathom.errors import DependencyFailed, FathomError
+from fathom.errors import DependencyFailed, FathomError, InvalidField
 
 REFERENCE = re.compile(r"\{\{(table|figure):([A-Za-z0-9_]+)\}\}")
 MARKS = {
@@ -29,17 +29,28 @@ MARKS = {
 }
 
 
+MODES = {
+    "research": trajectory.PROTOCOL_RESEARCH,
+    "workflow": trajectory.PROTOCOL_WORKFLOW,
+    "auto": trajectory.PROTOCOL_AUTO,
+}
+
+
 class RunFailed(FathomError):
     """The run ended without an answer; the message names the culprit."""
 
     code, reason = "ABORTED", "DEPENDENCY_FAILED"
 
 
-def ask_question(question: str, home: Path, planner: str, *, model: str, conversation: str, json_events: bool) -> None:
-    """Raises ``RunFailed`` when there is no answer."""
+def ask_question(
+    question: str, home: Path, planner: str, *, model: str, conversation: str, mode: str, json_events: bool
+) -> None:
+    """Raises ``RunFailed`` when there is no answer, ``InvalidField`` for a mode that is none."""
+    if mode not in MODES:
+        raise InvalidField("mode", f"{mode!r} is not one of {', '.join(MODES)}")
     endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
     gateway = "" if planner else read_endpoints(home).gateway
-    request = pb.RunRequest(question=question, model=model, conversation_id=conversation)
+    request = pb.RunRequest(question=question, model=model, conversation_id=conversation, protocol=MODES[mode])
 
     async def work() -> None:
         clients = connect(endpoints)
@@ -84,6 +95,8 @@ async def as_text(events: AsyncIterator[pb.RunEvent], console: Console, gateway:
                 console.print(f"[dim]run {event.run_id}, model {escape(event.started.model)}{label}[/]")
             elif kind == "thought":
                 console.print(f"  [cyan]…[/] [italic]{escape(event.thought.text)}[/]")
+            elif kind == "staged":
+                console.print(f"  [magenta]▸ {event.staged.stage.name}[/] {escape(staged(event.staged.stage))}")
             elif kind == "tool_started":
                 status.update(f"{event.tool_started.call.name}: {event.tool_started.intent}")
             elif kind == "tool_finished":
@@ -96,6 +109,17 @@ async def as_text(events: AsyncIterator[pb.RunEvent], console: Console, gateway:
             raise DependencyFailed("planner", "the run's events ended early")
     show_answer(event.finished, console, gateway)
     return event.finished
+
+
+def staged(stage: trajectory.StageNote) -> str:
+    """What came of a stage of the workflow, in one line."""
+    sent = [query for query in stage.queries if not query.dropped]
+    parts = [stage.text] if stage.text else []
+    parts += [f"{len(sent)} sub-questions"] if stage.queries else []
+    parts += [f"{len(stage.flaws)} mended: {', '.join(sorted({flaw.fault for flaw in stage.flaws}))}"] * bool(
+        stage.flaws
+    )
+    return "; ".join(parts)
 
 
 def show_answer(finished: pb.RunFinished, console: Console, gateway: str) -> None:

@@ -59,12 +59,15 @@ def ask(
     planner: Annotated[str, typer.Option(help="URL of a planner, e.g. grpc://host:50051.")] = "",
     model: Annotated[str, typer.Option(help="Model; by default the planner's.")] = "",
     conversation: Annotated[str, typer.Option(help="Conversation to go on with.")] = "",
+    mode: Annotated[
+        str, typer.Option(help="research (the agent), workflow (the fixed pipeline) or auto (by the question).")
+    ] = "research",
     json_events: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
 ) -> None:
     """Asks a question, streams the trace and prints the cited answer."""
     from fathom.cli.ask import ask_question
 
-    ask_question(question, home, planner, model=model, conversation=conversation, json_events=json_events)
+    ask_question(question, home, planner, model=model, conversation=conversation, mode=mode, json_events=json_events)
 
 
 @app.command()

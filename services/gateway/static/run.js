@@ -43,6 +43,7 @@ export class Run {
     this.tokens = 0;
     this.window = 0;
     this.children = [];
+    this.protocol = "";
   }
 
   get resumable() { return ["stopped", "budget", "failed"].includes(this.state) && this.last > 0; }
@@ -84,9 +85,11 @@ export class Run {
     if (event.started) {
       this.conversation = event.started.conversation_id;
       this.model = event.started.model;
+      this.protocol = event.started.protocol;
     } else if (event.todo_changed) this.todo = event.todo_changed.items;
     else if (event.sampled) this.#measure(event.sampled);
     else if (event.compacted) this.#compact(event.compacted);
+    else if (event.staged) this.#stage(event.staged.stage);
     else if (event.resumed) this.#resume();
     else if (event.thought) this.rows.push({ thought: event.thought.text, kind: event.thought.kind, intent: "" });
     else if (event.tool_started) this.#begin(event.tool_started);
@@ -106,6 +109,12 @@ export class Run {
     this.tokens = Number(compacted.tokens_after);
     this.window = Number(compacted.window_tokens) || this.window;
     this.rows.push({ mark: "compacted", ...compacted, intent: "" });
+  }
+
+  // A stage of the workflow: what it made of the question, how many sub-questions it sent, what was mended.
+  #stage(stage) {
+    const sent = (stage.queries ?? []).filter((query) => !query.dropped);
+    this.rows.push({ mark: "staged", name: stage.name, text: stage.text, sent, flaws: stage.flaws ?? [], intent: "" });
   }
 
   #resume() {
@@ -164,9 +173,11 @@ export class Run {
   load({ trajectory, todo = [], children = [] }) {
     this.todo = todo;
     this.children = children;
+    this.protocol = trajectory.protocol ?? "";
     this.last ||= 1;
     for (const step of trajectory.steps) {
       this.model = step.completion?.model || this.model;
+      if (step.stage) this.#stage(step.stage);
       for (const result of step.tool_results) {
         const call = step.completion?.tool_calls.find((candidate) => candidate.id === result.tool_call_id);
         const { rest } = argumentsOf(call);
