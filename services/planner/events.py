@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Hashable, Sequence
 from contextlib import aclosing, suppress
@@ -25,6 +26,10 @@ from services.planner.todo import TODO, TodoItem, listed_items
 from services.planner.window.record import Compaction
 
 DELTA_CHARS = 160
+DRAFT_S = 0.1
+"""A draft goes out in pieces of about that many seconds."""
+ANSWERING = frozenset({"answer_delta", "answer_replaced"})
+"""Events that are sent by what readers have of the answer, not by whether the same was said before."""
 MOST_WAITING = 64
 """Events that may wait for the stream when a round begins."""
 
@@ -42,6 +47,9 @@ class Events:
         self._published: Counter[Hashable] = Counter()
         self._waiting: deque[tuple[pb.RunEvent, Awaitable[object] | None]] = deque()
         self._sending: asyncio.Task[None] | None = None
+        self.shown = ""
+        """What readers have of the answer, once all that waits is sent."""
+        self.shown_step = -1
 
     async def take_up(self, attempt: int) -> None:
         """Reads what is there: a mark tells where the earlier workers' events end. Comes before ``publish``."""
@@ -58,16 +66,41 @@ class Events:
         if event.sequence <= self._sequence:
             return
         self._sequence = event.sequence
-        if event.HasField("resumed"):
-            # What was said at an earlier end may be said again at the next.
-            self._published = Counter({k: n for k, n in self._published.items() if key_kind(k) != "answer_delta"})
-        self._published[key(event)] += 1
+        if event.WhichOneof("event") not in ANSWERING:
+            self._published[key(event)] += 1
+        self._shows(event)
+
+    def _shows(self, event: pb.RunEvent) -> None:
+        """What the event makes of the answer that readers have."""
+        if event.HasField("answer_delta"):
+            self.shown += event.answer_delta.text
+            self.shown_step = event.answer_delta.step
+        elif event.HasField("answer_replaced") or event.HasField("resumed"):
+            self.shown = ""
+
+    def answer(self, text: str, step: int, *, draft: bool, why: str = "checked") -> None:
+        """Gives readers what they lack of the answer's text; what they have otherwise is replaced, which says ``why``.
+
+        A text that they have more of already is a draft on its way to where an earlier worker's was.
+        """
+        if draft and self.shown.startswith(text):
+            return
+        if not text.startswith(self.shown):
+            self.drop(step, why)
+        for piece in deltas(text[len(self.shown) :]):
+            self.publish(answer_delta=pb.AnswerDelta(text=piece, step=step, draft=draft))
+
+    def drop(self, step: int, why: str) -> None:
+        """Takes back what readers have of an answer, if they have any."""
+        if self.shown:
+            self.publish(answer_replaced=pb.AnswerReplaced(step=step, why=why))
 
     def publish(self, after: Awaitable[object] | None = None, **event: Any) -> None:
         """Sends one event behind those before it, when ``after`` is done; its time is now."""
         message = pb.RunEvent(run_id=self._run_id, **event)
         message.time.GetCurrentTime()
         self._waiting.append((message, after))
+        self._shows(message)
         if self._sending is None or (self._sending.done() and not self._sending.cancelled()):
             if self._sending is not None:
                 self._sending.result()
@@ -98,7 +131,7 @@ class Events:
             if after is not None:
                 await after
             name = key(message)
-            if self._published[name]:
+            if self._published[name] and message.WhichOneof("event") not in ANSWERING:
                 self._published[name] -= 1
             else:
                 message.sequence = self._sequence + 1
@@ -118,8 +151,6 @@ def key(event: pb.RunEvent) -> Hashable:
         return kind, event.tool_started.step, event.tool_started.call.id
     if kind == "tool_finished":
         return kind, event.tool_finished.step, event.tool_finished.result.tool_call_id
-    if kind == "answer_delta":
-        return kind, event.answer_delta.text
     if kind == "todo_changed":
         return kind, event.todo_changed.change_id
     if kind == "sampled":
@@ -131,11 +162,6 @@ def key(event: pb.RunEvent) -> Hashable:
     if kind == "finished":
         return kind, event.finished.leg
     return (kind,)
-
-
-def key_kind(name: Hashable) -> str:
-    """The kind in a key."""
-    return str(name[0]) if isinstance(name, tuple) else ""
 
 
 def thought(call: ToolCall, step: int) -> pb.Thought:
@@ -186,6 +212,7 @@ class RunObserver:
         self._run_id, self._prompt_hash = run_id, prompt_hash
         self.steps = 0
         """How many steps are recorded."""
+        self._draft, self._draft_step, self._drafted_at = "", -1, 0.0
 
     async def retell(self, steps: Sequence[Step]) -> None:
         """Publishes what an earlier worker had recorded and not told."""
@@ -225,6 +252,20 @@ class RunObserver:
         if self._events.waiting > MOST_WAITING:
             await self._events.flush()
 
+    def drafted(self, index: int, text: str) -> None:
+        """Sends the draft as far as it has got, a few times a second."""
+        if index != self._draft_step:
+            self._draft, self._draft_step = "", index
+        self._draft += text
+        now = time.monotonic()
+        if self._draft and (not text or now - self._drafted_at >= DRAFT_S):
+            self._drafted_at = now
+            self._events.answer(self._draft, index, draft=True, why="again")
+
+    def dropped(self, index: int, why: str) -> None:
+        """Readers are told that what they have seen of an answer is none."""
+        self._events.drop(index, why)
+
     def _tell_sampled(self, step: Step) -> None:
         usage = step.completion.usage
         sampled = pb.Sampled(
@@ -258,7 +299,7 @@ class RunObserver:
 
 
 async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: ObjectRef) -> None:
-    """What was understood, the answer in pieces, then the end."""
+    """What was understood, what readers lack of the answer, then the end."""
     if (
         trajectory.HasField("answer")
         and trajectory.steps
@@ -266,8 +307,11 @@ async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: Ob
     ):
         step = trajectory.steps[-1].index
         events.publish(thought=pb.Thought(text=understood, kind="restatement", step=step))
-    for piece in deltas(trajectory.answer.markdown):
-        events.publish(answer_delta=pb.AnswerDelta(text=piece))
+    last = trajectory.steps[-1].index if trajectory.steps else 0
+    if trajectory.HasField("answer"):
+        events.answer(trajectory.answer.markdown, last, draft=False)
+    else:
+        events.drop(last, "dropped")
     finished = pb.RunFinished(
         stop_reason=trajectory.stop_reason,
         error=trajectory.error,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
@@ -30,8 +30,12 @@ class PolicyService:
         view: View,
         tools: Sequence[ToolSpec],
         sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
-        """One completion; raises ``DependencyFailed("policy")`` when the stream ends without one."""
+        """One completion, whose text ``hear`` is given as it comes.
+
+        Raises ``DependencyFailed("policy")`` when the stream ends without one.
+        """
         request = pb.GenerateRequest(
             request_id=request_id,
             model=task.model,
@@ -43,7 +47,7 @@ class PolicyService:
             sampling=sampling_to_proto(sampling),
             policy_version=task.policy_version,
         )
-        return await completed(self._clients, request)
+        return await completed(self._clients, request, hear)
 
 
 class PolicyTokens:
@@ -104,9 +108,13 @@ async def complete(clients: Clients, model: str, system: str, text: str, max_tok
     return (await completed(clients, request)).text
 
 
-async def completed(clients: Clients, request: pb.GenerateRequest) -> Completion:
+async def completed(
+    clients: Clients, request: pb.GenerateRequest, hear: Callable[[str], None] | None = None
+) -> Completion:
     """What a generation ends with; raises ``DependencyFailed("policy")`` when its stream ends without it."""
     async for response in clients.policy.generate(request):
+        if hear is not None and response.HasField("delta"):
+            hear(response.delta.text)
         if response.HasField("completion"):
             return completion_from_proto(response.completion)
     raise DependencyFailed("policy", "the stream ended without a completion")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -292,7 +292,13 @@ class Said:
     asked: list[tuple[str, str, tuple[Message, ...]]] = field(default_factory=list)
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         self.asked.append((request_id, task.model, view.messages))
         return Completion((), (), (), self.text, (), FinishReason.STOP, 0, 0, Usage(), False, "m")
