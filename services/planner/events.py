@@ -24,6 +24,7 @@ from services.planner.model import Step, ToolResult, ToolState
 from services.planner.record import Record
 from services.planner.todo import TODO, TodoItem, listed_items
 from services.planner.window.record import Compaction
+from services.planner.workflow.convert import note_to_proto
 
 DELTA_CHARS = 160
 DRAFT_S = 0.1
@@ -157,6 +158,8 @@ def key(event: pb.RunEvent) -> Hashable:
         return kind, event.sampled.step
     if kind == "compacted":
         return kind, event.compacted.step
+    if kind == "staged":
+        return kind, event.staged.step
     if kind == "resumed":
         return kind, event.resumed.leg
     if kind == "finished":
@@ -275,6 +278,8 @@ class RunObserver:
             window_tokens=self._window_tokens,
         )
         self._events.publish(sampled=sampled)
+        if step.stage is not None:
+            self._events.publish(staged=pb.Staged(step=step.index, stage=note_to_proto(step.stage)))
 
     def _tell_done(self, index: int, result: ToolResult, kept: Awaitable[object] | None) -> None:
         if result.call.name != "think":

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from fathom.errors import FathomError
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
 from fathom.protocol.quoting import quoted
 from services.planner import guard
@@ -16,6 +14,7 @@ from services.planner.answering.drafting import Draft
 from services.planner.answering.material import listing
 from services.planner.budget import Account, account, warned
 from services.planner.calls import Calls, not_made
+from services.planner.lifetime import Lifetime
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, Task, ToolResult
 from services.planner.protocols import Decision, EpisodeProtocol
 from services.planner.repeats import Repeats
@@ -86,14 +85,14 @@ class Loop:
         # Tag protocols are an environment to train in, whose rules are published: nothing of ours intervenes there.
         repeats = None if protocol.tags else Repeats.rebuilt(episode.steps)
         self._calls = Calls(episode.task.run_id, stage.tools, observer, stage.metrics, repeats)
-        self._stopped = asyncio.Event()
+        self._life = Lifetime()
         self._edited: tuple[TodoItem, ...] | None = None
         self._sampling = False
         self._draft: Draft | None = None
 
     def stop(self) -> None:
         """Asks the episode to end; the call in flight is cancelled."""
-        self._stopped.set()
+        self._life.stop()
 
     def edit_todo(self, items: Sequence[TodoItem]) -> tuple[TodoItem, ...]:
         """The todo list as the user wants it, from the next round on, in which the model is told; as it will be kept.
@@ -105,29 +104,10 @@ class Loop:
 
     async def run(self) -> Outcome:
         """Goes on from the steps that are there until the end; never raises ``FathomError``."""
-        limits = self.episode.task.limits
-        try:
-            async with asyncio.timeout(max(0.0, limits.deadline - time.time())):
-                return await self._until_stopped(self._rounds)
-        except TimeoutError:
-            culprit = self._calls.waiting_for or "policy"
-            return Outcome(Stop.BUDGET, None, f"the time for this run was spent, waiting for {culprit}", culprit)
-        except FathomError as error:
-            culprit = error.metadata.get("culprit", "policy" if self._sampling else self._calls.waiting_for)
-            return Outcome(Stop.FAILED, None, f"{culprit}: {error.message}" if culprit else error.message, culprit)
-
-    async def _until_stopped(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        running = asyncio.ensure_future(work())
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        try:
-            await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                return await running
-            return Outcome(Stop.STOPPED)
-        finally:
-            for pending in (running, stopped):
-                pending.cancel()
-            await asyncio.gather(running, stopped, return_exceptions=True)
+        deadline = self.episode.task.limits.deadline
+        return await self._life.spend(
+            self._rounds, deadline, lambda: "policy" if self._sampling else self._calls.waiting_for
+        )
 
     async def _rounds(self) -> Outcome:
         decision, pending = self._resume()

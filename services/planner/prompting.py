@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fathom.errors import InvalidField, NotFound
 from fathom.ids import sha256
 from fathom.protocol.guidance import with_guidance
+from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
 from services.planner.config import Config
 from services.planner.model import Task
 from services.planner.prompts.catalogue import Catalogue, Prompt, checked_names
 
-STAGES = ("research", "answer", "restate")
+RESEARCH_STAGES = ("research", "answer", "restate")
+WORKFLOW_STAGES = (REWRITE, PLAN, REFLECT, COMPOSE, "answer")
+STAGES = tuple(dict.fromkeys((*RESEARCH_STAGES, *WORKFLOW_STAGES)))
 
 
 @dataclass(frozen=True)
@@ -40,22 +43,26 @@ class Prompts:
                 found(catalogue, stage, "en", name, version, f"prompt_versions.{stage}")
         return made
 
-    def choose(self, question: str, key: str, wanted: Mapping[str, str] | None = None) -> dict[str, str]:
+    def choose(
+        self,
+        question: str,
+        key: str,
+        wanted: Mapping[str, str] | None = None,
+        stages: Sequence[str] = RESEARCH_STAGES,
+    ) -> dict[str, str]:
         """Prompt ids by stage, the same for the same ``key``; ``wanted`` names ids, versions ("v1") or variants.
 
         Raises ``InvalidField("prompts.<stage>")`` for what is not there.
         """
         wanted, language = wanted or {}, language_of(question)
         for stage in wanted:
-            if stage not in STAGES:
-                raise InvalidField(f"prompts.{stage}", f"is not one of {', '.join(STAGES)}")
-        chosen = {
-            "research": self._one("research", language, "", wanted.get("research", "")).id,
-            "answer": self._one("answer", language, self._variant(key), wanted.get("answer", "")).id,
+            if stage not in stages:
+                raise InvalidField(f"prompts.{stage}", f"is not one of {', '.join(stages)}")
+        return {
+            stage: self._one(stage, language, self._variant(key) if stage == "answer" else "", wanted.get(stage, "")).id
+            for stage in stages
+            if stage != "restate" or self.restate
         }
-        if self.restate:
-            chosen["restate"] = self._one("restate", language, "", wanted.get("restate", "")).id
-        return chosen
 
     def _variant(self, key: str) -> str:
         names = sorted(self.weights)
@@ -85,13 +92,17 @@ class Prompts:
         lines += [self.catalogue.get(ids[stage]).render(self.seed) for stage in ("answer", "restate") if stage in ids]
         return with_guidance(task.question, lines)
 
-    def hash(self, task: Task) -> str:
+    def text(self, task: Task, stage: str) -> str:
+        """The prompt of one stage of a workflow."""
+        return self.catalogue.get(self._ids(task, WORKFLOW_STAGES)[stage]).render(self.seed)
+
+    def hash(self, task: Task, stages: Sequence[str] = RESEARCH_STAGES) -> str:
         """Over all that the prompts of a task say."""
-        ids = self._ids(task)
+        ids = self._ids(task, stages)
         return sha256("\n".join(self.catalogue.get(ids[stage]).render(self.seed) for stage in sorted(ids)).encode())
 
-    def _ids(self, task: Task) -> Mapping[str, str]:
-        return task.prompts or self.choose(task.question, task.run_id)
+    def _ids(self, task: Task, stages: Sequence[str] = RESEARCH_STAGES) -> Mapping[str, str]:
+        return task.prompts or self.choose(task.question, task.run_id, stages=stages)
 
 
 def found(catalogue: Catalogue, stage: str, language: str, name: str, version: int, where: str) -> Prompt:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
@@ -35,6 +35,12 @@ class Header:
     """The run that delegated this one; empty for a user's."""
     depth: int = 0
     """How many runs are above it."""
+
+    @property
+    def spoken(self) -> pb.Protocol:
+        """The protocol that the run is played in; where the request left it open, the one that was chosen."""
+        # The stubs give enum values as plain ints.
+        return cast(pb.Protocol, pb.Protocol.Value(self.protocol))
 
     def run_request(self) -> planner.RunRequest:
         return planner.RunRequest.FromString(bytes.fromhex(self.request))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ from services.planner.config import Config
 from services.planner.convert import step_to_proto, trajectory_to_proto
 from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, checked_question, limits, tightened
 from services.planner.model import Step, Task, ToolResult
-from services.planner.protocols import EpisodeProtocol, SearchR1
+from services.planner.playing import AnyProtocol
+from services.planner.protocols import SearchR1
 from services.planner.record import Record
 from services.planner.window.convert import settings_from_proto
 from services.planner.window.record import Compaction
@@ -56,7 +57,7 @@ class Rollouts:
 
     config: Config
     engine: Engine
-    protocols: dict[int, EpisodeProtocol]
+    protocols: Mapping[int, AnyProtocol]
     record: Record
     clients: Clients
     bus: Bus
@@ -81,7 +82,7 @@ class Rollouts:
             await self._keep(message, rollout_id)
             yield message
 
-    def _protocol(self, request: pb.RolloutRequest) -> EpisodeProtocol:
+    def _protocol(self, request: pb.RolloutRequest) -> AnyProtocol:
         protocol = self.protocols.get(request.protocol)
         if isinstance(protocol, SearchR1) and request.system_prompt:
             return protocol.with_system_prompt(request.system_prompt)
@@ -91,7 +92,7 @@ class Rollouts:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
         return protocol
 
-    def _tasks(self, request: pb.RolloutRequest, rollout_id: str, protocol: EpisodeProtocol) -> list[Task]:
+    def _tasks(self, request: pb.RolloutRequest, rollout_id: str, protocol: AnyProtocol) -> list[Task]:
         if not 1 <= len(request.tasks) <= MAX_TASKS:
             raise InvalidField("tasks", f"must be 1 to {MAX_TASKS:,}")
         if not 1 <= request.group_size <= MAX_GROUP:
@@ -122,9 +123,7 @@ class Rollouts:
         ]
 
     @staticmethod
-    def _trajectory(
-        play: Play, request: pb.RolloutRequest, protocol: EpisodeProtocol, lane: Lane
-    ) -> trajectory.Trajectory:
+    def _trajectory(play: Play, request: pb.RolloutRequest, protocol: AnyProtocol, lane: Lane) -> trajectory.Trajectory:
         prompt_hash = protocol.prompt_hash(play.episode.task)
         steps = [step_to_proto(step, prompt_hash) for step in play.episode.steps]
         return trajectory_to_proto(play.episode, play.outcome, request.protocol, LANES[lane], steps)

@@ -25,6 +25,8 @@ from services.planner.record import Header, Leg, Record
 from services.planner.replay import replay
 from services.planner.window.convert import settings_from_proto
 from services.planner.worker import Worker
+from services.planner.workflow.convert import PLAYED_BY
+from services.planner.workflow.routing import route
 
 # Names that policy takes in the place of a model.
 MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
@@ -43,11 +45,14 @@ class Runs:
     async def begin(self, request: pb.RunRequest) -> Header:
         """Checks the request and writes the run's header; the same request joins the run that is there."""
         question = checked_question(request.question, self.config.max_question_chars)
-        if request.protocol not in self.worker.protocols:
+        protocol = request.protocol
+        if protocol == trajectory.PROTOCOL_AUTO:
+            protocol = PLAYED_BY[route(question).mode]
+        if protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
         checked_budget(request.budget)
         settings_from_proto(request.window, self.config.window)
-        self.worker.protocols[request.protocol].prompts(question, "", request.prompts)
+        self.worker.protocols[protocol].prompts(question, "", request.prompts)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
@@ -55,7 +60,7 @@ class Runs:
             run_id=run_id,
             question=question,
             conversation_id=request.conversation_id or run_id.replace("run_", "conv_", 1),
-            protocol=trajectory.Protocol.Name(request.protocol),
+            protocol=trajectory.Protocol.Name(protocol),
             model=await self._model(request.model),
             start_time=time.time(),
             request=request.SerializeToString(deterministic=True).hex(),
@@ -120,7 +125,7 @@ class Runs:
             steps = await self.record.steps(run_id)
             task = Task(header.run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
             episode = rebuilt(task, (), [step_from_proto(step) for step in steps])
-            message = trajectory_to_proto(episode, None, header.run_request().protocol, lane, steps)
+            message = trajectory_to_proto(episode, None, header.spoken, lane, steps)
             running = True
         recorded = [step_from_proto(step) for step in message.steps]
         children = []
@@ -165,7 +170,7 @@ class Runs:
         if recorded is None:
             raise Conflict(f"run {run_id} has not ended", metadata={"field": "run_id"})
         legs = await self.record.legs(header)
-        protocol = self.worker.protocols[header.run_request().protocol]
+        protocol = self.worker.protocols[header.spoken]
         return await replay(header, legs[: recorded.leg + 1], recorded, protocol, self.config)
 
 

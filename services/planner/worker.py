@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -28,9 +29,10 @@ from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, li
 from services.planner.events import Events, RunObserver, heartbeat, tell_end
 from services.planner.journal import Journal
 from services.planner.model import Outcome, Stop, Task, rebuilt
-from services.planner.protocols import EpisodeProtocol
+from services.planner.playing import AnyProtocol
 from services.planner.record import Header, Leg, Record
 from services.planner.window.convert import settings_from_proto
+from services.planner.workflow.pipeline import rewritten
 
 LANES = {
     Lane.INTERACTIVE: common.LANE_INTERACTIVE,
@@ -45,7 +47,7 @@ class Worker:
 
     config: Config
     engine: Engine
-    protocols: dict[int, EpisodeProtocol]
+    protocols: Mapping[int, AnyProtocol]
     record: Record
     clients: Clients
     bus: Bus
@@ -103,16 +105,14 @@ class Worker:
             with calling(Call.new(lane=lane, timeout_s=self.config.max_run_ms / 1000 + 30)):
                 task = await self._task(header, header.run_request(), leg)
                 self._announce(events, header, leg, attempt)
-                play = await self._play(
-                    task, self.protocols[header.run_request().protocol], leg, attempt, events, journal
-                )
+                play = await self._play(task, self.protocols[header.spoken], leg, attempt, events, journal)
                 await self._end(play, header, leg, lane, events)
         finally:
             await events.close()
             await journal.end()
 
     async def _play(
-        self, task: Task, protocol: EpisodeProtocol, leg: Leg, attempt: int, events: Events, journal: Journal
+        self, task: Task, protocol: AnyProtocol, leg: Leg, attempt: int, events: Events, journal: Journal
     ) -> Play:
         """Plays from the last recorded step on, and answers requests about the run meanwhile."""
         run_id = task.run_id
@@ -148,6 +148,7 @@ class Worker:
             question=header.question,
             model=header.model,
             attempt=attempt - 1,
+            protocol=header.spoken,
         )
         events.publish(started=started)
         if leg.number:
@@ -167,7 +168,7 @@ class Worker:
         history = await self._history(request.conversation_id)
         as_of = request.as_of if request.HasField("as_of") else None
         window = settings_from_proto(request.window, config.window)
-        prompts = self.protocols[request.protocol].prompts(header.question, header.run_id, request.prompts)
+        prompts = self.protocols[header.spoken].prompts(header.question, header.run_id, request.prompts)
         return Task(
             header.run_id,
             header.question,
@@ -198,7 +199,7 @@ class Worker:
         episode, outcome = play.episode, play.outcome
         await self._remember(header, play)
         steps = await self.record.steps(header.run_id)
-        trajectory = trajectory_to_proto(episode, outcome, header.run_request().protocol, LANES[lane], steps)
+        trajectory = trajectory_to_proto(episode, outcome, header.spoken, LANES[lane], steps)
         trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
         stored = await self.record.finish(trajectory)
         await tell_end(events, trajectory, to_ref(stored))
@@ -230,7 +231,12 @@ class Worker:
         """Appends the turn; an answer is still given when memory is out of reach, and the log says so."""
         if play.outcome.stop is not Stop.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
-        turn = memory.Turn(question=header.question, answer=play.outcome.answer.markdown, run_id=header.run_id)
+        turn = memory.Turn(
+            question=header.question,
+            rewritten_question=rewritten(play.episode.steps),
+            answer=play.outcome.answer.markdown,
+            run_id=header.run_id,
+        )
         request = memory.AppendTurnRequest(request_id=header.run_id, conversation_id=header.conversation_id, turn=turn)
         try:
             await self.clients.memory.append_turn(request)

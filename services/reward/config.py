@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from fathom.config import Settings
+from services.reward.process.settings import ProcessSettings
 
 
 class Config(Settings):
@@ -12,3 +13,5 @@ class Config(Settings):
 
     max_items: int = Field(default=4096, ge=1, le=4096)
     """Items of one Score request."""
+    process: ProcessSettings = ProcessSettings()
+    """The implicit process reward model."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fathom.errors import Internal, InvalidField
-from services.reward.graders import GRADERS, Grader, Item, Score
-from services.reward.text import numbers
+from fathom.grading.graders import GRADERS, Grader, Item, Score
+from fathom.grading.text import numbers
 
 MAX_NAME_CHARS = 100
 

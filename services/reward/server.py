@@ -5,31 +5,33 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fathom.api.reward.v1 import reward_pb2 as pb
+from fathom.bus.streams import PROCESS
 from fathom.call import Call
 from fathom.errors import InvalidField
+from fathom.grading.graders import GRADERS, Item
 from fathom.rpc.service import Deps, Service
 from services.reward.config import Config
 from services.reward.engine import score
 from services.reward.graders import GRADERS, Item
+from services.reward.process import door
+from services.reward.process.model import ProcessModel
 
 MAX_PAGE = 1_000
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Reward; the only constructor."""
-    return Service("reward", RewardServicer(config))
+    process = ProcessModel(config.process, deps.store, deps.bus.bucket(PROCESS), deps.telemetry.log)
+    return Service("reward", RewardServicer(config, deps, process), close=process.close)
 
 
 class RewardServicer:
     """Answers reward's RPCs."""
 
-    unimplemented: ClassVar = {
-        name: "the reinforcement-learning issue builds the judge and the implicit process reward"
-        for name in ("JudgePairs", "ScoreProcess", "UpdateModel")
-    }
+    unimplemented: ClassVar = {"JudgePairs": "the reinforcement-learning issue builds the judge"}
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, deps: Deps, process: ProcessModel) -> None:
+        self._config, self._deps, self._process = config, deps, process
 
     async def Score(self, request: pb.ScoreRequest, call: Call) -> pb.ScoreResponse:
         items = [
@@ -55,3 +57,9 @@ class RewardServicer:
             for name in page
         ]
         return pb.ListGradersResponse(graders=graders, next_page_token=page[-1] if len(page) < len(following) else "")
+
+    async def ScoreProcess(self, request: pb.ScoreProcessRequest, call: Call) -> pb.ScoreProcessResponse:
+        return await door.score(self._process, request)
+
+    async def UpdateModel(self, request: pb.UpdateModelRequest, call: Call) -> pb.UpdateModelResponse:
+        return await door.update(self._process, self._deps.store, request)

@@ -129,9 +129,9 @@ def reason(item: Any) -> str:
     return name.removeprefix(REASON)
 
 
-def given_columns(sheet: pb.Sheet, arrow: bytes) -> list[Given]:
+def given_columns(sheet: pb.Sheet, data: bytes) -> list[Given]:
     """The columns of a sheet that hold numbers."""
-    frame = frames.from_arrow(arrow)
+    frame = frames.to_frame(frames.read_stored(data, sheet.data.content_type, sheet.id))
     days = [day.date() for day in frame["date"]] if "date" in frame else [None] * len(frame)
     return [
         Given(

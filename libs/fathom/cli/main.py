@@ -104,6 +104,22 @@ def data(
         build_data(home)
 
 
+@data_app.command("convert")
+def convert_data(
+    name: Annotated[str, typer.Argument(help="Question set, e.g. nq_open; a wrong name lists them.")],
+    source: Annotated[Path, typer.Option(help="Folder with the sets' folders.")],
+    target: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")],
+    instruction: Annotated[str, typer.Option(help="What the model is told: search_r1 or reason.")] = "search_r1",
+    test_share: Annotated[float, typer.Option(help="Share of the questions that is held out.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Decides who is held out.")] = 7,
+    limit: Annotated[Optional[int], typer.Option(help="At most this many prompts per file.", min=1)] = None,  # noqa: UP045
+) -> None:
+    """Converts a question-answering set to training prompts with verifiable answers; downloads nothing."""
+    from fathom.cli.convert import convert_set
+
+    convert_set(name, source, target, instruction=instruction, test_share=test_share, seed=seed, limit=limit)
+
+
 @frameworks_app.command("validate")
 def validate_frameworks(
     paths: Annotated[list[Path], typer.Argument(help="Framework files, or folders of them.")],

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.errors import Internal, InvalidField
+from fathom.grading.graders import GRADERS, Grader, Item, Score
 from services.reward import engine
 from services.reward.engine import score, score_all
-from services.reward.graders import GRADERS, Grader, Item, Score
 
 NONE: Mapping[str, float] = {}
 

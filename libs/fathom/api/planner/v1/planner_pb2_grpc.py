@@ -164,7 +164,8 @@ class PlannerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RouteQuestion(self, request, context):
-        """Decides the scene of a question before anything expensive happens.
+        """Decides scene and mode of a question by its words, before anything expensive happens; no model is asked.
+        Errors: INVALID_ARGUMENT (empty or too long question).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

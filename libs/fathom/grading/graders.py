@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fathom import codestyle
-from services.reward.tags import contents, fault, last_answer, spammed
-from services.reward.text import normalised, numbers, tokens
+from fathom.grading.tags import contents, fault, last_answer, spammed
+from fathom.grading.text import normalised, numbers, tokens
 
 SPAM_DIVISOR = 4.0
 
