@@ -12,7 +12,6 @@ from fathom.grading.graders import GRADERS, Item
 from fathom.rpc.service import Deps, Service
 from services.reward.config import Config
 from services.reward.engine import score
-from services.reward.graders import GRADERS, Item
 from services.reward.process import door
 from services.reward.process.model import ProcessModel
 

@@ -10,7 +10,6 @@ from fathom.errors import InvalidField
 from fathom.grading.graders import GRADERS
 from fathom.rpc.contract import contract
 from services.reward.config import Config
-from services.reward.graders import GRADERS
 from tests.unit.reward.house import House
 
 CALL = Call("req_1")

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from fathom.cli.main import app
 from fathom.errors import InvalidField, NotFound
+from fathom.grading.graders import Item
 from services.reward.engine import checked
-from services.reward.graders import Item
 from tests.beside import beside
 from trainers.data.convert import convert, split_of
 from trainers.data.records import Record, read
