@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fathom.errors import InvalidField, NotFound
 from fathom.ids import sha256
 from fathom.protocol.guidance import with_guidance
+from fathom.protocol.language import language_of
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
 from services.planner.config import Config
 from services.planner.model import Task
@@ -119,8 +120,3 @@ def got(catalogue: Catalogue, wanted: str, where: str) -> Prompt:
         return catalogue.get(wanted)
     except NotFound as error:
         raise InvalidField(where, error.message) from error
-
-
-def language_of(question: str) -> str:
-    """ "zh" when the question holds a Chinese character, else "en"."""
-    return "zh" if any("\u4e00" <= character <= "\u9fff" for character in question) else "en"

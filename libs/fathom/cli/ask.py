@@ -43,11 +43,20 @@ class RunFailed(FathomError):
     code, reason = "ABORTED", "DEPENDENCY_FAILED"
 
 
-def ask_question(question: str, home: Path, planner: str, *, model: str, conversation: str, json_events: bool) -> None:
+def ask_question(
+    question: str,
+    home: Path,
+    planner: str,
+    *,
+    model: str,
+    conversation: str,
+    window: trajectory.Window,
+    json_events: bool,
+) -> None:
     """Raises ``RunFailed`` when there is no answer."""
     endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
     gateway = "" if planner else read_endpoints(home).gateway
-    request = pb.RunRequest(question=question, model=model, conversation_id=conversation)
+    request = pb.RunRequest(question=question, model=model, conversation_id=conversation, window=window)
 
     async def work() -> None:
         clients = connect(endpoints)

@@ -76,7 +76,7 @@ class App {
     this.complain("");
     byId("send").disabled = true;
     try {
-      const body = { question, conversation_id: this.conversation, model: byId("model").value };
+      const body = { question, conversation_id: this.conversation, model: byId("model").value, window: byId("window").value };
       const accepted = await post("/v1/runs", body);
       byId("question").value = "";
       this.composed();
@@ -153,6 +153,13 @@ class App {
     if (!this.models.models.length || this.warming.length) setTimeout(() => this.loadModels(), MODELS_PAUSE_MS);
   }
 
+  // The reader's choice of what becomes of long conversations is kept with the browser.
+  windowSetting() {
+    const select = byId("window");
+    select.value = remembered("window") ?? "";
+    select.addEventListener("change", () => remember("window", select.value));
+  }
+
   showModels() {
     const stateOf = ({ state }) =>
       (state === "MODEL_STATE_READY" ? "" : ` (${word(state.replace("MODEL_STATE_", "").toLowerCase())})`);
@@ -226,6 +233,7 @@ class App {
     byId("panel-toggle").addEventListener("click", () => this.panel.toggle(!document.body.classList.contains("panel-open")));
     byId("sidebar-toggle").addEventListener("click", () => document.body.classList.toggle("sidebar-open"));
     byId("new").addEventListener("click", () => this.fresh());
+    this.windowSetting();
     byId("model").addEventListener("change", () => this.showModels());
     byId("question").addEventListener("input", () => this.composed());
     byId("composer").addEventListener("submit", (event) => {

@@ -306,20 +306,20 @@ class Said:
 
 async def test_the_coder_gets_code_and_traceback_and_its_fenced_block_counts() -> None:
     policy = Said("Sure:\n```python\npx.line(sheet_1)\n```\nDone.")
-    assert await PolicyCoder(policy).mend("r", episode(), "boom()", "KeyError: 'Date'") == "px.line(sheet_1)"
+    assert await PolicyCoder(policy, "mend it").mend("r", episode(), "boom()", "KeyError: 'Date'") == "px.line(sheet_1)"
     (request, model, messages) = policy.asked[0]
     assert (request, model) == ("r", "coder")
     for words in ("boom()", "KeyError: 'Date'", "sheet_1"):
         assert words in messages[1].content
-    assert await PolicyCoder(Said("no code")).mend("r", episode(), "x", "y") == ""
+    assert await PolicyCoder(Said("no code"), "mend it").mend("r", episode(), "x", "y") == ""
 
 
 async def test_a_judge_marks_events_once_and_a_broken_one_marks_nothing() -> None:
     policy = Said('Well {"unsupported": [1]}')
-    made = ending(correct=False, judge=PolicyJudge(policy))
+    made = ending(correct=False, judge=PolicyJudge(policy, "judge them"))
     answer = await made.finish("The bank raised its rate to 4 per cent [4]. Tencent.", episode(), False)
     assert isinstance(answer, Answer)
     assert [kind for kind, _ in doubts(answer)] == [Doubt.EVENT]
     assert [model for _, model, _ in policy.asked] == ["judge"]
-    made = ending(correct=False, judge=PolicyJudge(Said("{nonsense")))
+    made = ending(correct=False, judge=PolicyJudge(Said("{nonsense"), "judge them"))
     assert (await final("The bank raised its rate to 4 per cent [4]. Tencent.", made)).findings == ()
