@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -15,10 +15,11 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
 from fathom.bus.base import Bus
 from fathom.bus.streams import events_subject
-from fathom.errors import NotReady
+from fathom.errors import Conflict, NotReady
 from fathom.ids import new_id
 from fathom.protocol.messages import ToolCall
 from services.planner.convert import call_to_proto, material_to_proto, result_to_proto, step_from_proto, step_to_proto
+from services.planner.fence import TakenOver
 from services.planner.journal import Journal
 from services.planner.model import Step, ToolResult, ToolState
 from services.planner.record import Record
@@ -31,6 +32,8 @@ DRAFT_S = 0.1
 """A draft goes out in pieces of about that many seconds."""
 ANSWERING = frozenset({"answer_delta", "answer_replaced"})
 """Events that are sent by what readers have of the answer, not by whether the same was said before."""
+LATE_S = 5.0
+"""So much later than it is due, a sign of life may have come too late."""
 MOST_WAITING = 64
 """Events that may wait for the stream when a round begins."""
 
@@ -43,25 +46,50 @@ class Events:
     """
 
     def __init__(self, bus: Bus, run_id: str) -> None:
-        self._bus, self._run_id = bus, run_id
+        self._bus, self.run_id = bus, run_id
         self._sequence = 0
         self._published: Counter[Hashable] = Counter()
         self._waiting: deque[tuple[pb.RunEvent, Awaitable[object] | None]] = deque()
         self._sending: asyncio.Task[None] | None = None
+        self.epoch = 0
+        """Position of this planner's mark in the stream; see ``fence``."""
+        self._last = 0
         self.shown = ""
         """What readers have of the answer, once all that waits is sent."""
         self.shown_step = -1
 
     async def take_up(self, attempt: int) -> None:
-        """Reads what is there: a mark tells where the earlier workers' events end. Comes before ``publish``."""
-        mark = pb.RunEvent(run_id=self._run_id, taken_up=pb.TakenUp(attempt=attempt))
-        subject = events_subject(self._run_id)
-        end = await self._bus.publish(subject, mark.SerializeToString(), message_id=new_id(self._run_id))
+        """Reads what is there: a mark tells where the earlier workers' events end. Comes before ``publish``.
+
+        From the mark on nothing that an earlier worker publishes is stored.
+        """
+        subject, mark = events_subject(self.run_id), self._mark(attempt)
+        end = await self._bus.publish(subject, mark, message_id=new_id(self.run_id))
+        self.epoch = self._last = end
         async with aclosing(self._bus.follow(subject)) as deliveries:
             async for delivery in deliveries:
                 if delivery.sequence >= end:
                     return
                 self._seen(pb.RunEvent.FromString(delivery.payload))
+
+    def _mark(self, attempt: int) -> bytes:
+        mark = pb.RunEvent(run_id=self.run_id, taken_up=pb.TakenUp(attempt=attempt))
+        return mark.SerializeToString()
+
+    async def confirm(self, attempt: int = 0) -> None:
+        """Returns when all is sent and the run is still this worker's; raises ``TakenOver``."""
+        await self.flush()
+        await self._store(self._mark(attempt), new_id(self.run_id))
+
+    async def _store(self, payload: bytes, message_id: str) -> None:
+        """Raises ``TakenOver`` when another worker has written since."""
+        try:
+            stored = await self._bus.publish(
+                events_subject(self.run_id), payload, message_id=message_id, expected=self._last
+            )
+        except Conflict as error:
+            raise TakenOver(self.run_id) from error
+        self._last = max(self._last, stored)
 
     def _seen(self, event: pb.RunEvent) -> None:
         if event.sequence <= self._sequence:
@@ -98,14 +126,14 @@ class Events:
 
     def publish(self, after: Awaitable[object] | None = None, **event: Any) -> None:
         """Sends one event behind those before it, when ``after`` is done; its time is now."""
-        message = pb.RunEvent(run_id=self._run_id, **event)
+        message = pb.RunEvent(run_id=self.run_id, **event)
         message.time.GetCurrentTime()
         self._waiting.append((message, after))
         self._shows(message)
         if self._sending is None or (self._sending.done() and not self._sending.cancelled()):
             if self._sending is not None:
                 self._sending.result()
-            self._sending = asyncio.create_task(self._send(), name=f"events {self._run_id}")
+            self._sending = asyncio.create_task(self._send(), name=f"events {self.run_id}")
 
     @property
     def waiting(self) -> int:
@@ -136,9 +164,9 @@ class Events:
                 self._published[name] -= 1
             else:
                 message.sequence = self._sequence + 1
-                message_id = f"{self._run_id}:{message.sequence}"
+                message_id = f"{self.run_id}:{self.epoch}:{message.sequence}"
                 payload = message.SerializeToString()
-                await self._bus.publish(events_subject(self._run_id), payload, message_id=message_id)
+                await self._store(payload, message_id)
                 self._sequence += 1
             self._waiting.popleft()
 
@@ -230,9 +258,10 @@ class RunObserver:
         await self._events.flush()
 
     async def sampled(self, step: Step) -> None:
-        """Keeps what was sampled, before anything comes of it."""
+        """Keeps what was sampled, before anything comes of it; a worker that has lost the run ends here."""
         await self._journal.sampled(step)
         self._tell_sampled(step)
+        await self._events.flush()
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None:
         """The intent goes out before the result (row R11); no call begins before the results so far are kept."""
@@ -249,7 +278,7 @@ class RunObserver:
 
     async def step_done(self, step: Step) -> None:
         """Recorded, that is all the run waits for: whoever takes it up tells again what the readers lack."""
-        await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
+        await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash), self._events.epoch)
         self.steps = step.index + 1
         self._journal.close(step.index)
         if self._events.waiting > MOST_WAITING:
@@ -346,9 +375,15 @@ async def follow(bus: Bus, run_id: str, after: int, leg: int = 0) -> AsyncGenera
                 return
 
 
-async def heartbeat(delivery: Any, every_s: float) -> None:
-    """Keeps a delivery in progress until cancelled; a server out of reach for a while is the bus' business."""
+async def heartbeat(delivery: Any, every_s: float, late: Callable[[], None]) -> None:
+    """Keeps a delivery in progress until cancelled; a server out of reach for a while is the bus' business.
+
+    ``late`` is called when a beat was so late that somebody else may have the delivery by now.
+    """
     while True:
+        before = time.monotonic()
         await asyncio.sleep(every_s)
         with suppress(NotReady):
             await delivery.in_progress()
+        if time.monotonic() - before > every_s + LATE_S:
+            late()
