@@ -48,6 +48,10 @@ class Silent:
 
     async def step_done(self, step: Step) -> None: ...
 
+    def drafted(self, index: int, text: str) -> None: ...
+
+    def dropped(self, index: int, why: str) -> None: ...
+
 
 @dataclass
 class Rollouts:
