@@ -10,8 +10,8 @@ SERIES = re.compile(
     r"走势|曲线|画|图表|作图|\b(?:chart|plot|draw|trend|time series|day by day|month by month)\b", re.I | re.A
 )
 BROAD = re.compile(r"表现|\bperformances?\b(?!.*(?:%|percent))", re.I | re.A)
-UP = "上升|上涨|增加|增长|升高|提高|上行|走高|走强|回升|抬升|攀升|扩大|走阔|反弹|飙升|涨|升|上|增|加"
-DOWN = "下降|下跌|减少|降低|下行|走低|走弱|回落|下滑|收窄|缩小|缩窄|跌|降|下|减|蒸发|缩水|回撤|变动|变化|波动"
+UP = "上升|上涨|增加|增长|升高|提高|上行|走高|走强|回升|抬升|攀升|扩大|走阔|反弹|飙升|升值|涨|升|上|增|加"
+DOWN = "下降|下跌|减少|降低|下行|走低|走弱|回落|下滑|收窄|缩小|缩窄|跌|降|下|减|蒸发|缩水|贬值|回撤|变动|变化|波动"
 MOVED = (
     r"(?:rise|rose|risen|fall|fell|fallen|drop|climb|gain|lose|lost|increase|decrease|decline|jump|surge|plunge|slump|tumble|shed|add"
     r"|grow|grew|grown|shrink|shrank|shrunk|move|change|advance|slide|slid|soar|appreciate|depreciate|rally|rallied|return|widen|narrow"
@@ -86,29 +86,53 @@ AGAINST = re.compile(
     re.I | re.A,
 )
 ENDING = re.compile(
-    r"(?<!每)年[末底](?!现金)|\b(?:at|by) the end of (?:19|20)\d{2}|\bend of (?:19|20)\d{2}\b|\byear[\s-]end (?:19|20)\d{2}",
+    r"(?<![每各])(?:年[末底终]|月[末底]|季度?[末底]|年中)(?!现金)|\b(?:at|by) the (?:end|close) of (?:[a-z]+ |q[1-4] )?(?:19|20)\d{2}"
+    r"|\bend[\s-](?:of[\s-])?(?:[a-z]+ |q[1-4] )?(?:19|20)\d{2}\b|\byear[\s-]end (?:19|20)\d{2}|(?:19|20)\d{2} (?:year|month|quarter)[\s-]end|\bmid[\s-](?:19|20)\d{2}",
     re.I | re.A,
 )
-EACH = re.compile(r"每|各|\beach\b|\bevery\b", re.I | re.A)
-ANNUAL = re.compile(r"年度数据|年度值|\bannual\b|\byearly\b", re.I | re.A)
+RANKED = [
+    re.compile(r"(涨幅|跌幅|涨跌幅|回报率?|收益率?|波动率|波动性|波动|增速)(?:是)?(?:最|更)(?:高|低|大|小|多|少|好|差|强|弱|快|慢)"),
+    re.compile(
+        r"\b(?:highest|lowest|best|worst|largest|biggest|smallest|greatest|higher|lower|bigger|smaller|larger)\s+"
+        r"((?:\w+\s+){0,2}?(?:returns?|gains?|volatility|drawdowns?|cagr|loss(?:es)?|performance|declines?|drops?))\b(?! from)",
+        re.I | re.A,
+    ),
+]
+"""Words that choose among several by a statistic; the statistic is what is asked for."""
+RIVALS = re.compile(
+    r"(?:谁|哪[个只家支种]|哪一[个只家]).{0,16}?(?:涨|跌|表现|赚|亏|跑赢)|跑赢|\b(?:did|do|does|fared?|performed?|perform) (?:better|worse|best|worst)\b"
+    r"|\boutperform(?:ed|s)?\b|\bbeat\b|\b(?:better|best|worse|worst)[\s-]perform",
+    re.I | re.A,
+)
+CHANGED = re.compile(
+    r"\bchanges? (?:in|of|for) (?!per ?cent)|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$", re.I | re.A
+)
+"""Words of a change that say neither in what nor by how much."""
+COMPARED = re.compile(r"比|较|相对|\b(?:than|versus|vs\.?|compared|against|relative|over|from)\b", re.I | re.A)
+EACH = re.compile(r"每|各|逐|按|\beach\b|\bevery\b", re.I | re.A)
+ANNUAL = re.compile(r"年度数据|年度值|全年|\bfull[\s-]year\b|\bwhole year\b|\bannual\b|\byearly\b", re.I | re.A)
 
 
 def spoken(text: str) -> list[tuple[int, int]]:
     """Where a text says what is done with values, rather than of what."""
-    patterns = [AGAINST, LATEST, SPREAD, *(pattern for pattern, _ in (*STATISTICS, *DENSITIES))]
+    patterns = [AGAINST, LATEST, SPREAD, RIVALS, *(pattern for pattern, _ in (*STATISTICS, *DENSITIES))]
     return [match.span() for pattern in patterns for match in pattern.finditer(text) if match.group()]
 
 
 def statistics(text: str) -> tuple[Statistic, ...]:
     """The statistics that a text asks for; none when it asks for a series as well."""
-    if SERIES.search(text) or BROAD.search(text):
+    if not RIVALS.search(text) and (SERIES.search(text) or BROAD.search(text)):
         return ()
     found: list[Statistic] = []
     rest = text
+    for words in RANKED:
+        rest = words.sub(r"\1", rest)
     for pattern, statistic in STATISTICS:
         if pattern.search(rest):
             found.append(statistic)
             rest = pattern.sub(" ", rest)
+    if RIVALS.search(text) and not found:
+        found.append(Statistic.RETURN)
     if Statistic.RETURN in found and Statistic.CHANGE in found:
         found.remove(Statistic.RETURN)
     return tuple(found)

@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import TYPE_CHECKING
 
 from services.datafetch import grammar, joined, rankings
-from services.datafetch.asked import Asked
+from services.datafetch.conditions import Conditions
 from services.datafetch.entities import Found, Resolver
+from services.datafetch.grouping import Grouping
 from services.datafetch.indicators import Matcher
 from services.datafetch.leftovers import Understanding
 from services.datafetch.model import Match, Missing
@@ -18,6 +20,9 @@ from services.datafetch.semantic.layer import PARTICLES, Layer
 from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.text import blank
 from services.datafetch.units import find_unit
+
+if TYPE_CHECKING:
+    from services.datafetch.asked import Asked
 
 EURO = re.compile(
     r"(?:兑换?|对|每|一|1|/)?\s*欧元(?:兑换?|对|等于|折合|合)?|\b(?:(?:per|to|against|one|the|a)\s+)*(?:euros?|eur)\b",
@@ -43,6 +48,8 @@ class Draft:
     kinds: set[str] = field(default_factory=set)
     ranking: Ranking | None = None
     currency: str = ""
+    conditions: Conditions | None = None
+    grouping: Grouping | None = None
 
     @property
     def entities(self) -> list[str]:
@@ -56,8 +63,11 @@ class Drafter:
     def __init__(self, layer: Layer, matcher: Matcher, resolver: Resolver, asked: Asked) -> None:
         self._layer, self._matcher, self._resolver, self._asked = layer, matcher, resolver, asked
 
-    def draft(self, shown: str, as_of: date | None, seen: Understanding) -> Draft:
-        """The unit, the entities and the indicators that a question names, each taken out of what is left."""
+    def draft(self, shown: str, as_of: date | None, seen: Understanding, kind: str = "") -> Draft:
+        """The unit, the entities and the indicators that a question names, each taken out of what is left.
+
+        ``kind``: all of which kind are meant where the question names none.
+        """
         unit, rest = self._unit(shown)
         if unit and self._is_rate(rest):
             # "How many yen for one pound": a currency that is asked for, and no unit of something else.
@@ -74,6 +84,8 @@ class Drafter:
             rest = blank(rest, [(item.start, item.end) for item in found])
         draft = Draft(shown, rest, unit, found, mentions, currency=currency)
         draft.ranking = None if found else rankings.find(shown)
+        if kind and not found and draft.ranking is None:
+            draft.ranking = Ranking((0, 0), kind, 0, False)
         if draft.ranking:
             draft.rest = blank(rest, [draft.ranking.span])
         draft.kinds = {self._layer.entities[ident].kind for ident in draft.entities}

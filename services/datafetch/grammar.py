@@ -24,11 +24,14 @@ from services.datafetch.readings import (
     Twin,
     american_day,
     before,
+    bounds,
     day,
+    day_pair,
     decade,
     first_quarters,
     fiscal,
     half,
+    middle,
     month,
     month_days,
     month_of_years,
@@ -51,7 +54,10 @@ from services.datafetch.semantic.schema import Frequency
 from services.datafetch.semantic.text import DIGITS, chinese_number, plain
 
 Y4 = r"(?:19|20)\d{2}"
-SEP = r"\s*(?:to|through|thru|until|till|and|vs\.?|versus|-|~|至|到|和|与|及|、|,|，|—)+\s*"
+COMPARED = r"vs\.?|versus|than|compared (?:with|to)|relative to|against|相较于?|相比于?|相对于?|对比|比|较"
+SEP = rf"\s*(?:,\s*)?(?:to|through|thru|until|till|and|{COMPARED}|-|~|至|到|和|与|及|以及|、|,|，|—)+\s*(?:于|在|in\s+|the\s+)?"
+ALONE = r"\s*(?:和|与|及|以及|、|,|，|比|较|\band\b|\bvs\.?|\bversus\b)\s*(?:on\s+)?"
+AT = r"(?:the\s+)?(?:year[\s-])?(?P<{0}>end|close|start|beginning)(?:[\s-]+of)?[\s-]+"
 MON = r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 NUM = r"(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[一二两三四五六七八九十]{1,3}|半)"
 
@@ -114,11 +120,19 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<a>{MON})\s*(?:-|~|to|through|until)\s*(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<b>{MON}),?\s+(?P<y>{Y4})\b", named_days),
     (rf"\b(?P<a>{MON})\s+(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:-|~|to|through|until)\s*(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", month_days),
     (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d1>\d{{1,2}})\s*[日号]?\s*(?:-|~|至|到)\s*(?:(?P<m2>\d{{1,2}})\s*月\s*)?(?P<d2>\d{{1,2}})\s*[日号]", month_days),
+    (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d1>\d{{1,2}})\s*[日号]?{ALONE}(?:(?P<m2>\d{{1,2}})\s*月\s*)?(?P<d2>\d{{1,2}})\s*[日号](?!\s*(?:之间|期间))", day_pair),
+    (rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?{ALONE}(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<b>{MON}),?\s+(?P<y>{Y4})\b", day_pair),
+    (rf"\b(?P<a>{MON})\s+(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?{ALONE}(?:(?P<b>{MON})\s+)?(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", day_pair),
+    (rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<a>{MON}){ALONE}(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<b>{MON}),?\s+(?P<y>{Y4})\b", day_pair),
     (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d>\d{{1,2}})(?!\d)\s*[日号]?(?:t?\s*\d{{1,2}}:\d{{2}}(?::\d{{2}})?)?", day),
     (rf"(?<!\d)(?P<y>{Y4})(?P<m>\d{{2}})(?P<d>\d{{2}})(?!\d)", day),
     (rf"\b(?P<mon>{MON})\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", named_day),
     (rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<mon>{MON}),?\s+(?P<y>{Y4})\b", named_day),
     (rf"(?<![\d/])(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<y>{Y4})(?![\d/])", american_day),
+    # From the beginning or the end of a year to that of another.
+    (rf"(?<!\d)(?P<y1>{Y4})\s*年?(?P<x>[初末底])\s*(?:-|~|至|到)\s*(?P<y2>{Y4})\s*年?(?P<z>[初末底])?", bounds),
+    (rf"\b{AT.format('x')}(?P<y1>{Y4})\s*(?:-|to|through|until|and)\s*{AT.format('z')}(?P<y2>{Y4})\b", bounds),
+    (rf"\bmid(?:dle)?(?:-|\s+of\s+|\s+)(?P<y>{Y4})\b|(?<!\d)(?P<y_>{Y4})\s*年中(?!\w)", middle),
     # Decades.
     (r"(?<!\d)(?P<c>(?:19|20)?)(?P<d>\d0)年代|\b(?:the\s+)?(?P<c_>(?:19|20))?(?P<d_>\d0)'?s\b", decade),
     # Fiscal years.
@@ -144,7 +158,7 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?:the\s+)?{QN}\s+quarter\s+(?:of\s+)?(?P<y>{Y4})", quarter),
     # Months.
     (rf"(?<!\d)(?P<y1>{Y4})\s*[-/年.]\s*(?P<m1>\d{{1,2}})\s*月?{SEP}(?P<y2>{Y4})\s*[-/年.]\s*(?P<m2>\d{{1,2}})(?!\d)\s*月?", months),
-    (rf"(?<!\d)(?P<y1>{Y4})\s*年\s*(?P<m1>\d{{1,2}})\s*月?{SEP}(?:(?P<y2>{Y4})\s*年\s*)?(?P<m2>\d{{1,2}})\s*月", months),
+    (rf"(?<!\d)(?P<y1>{Y4})\s*年\s*(?P<m1>\d{{1,2}})\s*月?份?{SEP}(?:(?P<y2>{Y4})\s*年\s*)?(?P<m2>\d{{1,2}})\s*月", months),
     (rf"\b(?P<a>{MON})\s*(?P<y1>{Y4})?{SEP}(?P<b>{MON})\s*,?\s*(?P<y2>{Y4})\b", named_months),
     (rf"(?:自|从|since\s+|from\s+)(?P<y>{Y4})\s*[-/年]\s*(?P<m>0?[1-9]|1[0-2])\s*月?(?:以来|起|至今|开始)?(?!\s*(?:to|到|至|-|~))", since),
     (rf"(?<!\d)(?P<y>{Y4})\s*[-/年.]\s*(?P<m>\d{{1,2}})(?![-/.\d])\s*月?份?", month),

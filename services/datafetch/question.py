@@ -8,14 +8,16 @@ from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 
-from services.datafetch import cues, grammar, rankings
-from services.datafetch.asked import Asked, parse_rate
+from services.datafetch import conditions, cues, grammar, rankings
+from services.datafetch import grouping as groups
+from services.datafetch.asked import VALUES, Asked, parse_rate
 from services.datafetch.draft import Draft, Drafter
 from services.datafetch.entities import Resolver
 from services.datafetch.indicators import Matcher
 from services.datafetch.leftovers import Leftovers, Understanding
 from services.datafetch.model import Basis, Missing, Query, Statistic, Transform
 from services.datafetch.periods import Period, in_fiscal
+from services.datafetch.selected import Selection
 from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.schema import EntitySpec
 from services.datafetch.semantic.text import blank, plain
@@ -32,6 +34,7 @@ class Reader:
         self._layer, self._latest = layer, latest
         self._resolver = Resolver(layer)
         self._left, self._asked = Leftovers(layer, matcher, self._resolver), Asked(layer)
+        self._selection = Selection(layer, self._asked)
         self._drafter = Drafter(layer, matcher, self._resolver, self._asked)
 
     @property
@@ -41,9 +44,13 @@ class Reader:
     def read(self, question: str, as_of: date | None) -> Understanding:
         """The typed query of a question of 1 to 2,000 characters."""
         seen = Understanding()
-        draft = self._drafter.draft(
-            re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question)), as_of, seen
-        )
+        shown = re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question))
+        asked = conditions.find(shown)
+        shown = blank(shown, asked.spans) if asked else shown
+        grouping = groups.find(shown)
+        shown = blank(shown, [grouping.span]) if grouping else shown
+        draft = self._drafter.draft(shown, as_of, seen, asked.kind if asked else "")
+        draft.conditions, draft.grouping = asked, grouping
         reading = self._timed(draft, as_of, seen)
         self._left.read(draft.rest, draft.found, draft.mentions, draft.names, draft.kinds, draft.shown, seen)
         self._completed(draft, seen)
@@ -83,13 +90,15 @@ class Reader:
         """Whether all that is asked of a company belongs to economies: its capacity use is not that of the country."""
         economy = {"economy"}
         owned = draft.names and all(set(self._layer.indicators[name].kinds) == economy for name in draft.names)
-        return bool(owned and draft.kinds and economy.isdisjoint(draft.kinds) and not TOGETHER.search(draft.shown))
+        return bool(owned and draft.found and draft.kinds and economy.isdisjoint(draft.kinds) and not TOGETHER.search(draft.shown))
 
     def _query(self, draft: Draft, reading: grammar.Reading, seen: Understanding) -> Query:
         """What is asked of the names over the periods."""
         shown, entities = draft.shown, draft.entities
         names, mentions = self._asked.shares(shown, draft.mentions, draft.names)
-        indicators, transform = self._asked.growth(shown, mentions, names, reading.transform)
+        spans = grammar.transform_of(shown)[1]
+        names, transform = self._asked.bound(shown, mentions, names, reading.transform, spans)
+        indicators, transform = self._asked.growth(shown, mentions, names, transform)
         transform, indicators = self._asked.offset(transform, indicators, reading)
         indicators = self._asked.parts(shown, list(dict.fromkeys(indicators)))
         crossed = self._asked.is_cross(shown, entities, indicators)
@@ -100,15 +109,20 @@ class Reader:
             transform = Transform.NONE
         ranking = draft.ranking
         said = blank(shown, [ranking.span]) if ranking else shown
-        statistics = () if transform else self._asked.statistics(said, mentions, indicators, reading)
+        wanted = self._selection.wanted(
+            said, mentions, indicators, reading, transform, draft.grouping, draft.conditions
+        )
+        statistics, every = wanted.statistics, wanted.every
         if ranking:
             single = all(spec.default for spec in map(self._layer.indicators.get, indicators) if spec)
             statistics = rankings.statistics_of(shown, statistics) if single else ()
         period = self._period(reading.whole, entities)
         if transform in STEP_MONTHS:
             reading, period = self._later(reading, period, transform)
-        if set(statistics) & {Statistic.RETURN, Statistic.CHANGE}:
+        if set(statistics) & {Statistic.RETURN, Statistic.CHANGE, Statistic.CAGR}:
+            reading, period = self._selection.between(shown, reading, period)
             period = self._asked.ends(reading, period, indicators)
+        unit = self._selection.in_points(shown, indicators, statistics) or draft.unit
         query = Query(
             tuple(entities),
             () if reading.impossible else tuple(dict.fromkeys(indicators)),
@@ -116,15 +130,19 @@ class Reader:
             period.end,
             self._asked.frequency(period, indicators, transform) or self._asked.density(shown, mentions, statistics),
             transform=transform,
-            unit="" if crossed or (statistics and parse_rate(draft.unit)) else draft.unit,
+            unit="" if crossed or (set(statistics) - {Statistic.CHANGE} - VALUES and parse_rate(unit)) else unit,
             currency=draft.currency,
             statistics=statistics,
             combination=self._asked.combination(shown, entities, indicators),
-            periods=apart(reading.periods, period, shown, statistics),
+            periods=() if every else apart(reading.periods, period, shown, statistics),
             tail=0 if statistics else max((p.rows for p in reading.periods), default=0),
             basis=Basis.FISCAL if period.fiscal else Basis.CALENDAR,
+            every=every,
+            outer=wanted.outer,
         )
-        return rankings.ranked(query, ranking, names[0], shown) if ranking and names and query.indicators else query
+        if ranking and names and query.indicators:
+            query = rankings.ranked(query, ranking, names[0], shown)
+        return self._selection.conditioned(query, draft.conditions, seen) if draft.conditions else query
 
     def _later(self, reading: grammar.Reading, period: Period, transform: Transform) -> tuple[grammar.Reading, Period]:
         """ "Q4 against Q3: quarterly growth" asks for the growth of Q4; the other is what it is measured from."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,12 +19,15 @@ PATTERNS = [
         r"(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱|排名前|前)\s*(?:的)?(?:前)?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,2})?\s*(?:家|名|位|只|个|支)?(?:的)?\s*"
         r"(?P<kind>上市公司|公司|企业|股票|个股)"
     ),
-    re.compile(r"(?P<kind>哪[一两二三四五]?[只家支个]?(?:股票|个股|公司|企业)).{0,12}?(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱)"),
+    re.compile(r"(?P<kind>哪(?P<n>\d{1,2}|[一两二三四五六七八九十])?[只家支个]?(?:股票|个股|公司|企业)).{0,12}?(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱)"),
     re.compile(
         rf"\b(?P<way>top|{WAYS})[\s-]*(?:(?P<n>{COUNT})\s+)?(?:[\w-]+\s+){{0,2}}?(?P<kind>{KINDS})\b", re.I | re.A
     ),
     re.compile(rf"\bwhich\s+(?:(?P<n>{COUNT})\s+)?(?P<kind>{KINDS})\b.{{0,40}}?\b(?P<way>{WAYS})\b", re.I | re.A),
 ]  # fmt: skip
+COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, "=": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
+}  # fmt: skip
 LOW = ("最低", "最小", "最少", "最差", "最弱", "lowest", "smallest", "worst", "weakest", "least")
 LOSS = re.compile(r"跌幅|跌得|亏损|\b(?:loss|losses|losers?|lost|fell|decline[ds]?|drop(?:ped|s)?)\b", re.I | re.A)
 
@@ -69,9 +73,15 @@ def ranked(query: Query, ranking: Ranking, indicator: str, text: str) -> Query:
 
 
 def first_columns(table: Any, query: Query) -> Any:
-    """Of the one row of a summary the key columns and the first ``limit`` values, in their order."""
+    """Of the one row of a summary the key columns and the first ``limit`` values that fit the filters, in their order.
+
+    None when no value fits.
+    """
     keys = [name for name in table.column_names if name in ("from", "to")]
     values = {name: table.column(name)[0].as_py() for name in table.column_names if name not in keys}
     there = [name for name, value in values.items() if value is not None and value == value]
+    there = [name for name in there if all(COMPARE[item.operator](values[name], item.value) for item in query.filters)]
+    if not there:
+        return None
     order = sorted(there, key=lambda name: (-values[name] if query.descending else values[name], name))
     return table.select([*keys, *order[: query.limit or len(order)]])

@@ -67,8 +67,8 @@ def span_before(match: Twin, today: date) -> Period | None:
     if count is None:
         return None
     if unit in UNIT_DAYS:
-        return Period(days_before(today, count * UNIT_DAYS[unit]), today, relative=True)
-    return Period(back(today, count * UNIT_MONTHS[unit]), today, relative=True)
+        return Period(days_before(today, count * UNIT_DAYS[unit]), today, kind=Kind.FLOW, relative=True)
+    return Period(back(today, count * UNIT_MONTHS[unit]), today, kind=Kind.FLOW, relative=True)
 
 
 def past(match: Twin, today: date) -> Period | None:
