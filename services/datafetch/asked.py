@@ -76,7 +76,9 @@ class Asked:
             owners -= rates
         if not owners or len(owners) == len(names) or any(specs[name].text for name in names):
             return names, transform
-        changed = [f"{transform}({name})" if at in owners else name for at, name in enumerate(names)]
+        # Beside a rate in per cent a change is one too, so that they can be compared and subtracted.
+        share = "100 * " if rates - owners else ""
+        changed = [f"{share}{transform}({name})" if at in owners else name for at, name in enumerate(names)]
         return changed, Transform.NONE
 
     def shares(self, shown: str, mentions: list[Mention], names: list[str]) -> tuple[list[str], list[Mention]]:
@@ -137,12 +139,12 @@ class Asked:
 
     def stepped(self, shown: str, transform: Transform, indicators: Sequence[str]) -> Transform:
         """ "How many more than last month" is a difference in the unit of the series, and no rate of change."""
-        counted = cues.counted(shown)
+        counted = cues.counted(shown) or cues.HIGHER.search(shown)
         if not counted or transform not in (Transform.YOY, Transform.QOQ, Transform.MOM):
             return transform
         specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
         rates = bool(specs) and all(spec.unit.startswith("%") for spec in specs)
-        if cues.POINTS.search(shown) and not rates:
+        if not rates and (cues.POINTS.search(shown) or not cues.counted(shown)):
             return transform
         return Transform.CHANGE if transform == Transform.YOY else Transform.NONE
 

@@ -53,7 +53,7 @@ FIRST = re.compile(
     r"首次|第一次|首度|最早|最先|\b(?:for the )?(?:very )?first(?: time)?\b(?! (?:half|quarter|three|two|six|nine))|\bearliest\b",
     re.I | re.A,
 )
-LAST = re.compile(r"最后一次|最近一次|上一次|上次|\b(?:most recent(?:ly)?|last time|latest time|(?:when|did|was) .{0,60}\blast)\b", re.I | re.A)  # fmt: skip
+LAST = re.compile(r"最后一次|最近一次|上一次|上次|\b(?:most recent(?:ly)?|last time|latest time|last(?= (?:\0|above|below|over|under|clos|exceed|f[ae]ll|drop|ris|rose|was|were|hit|trad|top|negative|positive)\w*))", re.I | re.A)  # fmt: skip
 WHEN = re.compile(
     r"(?:是在|在|从)?(?:哪几个|哪一个|哪个|哪些个?|哪几|哪一|几)(?:个)?(?:交易日|季度|月份?|周|天|日子?|年份?)(?=\D|$)|(?:是|在)?(?:何时|什么时候|啥时候)|的?所?有?(?:月份|日子|交易日|季度|年份)(?:有哪些|是哪些|都?有哪些|列表)?|(?:都?有|是)哪些$"
     r"|\b(?:which|what|list(?: the)?|all(?: the)?|the|find(?: the)?|show(?: me)?(?: the)?) (?:\w+ )?(?:days?|dates?|sessions?|weeks?|months?|quarters?|years?)(?: (?:when|where|in which|on which|with|that|did|had|saw|was|were|has))?\b"
@@ -62,19 +62,19 @@ WHEN = re.compile(
 )
 WHO = re.compile(
     r"(?:有|是)?哪些?[几两三四五]?[只家支个]?(?:股票|个股|公司|企业)|的(?:股票|个股|公司|企业)(?:有哪些|是哪些|都有哪些)?|(?:所有|全部)(?:股票|个股)"
-    r"|\b(?:which|what|all|list(?: the)?|find(?: the)?|any|name the|the) (?:\w+ )?(?:stocks|companies|shares|names)\b|^(?:stocks|companies|shares)\b"
+    r"|\b(?:which|what|all|list(?: the)?|find(?: the)?|any|name the|the) (?:\w+ )?(?:stocks?|compan(?:y|ies)|shares|names)\b|^(?:stocks|companies|shares)\b"
     r"|有?哪几[只家个]",
     re.I | re.A,
 )
 CURRENCIES = re.compile(
-    r"(?:有|是)?哪些?[几两三四五]?[只种个]?货币|的货币(?:有哪些)?|\b(?:which|what|all) currencies\b|^currencies\b", re.I | re.A
+    r"(?:有|是)?哪些?[几两三四五]?[只种个]?货币|的货币(?:有哪些)?|\b(?:which|what|all) (?:currencies|currency)\b|^currencies\b", re.I | re.A
 )
 FALLEN = re.compile(
     r"(?:跌幅?|下跌|跌了|下降|亏损|回撤|跌去|减少)\s*$|\b(?:fell|fall|falls|fallen|drop(?:ped|s)?|declin(?:e|ed|es)|lost|lose[sd]?|down|plunged|slid|drawdowns?|losses)(?: by| of)?\s*$",
     re.I | re.A,
 )
 RISEN = re.compile(
-    r"(?:涨幅?|上涨|涨了|上升|回报率?|收益率?|反弹|升了|增加)\s*$|\b(?:rose|rise|rises|risen|gain(?:s|ed)?|return(?:s|ed)?|up|climb(?:s|ed)?|jump(?:s|ed)?|rall(?:y|ied)|increased?|returns)(?: by| of)?\s*$",
+    r"(?:涨幅?|上涨|涨了|上升|回报率?|(?<![债券期])收益率?|反弹|升了|增加)\s*$|\b(?:rose|rise|rises|risen|gain(?:s|ed)?|return(?:s|ed)?|up|climb(?:s|ed)?|jump(?:s|ed)?|rall(?:y|ied)|increased?|returns)(?: by| of)?\s*$",
     re.I | re.A,
 )
 PERIODS = [

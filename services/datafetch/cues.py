@@ -37,7 +37,7 @@ STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
         (rf"涨了|跌了|回报|涨幅|跌幅|涨跌幅|收益率(?!曲线)|回报率|累计收益|累计[涨跌]|(?:{UP}|{DOWN})了?(?:大?约)?(?:多少|几个点|几成|百分之)"
          rf"|\b(?:total |cumulative |price )?returns?\b|price (?:gains?|appreciation|change)\b|\bhow (?:much|far)\b.*\b{MOVED}\b"
          rf"|\b(?:what|how many|by what|by how many) per ?cent(?:age)?\b.*\b{MOVED}\b|\bhow (?:did|has|have|well did)\b.*\b(?:do|done|fare|fared|perform|performed)\b"
-         r"|(?:price )?change in per ?cent|percent(?:age)? (?:change|gain|loss|move)|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
+         r"|(?:price )?change in per ?cent|% (?:change|gain|loss|move)|percent(?:age)? (?:change|gain|loss|move)|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
         (r"合计|总额|总和|总计|总共|一共|累计|加总|加起来|总值|全年一共|\bsum(?:med)?\b|\btotal(?:l?ed|ing)?\b|\badd(?:ed)? up\b|\baltogether\b|\bcumulative(?:ly)?\b", Statistic.SUM),
     ]
 ]  # fmt: skip
@@ -104,6 +104,11 @@ RIVALS = re.compile(
     r"|\boutperform(?:ed|s)?\b|\bbeat\b|\b(?:better|best|worse|worst)[\s-]perform",
     re.I | re.A,
 )
+HIGHER = re.compile(
+    r"[高低升降](?:了|出)?多少(?!%|百分之)|(?:上升|下降|变化|变动|升高|降低)(?:了)?(?:多少)?(?!率|百分之)|\b(?:higher|lower|changes?|rise|risen|rose|fall|fell|up|down)\b(?!.*(?:%|per ?cent(?!age p)))",
+    re.I | re.A,
+)
+"""Words by which a rate moves in points."""
 CHANGED = re.compile(
     r"\bchanges? (?:in|of|for) (?!per ?cent)|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$", re.I | re.A
 )

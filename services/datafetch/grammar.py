@@ -132,7 +132,7 @@ RULES: list[tuple[str, Reader]] = [
     # From the beginning or the end of a year to that of another.
     (rf"(?<!\d)(?P<y1>{Y4})\s*年?(?P<x>[初末底])\s*(?:-|~|至|到)\s*(?P<y2>{Y4})\s*年?(?P<z>[初末底])?", bounds),
     (rf"\b{AT.format('x')}(?P<y1>{Y4})\s*(?:-|to|through|until|and)\s*{AT.format('z')}(?P<y2>{Y4})\b", bounds),
-    (rf"\bmid(?:dle)?(?:-|\s+of\s+|\s+)(?P<y>{Y4})\b|(?<!\d)(?P<y_>{Y4})\s*年中(?!\w)", middle),
+    (rf"\bmid(?:dle)?(?:-|\s+of\s+|\s+)(?P<y>{Y4})\b|(?<!\d)(?P<y_>{Y4})\s*年中(?![\w报期国间旬级小美欧央日外东西])", middle),
     # Decades.
     (r"(?<!\d)(?P<c>(?:19|20)?)(?P<d>\d0)年代|\b(?:the\s+)?(?P<c_>(?:19|20))?(?P<d_>\d0)'?s\b", decade),
     # Fiscal years.
@@ -186,6 +186,10 @@ RULES: list[tuple[str, Reader]] = [
     (r"(?<![\d.])(?P<y>\d{2})\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年)(?!前|内|来|以来|间|期)", single_year),
     (r"(?<=\s)'(?P<y>\d{2})\b", single_year),
 ]  # fmt: skip
+SINCE = re.compile(r"\bsince\s+(?:the\s+)?(?:close\s+(?:of|on)\s+|end\s+of\s+|start\s+of\s+)?$", re.I | re.A)
+ONWARDS = re.compile(
+    r"\s*(?:以来|至今|起(?!点)|以后|之后|到现在|到目前|到今天|onwards?\b|to date\b|until now\b|to now\b)", re.I | re.A
+)
 BARE_QUARTER = re.compile(r"第(?P<q>[一二三四1-4])季度|\bq(?P<e>[1-4])\b", re.I | re.A)
 COMPILED = [(re.compile(pattern, re.I | re.A), reader) for pattern, reader in RULES]
 # Every group may have a twin with an underscore, since one pattern cannot name a group twice.
@@ -231,9 +235,8 @@ def read(text: str, today: date) -> Reading:
             spans.append(match.span())
             rest = rest[: match.start()] + "\0" * len(match[0]) + rest[match.end() :]
     transform, _ = transform_of(plain(text))
-    periods = anchored(
-        listed_days(rest_of(text), tuple(period for _, period in sorted(found, key=lambda item: item[0])))
-    )
+    ordered = tuple(period for _, period in sorted(found, key=lambda item: item[0]))
+    periods = anchored(listed_days(rest_of(text), opened(rest_of(text), ordered)))
     bare = BARE_QUARTER.search(rest)
     if bare and len(periods) == 1 and periods[0].grain == Frequency.ANNUAL and periods[0].start and periods[0].end:
         which = number(bare["q"] or bare["e"])
@@ -246,6 +249,15 @@ def read(text: str, today: date) -> Reading:
 def rest_of(text: str) -> str:
     """The text as the rules read it."""
     return digits(plain(text))
+
+
+def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "Since 2020-03-23", 自2020年3月23日以来: a period that something goes on from is open at its end."""
+    if len(periods) != 1 or periods[0].relative or periods[0].start is None or periods[0].end is None:
+        return periods
+    (period,) = periods
+    goes_on = SINCE.search(text[: period.span[0]]) or ONWARDS.match(text[period.span[1] :])
+    return (replace(period, end=None, grain=Frequency.NATIVE),) if goes_on else periods
 
 
 def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:

@@ -50,6 +50,8 @@ characters) than 16, which means more than one name does."""
 SUPPORT, FRIENDS = 0.5, 3
 """What the three likeliest indicators of a table add to all of its indicators."""
 NEAR = 300
+STRANGE = 0.25
+"""The share of a mention's characters that an indicator's names may lack."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,15 @@ class Matcher:
             if len(best) >= limit:
                 break
         return list(best.values())[:limit]
+
+    def covers(self, mention: str, ident: str, allowed: float = STRANGE) -> bool:
+        """Whether the names of an indicator hold what a mention says: every Latin word, most Chinese characters."""
+        known = {gram for own, name in self._documents if own == ident for gram in grams(name)}
+        own = [gram for gram in grams(mention) if not CJK.match(gram)]
+        latin = [gram for gram in own if not (gram[0] == "c" and CJK.match(gram[1:2]))]
+        chars = [gram for gram in own if gram not in latin]
+        strange = sum(gram not in known for gram in chars)
+        return all(gram in known for gram in latin) and strange <= allowed * len(chars)
 
     def _support(self, scores: dict[int, float]) -> None:
         """Adds to each indicator what speaks for its table: who asks for one column often means its neighbours too."""

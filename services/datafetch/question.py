@@ -159,7 +159,7 @@ class Reader:
     def _turned(self, shown: str, entities: Sequence[str], seen: Understanding) -> bool:
         """Whether the first of two currencies is the one that is priced: "USD/JPY", "一美元兑多少日元" are yen per dollar."""
         one = [item.id for item in seen.matches if re.search(rf"(?:一|1|\bone)\s*{re.escape(item.surface)}", shown)]
-        return one[0] == entities[0] if one else not re.search(r"\bper\b|每", shown)
+        return one[0] == entities[0] if one else not re.search(r"\bper\b|每(?!个?(?:交易|[日天周月季年]))", shown)
 
     def _defaults(self, kinds: set[str]) -> list[str]:
         """A name alone asks for what its kind is known by."""

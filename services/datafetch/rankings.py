@@ -17,9 +17,9 @@ COUNT = r"\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten"
 PATTERNS = [
     re.compile(
         r"(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱|排名前|前)\s*(?:的)?(?:前)?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,2})?\s*(?:家|名|位|只|个|支)?(?:的)?\s*"
-        r"(?P<kind>上市公司|公司|企业|股票|个股)"
+        r"(?P<kind>上市公司|公司|企业|股票|个股|货币)"
     ),
-    re.compile(r"(?P<kind>哪(?P<n>\d{1,2}|[一两二三四五六七八九十])?[只家支个]?(?:股票|个股|公司|企业)).{0,12}?(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱)"),
+    re.compile(r"(?P<kind>哪(?P<n>\d{1,2}|[一两二三四五六七八九十])?[只家支个种]?(?:股票|个股|公司|企业|货币)).{0,12}?(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱)"),
     re.compile(
         rf"\b(?P<way>top|{WAYS})[\s-]*(?:(?P<n>{COUNT})\s+)?(?:[\w-]+\s+){{0,2}}?(?P<kind>{KINDS})\b", re.I | re.A
     ),
@@ -29,6 +29,8 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, "=": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
 }  # fmt: skip
 LOW = ("最低", "最小", "最少", "最差", "最弱", "lowest", "smallest", "worst", "weakest", "least")
+STRENGTH = re.compile(r"升值|贬值|走强|走弱|最强|最弱|涨|跌|\b(?:apprecia|deprecia|strength|weak|strong|gain|lost|lose|fell|rose|best|worst|perform)", re.I)
+WEAKNESS = re.compile(r"贬值|走弱|跌|\b(?:deprecia|weaken|lost|lose|fell|fall)", re.I)
 LOSS = re.compile(r"跌幅|跌得|亏损|\b(?:loss|losses|losers?|lost|fell|decline[ds]?|drop(?:ped|s)?)\b", re.I | re.A)
 
 
@@ -48,7 +50,7 @@ def find(text: str) -> Ranking | None:
         match = pattern.search(text)
         if match:
             count = number(match.groupdict().get("n") or "1") or 1
-            kind = "currency" if match["kind"].lower().startswith("currenc") else "stock"
+            kind = "currency" if re.search("currenc|货币", match["kind"], re.I) else "stock"
             spans = [match.span("way"), match.span("kind")]
             span = match.span() if match.start("way") < match.start("kind") else (spans[1][0], spans[0][1])
             return Ranking(span, kind, count, match["way"].lower() in LOW)
@@ -58,7 +60,7 @@ def find(text: str) -> Ranking | None:
 def statistics_of(text: str, asked: Sequence[Statistic]) -> tuple[Statistic, ...]:
     """The one statistic by which a ranking orders; "the best performing" is the one with the highest return."""
     kept = [item for item in asked if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)]
-    if not kept and re.search(r"perform|表现|\bbest\b|\bworst\b|最好|最差|最强|最弱|涨得|跌得", text, re.I):
+    if not kept and re.search(r"升值|贬值|apprecia|deprecia|strength|weak|perform|表现|\bbest\b|\bworst\b|最好|最差|最强|最弱|涨得|跌得", text, re.I):
         kept = [Statistic.RETURN]
     return tuple(kept[:1])
 
@@ -68,6 +70,9 @@ def ranked(query: Query, ranking: Ranking, indicator: str, text: str) -> Query:
     falls = bool(query.statistics) and query.statistics[0] == Statistic.RETURN and LOSS.search(text) is not None
     drawn = bool(query.statistics) and query.statistics[0] == Statistic.DRAWDOWN
     # The greatest loss and the greatest drawdown are the lowest numbers.
+    if ranking.kind == "currency" and query.statistics[:1] == (Statistic.RETURN,) and STRENGTH.search(text):
+        # Rates are units per euro: what has risen most has the rate that fell most.
+        falls = not WEAKNESS.search(text)
     low = ranking.low != (falls or drawn) if not (drawn and ranking.low and re.search(r"worst|最差", text)) else True
     return replace(query, kind=ranking.kind, order=indicator, descending=not low, limit=ranking.count)
 

@@ -12,10 +12,10 @@ NAME_LIKE = re.compile(r"\b(?:[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*|[A-Z]{2,5})\b")
 # Words that begin a sentence or name a method, a unit or a time rather than something with data.
 COMMON = frozenset(
     """A An And Annual At Average Between Both By CAGR CEO Calculate Chart Compare Compared Compute Daily
-    Describe Did Do Does Draw During EPS Explain Find For From GDP Get Give Global Has Have Hello Hi How I
+    Describe Did Do Does Draw During Explain Find For From GDP Get Give Global Has Have Hello Hi How I
     If In Is It January February March April May June July August September October November December
-    Let List Maximum Minimum Monthly Name Of On Or Over PE Please Plot Price Q1 Q2 Q3 Q4 Quarterly ROE
-    Rank Return Share Show Since Sharpe Stock Suppose Table Tell Thanks The Their Then They This To
+    Let List Maximum Minimum Monthly Name Of On Or Over Please Plot Price Q1 Q2 Q3 Q4 Quarterly
+    Rank Return Share Show Since Stock Suppose Table Tell Thanks The Their Then They This To
     Total US USA Until Versus Volatility Was Were What When Where Which While Who Why Will With Would
     Year Yearly ETF CPI PCE YoY YTD QoQ TTM Sell Buy Great Financial Crisis Recession Covid Dollar Euro Federal
     Convert Express Report Return Returns Using Use Can Could Also Highest Lowest Top Largest Smallest Latest
@@ -84,12 +84,15 @@ COMPANY_END = re.compile(
 )
 
 
+MULTIPLE = re.compile(r"\b(?:[A-Z]{1,3}/[A-Z]{1,6}|p/[ebs])\b")
+"""Multiples that stand for themselves: P/E, EV/EBITDA."""
 GLUE = "比对和与在从由给用各"
 
 
 def unknown_names(rest: str) -> list[str]:
     """Latin words of a blanked question that look like names and stand for nothing here."""
-    unknown: list[str] = []
+    unknown: list[str] = [match.group() for match in MULTIPLE.finditer(rest)]
+    rest = MULTIPLE.sub(lambda match: "\0" * len(match[0]), rest)
     for match in NAME_LIKE.finditer(rest):
         hyphened = (
             rest[match.end() : match.end() + 2] in ("-o", "-b", "-e") or rest[match.start() - 1 : match.start()] == "-"

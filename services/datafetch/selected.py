@@ -23,6 +23,7 @@ MOVES = {Statistic.RETURN, Statistic.CHANGE}
 SHARES = {Statistic.RETURN, Statistic.CAGR, Statistic.VOLATILITY, Statistic.DRAWDOWN}
 FLIPPED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 BASIS = re.compile(r"个?基点|\bbasis points?\b|\bbps?\b", re.I | re.A)
+COMPOUND = re.compile(r"年化|复合|\bcagr\b|compound|annuali[sz]ed", re.I | re.A)
 ORDER = list(Frequency)
 
 
@@ -58,6 +59,8 @@ class Selection:
             inner = self._asked.fitting((nested.inner,), specs, shown)
             return Wanted(inner[:1], nested.every, nested.outer) if inner else Wanted()
         statistics = self._asked.statistics(shown, mentions, indicators, reading, transform)
+        if statistics == (Statistic.CAGR,) and cues.density(shown) and not COMPOUND.search(shown):
+            statistics = (Statistic.RETURN,)
         if asked is not None:
             return self._counted(asked, statistics, specs, native, transform)
         own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
@@ -138,12 +141,19 @@ class Selection:
         """A bound in the unit of what it is set on; None when it has another."""
         name = query.indicators[0]
         operator, value = bound.operator, bound.value * bound.scale
+        if query.kind == "currency" and query.statistics[:1] == (Statistic.RETURN,) and bound.rate and bound.moved:
+            # A currency that gains 10 % has a rate per euro that falls to 1 / 1.1 of what it was.
+            shift = abs(value) / 100 * bound.moved
+            operator = FLIPPED[operator] if bound.moved > 0 else operator
+            return Filter(name, operator, 100 * (1 / (1 + shift) - 1))
         inner = query.statistics[0] if query.statistics else None
         falls = bound.moved < 0 or (inner == Statistic.DRAWDOWN and value > 0)
         if falls and value > 0 and (inner in MOVES | {Statistic.DRAWDOWN} or query.transform in CHANGES):
             operator, value = FLIPPED[operator], -value
         spec = self._layer.indicators.get(name)
         fractions = query.transform in CHANGES or (spec is None and name.startswith(CHANGES))
+        if spec is None and name.startswith("100 *"):
+            return Filter(name, operator, value)
         over = "" if query.combination != Combination.NONE or fractions or spec is None else name
         if fractions:
             return Filter(name, operator, value / 100)
