@@ -17,12 +17,14 @@ from services.datafetch.units import parse_unit
 
 CHANGES = (Transform.YOY, Transform.QOQ, Transform.MOM)
 LINK = re.compile(r"\s*(?:的|,)?\s*(?:和|与|、|及|以及|,|，|\band\b|&)\s*(?:the\s+)?", re.I | re.A)
+EURO_NAMED = re.compile(r"欧元(?!区)|\beur(?:os?)?\b", re.I | re.A)
 NEAR = re.compile(r"[\s的,()（）]*(?:change (?:in|of)|growth (?:in|of)|rate of|of|in)?\s*(?:the\s+)?", re.I | re.A)
 BESIDE = re.compile(
     r"(?:多少|几何|水平|数值|读数|level|reading|value)[^,，;；]*[,，;；]\s*(?:以及|和|并|and)?\s*(?:its\s+)?(?:同比|环比|yoy|year|mom|qoq)"
     r"|(?:以及|和|及|与|、)(?:其)?(?:同比|环比)|\band (?:its |the )?(?:yoy|year[\s-]over|qoq|mom|month[\s-]over|quarter[\s-]over|annual change)",
     re.I | re.A,
 )
+MOVES = {Statistic.RETURN, Statistic.CHANGE}
 VALUES = {Statistic.MAX, Statistic.MIN, Statistic.MEAN, Statistic.LAST}
 """Statistics that every series has, a rate of change too."""
 QUOTIENTS = [
@@ -56,6 +58,22 @@ class Asked:
         twins = (f"{name[:-2]}ns", f"{name[:-3]}nsa", f"{name}nsa", f"{name[:-2]}rnsa")
         specs = self._layer.indicators
         return next((twin for twin in twins if twin in specs and "(NSA)" in specs[twin].unit), name)
+
+    def yearly(self, shown: str, indicators: list[str], reading: grammar.Reading) -> list[str]:
+        """The yearly figures of what has some, when whole years are asked for and nothing of a quarter."""
+        if reading.whole.grain != Frequency.ANNUAL or reading.whole.fiscal or cues.QUARTERS.search(shown):
+            return indicators
+        return [self._yearly(name) for name in indicators]
+
+    def _yearly(self, name: str) -> str:
+        specs = self._layer.indicators
+        if name in specs and not specs[name].formula:
+            return specs[name].annual or name
+        leaves = self.stored([name])
+        under = formulas.leaves(formulas.expand(leaves[0], specs)) if len(leaves) == 1 else []
+        twin = specs[under[0]].annual if len(under) == 1 else ""
+        grown = name.startswith(("yoy(", "100 * yoy(")) or (name in specs and formulas.metric_type(specs[name]) == "offset")
+        return f"100 * yoy({twin})" if twin and grown else name
 
     def bound(
         self, shown: str, mentions: list[Mention], names: list[str], transform: Transform, spans: Sequence[tuple[int, int]]
@@ -100,6 +118,9 @@ class Asked:
             spec = self._layer.indicators[names[position]]
             if formulas.metric_type(spec) == "offset" or spec.default:
                 continue
+            if spec.frequency != Frequency.ANNUAL and cues.SURGED.match(shown, mention.end):
+                # "M2增长了多少" of a period is told from its beginning to its end.
+                continue
             if cues.GROWTH.match(shown, mention.end) and not spec.text and transform in (Transform.NONE, Transform.YOY):
                 known = self._layer.indicator_names.all(f"{mention.surface}增长率")
                 grown[position] = known[0] if known else f"yoy({names[position]})"
@@ -139,7 +160,8 @@ class Asked:
 
     def stepped(self, shown: str, transform: Transform, indicators: Sequence[str]) -> Transform:
         """ "How many more than last month" is a difference in the unit of the series, and no rate of change."""
-        counted = cues.counted(shown) or cues.HIGHER.search(shown)
+        relative = re.search(r"增长|增速|增幅|百分之|%|\bgrowth\b|\bper ?cent(?!age)", shown, re.I | re.A)
+        counted = cues.counted(shown) or cues.HIGHER.search(shown) or not relative
         if not counted or transform not in (Transform.YOY, Transform.QOQ, Transform.MOM):
             return transform
         specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
@@ -182,7 +204,10 @@ class Asked:
             return said or self._last(text, reading)
         found = self.fitting(said, specs, text) or self.flows(specs, reading) or self._last(text, reading)
         if reading.whole.start is not None and reading.whole.start == reading.whole.end:
-            return ()
+            # The move of one day is that from the day before.
+            return tuple(item for item in found if item in MOVES) if cues.OF_DAY.search(text) else ()
+        if not found and cues.BROAD.search(text) and not cues.SERIES.search(text) and within_year(reading):
+            return (Statistic.RETURN,)
         return found
 
     def _are_rates(self, indicators: Sequence[str]) -> bool:
@@ -264,7 +289,7 @@ class Asked:
 
     def is_cross(self, shown: str, entities: Sequence[str], indicators: Sequence[str]) -> bool:
         kinds = [self._layer.entities[ident].kind for ident in entities]
-        return kinds == ["currency"] * 2 and list(indicators) == ["eur_rate"] and bool(cues.PER.search(shown))
+        return kinds == ["currency"] * 2 and list(indicators) == ["eur_rate"] and bool(cues.PER.search(shown)) and not EURO_NAMED.search(shown)
 
     def parts(self, shown: str, indicators: list[str]) -> list[str]:
         """Of a difference or a quotient and its two parts only the parts: they are set against each other."""
@@ -272,6 +297,18 @@ class Asked:
             name for name in indicators if name in self._layer.indicators and not self._layer.indicators[name].formula
         ]
         return stored if len(stored) == 2 and len(indicators) == 3 and cues.combination(shown) else indicators
+
+
+def within_year(reading: grammar.Reading) -> bool:
+    """Whether a text names one period of a year or less."""
+    whole = reading.whole
+    return (
+        len(reading.periods) == 1
+        and whole.start is not None
+        and whole.end is not None
+        and bool(whole.grain)
+        and whole.start.year == whole.end.year
+    )
 
 
 def owners_of(shown: str, mentions: Sequence[Mention], span: tuple[int, int]) -> list[int]:

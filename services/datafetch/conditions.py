@@ -27,8 +27,8 @@ EN_DOWN = r"\b(?:below|under|beneath|(?:less|lower|fewer|smaller|worse) than|sho
 BOUNDS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(pattern, re.I | re.A), operator)
     for pattern, operator in [
-        (rf"(?:不低于|不少于|不小于|至少|大于等于|大于或等于|>=|≥|\bat least\s+|\bno (?:less|lower|fewer) than\s+|\bnot (?:less|lower) than\s+){AMOUNT.format('', '', '')}", ">="),
-        (rf"(?:不高于|不超过|不大于|至多|小于等于|小于或等于|<=|≤|\bat most\s+|\bno (?:more|higher) than\s+){AMOUNT.format('', '', '')}", "<="),
+        (rf"(?:不低于|不少于|不小于|至少|大于等于|大于或等于|达到或超过|>=|≥|\bat or above\s+|\bat least\s+|\bno (?:less|lower|fewer) than\s+|\bnot (?:less|lower) than\s+){AMOUNT.format('', '', '')}", ">="),
+        (rf"(?:不高于|不超过|不大于|至多|小于等于|小于或等于|<=|≤|\bat or below\s+|\bat most\s+|\bno (?:more|higher) than\s+){AMOUNT.format('', '', '')}", "<="),
         (rf"(?:{ZH_UP}|{EN_UP}|>)\s*{AMOUNT.format('', '', '')}", ">"),
         (rf"(?:{ZH_DOWN}|{EN_DOWN}|<)\s*{AMOUNT.format('', '', '')}", "<"),
         (rf"{AMOUNT.format('', '', '')}\s*(?:及|或)?(?:以上|之上)|{AMOUNT.format('_', '_', '_')}\s+or (?:more|higher|above)\b", ">="),

@@ -23,21 +23,21 @@ STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
     for pattern, statistic in [
         (r"最大回撤|最大跌幅|回撤|从(?:最)?高点?(?:位)?(?:跌)?[到至](?:最)?低点?(?:位)?(?:的)?(?:最多|最大)?|max(?:imum)?\.?\s+drawdowns?|drawdowns?|peak[\s-]to[\s-]trough"
          r"|\b(?:worst|deepest|biggest|largest) (?:decline|drop|loss|fall) from", Statistic.DRAWDOWN),
-        (r"年化波动率|年化波动|波动率|波动性|\bvolatility\b|\bvolatile\b|\b(?:annuali[sz]ed )?vol\b|\bannuali[sz]ed standard deviation\b", Statistic.VOLATILITY),
+        (r"年化波动率|年化波动|波动率|波动性|波动(?:有)?(?:多大|多少|如何|多高)|\bvolatility\b|\bvolatile\b|\b(?:annuali[sz]ed )?vol\b|\bannuali[sz]ed standard deviation\b", Statistic.VOLATILITY),
         (r"年化(?:收益率?|回报率?|涨幅|增速|增长率?)|年?(?:均)?复合(?:年均?)?(?:增长率|增速|收益率|回报率|涨幅|增长)|复合年化(?:收益率|回报率|增长率|增速|涨幅)?|年均复合|年均(?:涨幅|收益率|回报率|增速|增长率)"
          r"|\bcagr\b|compound(?:ed)? annual|annual(?:i[sz]ed)? (?:compound(?:ed)? )?(?:return|growth) ?(?:rate)?\b(?=.*\b(?:from|between|over|since|past)\b)"
          r"|\bannual(?:i[sz]ed)? compound\w*(?: (?:return|growth)(?: rate)?)?|annuali[sz]ed (?:returns?|gains?)|annual rate\b.*\bcompound\w*|\bcompound\w*\b.*\bper (?:year|annum)|(?:return|gain)s? per (?:year|annum)", Statistic.CAGR),
         (r"均值|日均|月均(?!汇率)|平均值?|均价|\b(?:average|averaged|mean)\b", Statistic.MEAN),
-        (r"最高|最大值|峰值|高点|顶点|见顶|\b(?:highest|maximum|peak|peaked|all-time high|record high|topped out)\b(?!\s+drawdown)|\bhigh\b(?= (?:of|in|for|close))", Statistic.MAX),
-        (r"最低|最小值|谷底|低点|见底|\b(?:lowest|minimum|trough|troughed|bottom|bottomed)\b(?!\s+volatility)|\blow\b(?= (?:of|in|for|close))", Statistic.MIN),
+        (r"最高|最大值|峰值|高点|顶点|见顶|\b(?:highest|maximum|peak|peaked|all-time high|record high|topped out)\b(?!\s+drawdown)|\bhighs\b|\bhigh\b(?= (?:of|in|for|close))", Statistic.MAX),
+        (r"最低|最小值|谷底|低点|见底|\b(?:lowest|minimum|trough|troughed|bottom|bottomed)\b(?!\s+volatility)|\blows\b|\blow\b(?= (?:of|in|for|close))", Statistic.MIN),
         (rf"(?:{UP}|{DOWN})了?(?:大?约|共计?)?(?:多少|几)(?:个?百分点|个?基点|个?bps?|点|亿|万|千|人|套|元|美元)|净?新增"
          rf"|\b(?:how many|by how many|what)\s+(?:more |fewer )?{COUNTED}\b.*\b{MOVED}\b|\b{MOVED}\b.*\bby how many {COUNTED}\b"
          rf"|\b(?:changes?|moves?|increase|decrease|rise|fall|drop|decline|gain) (?:of|in|for)\b.*\b(?:percentage points?|basis points|points|bps?)\b"
          r"|net change|change from the month before|basis points during", Statistic.CHANGE),
-        (rf"涨了|跌了|回报|涨幅|跌幅|涨跌幅|收益率(?!曲线)|回报率|累计收益|累计[涨跌]|(?:{UP}|{DOWN})了?(?:大?约)?(?:多少|几个点|几成|百分之)"
-         rf"|\b(?:total |cumulative |price )?returns?\b|price (?:gains?|appreciation|change)\b|\bhow (?:much|far)\b.*\b{MOVED}\b"
+        (rf"涨了|跌了|回报|涨幅|跌幅|涨跌(?!停)|(?:升值|贬值)(?:了)?(?:幅度|多少|几|百分之)|[高低](?:出|了)?百分之[几多]|收益率(?!曲线)|回报率|累计收益|累计[涨跌]|(?:{UP}|{DOWN})了?(?:大?约)?(?:多少|几个点|几成|百分之)"
+         rf"|\b(?:total |cumulative |price )?returns?\b|price (?:gains?|appreciation|change)\b|\bhow (?:much|far)\b.*\b{MOVED}\b|\b{MOVED}\b.*\bby how much\b"
          rf"|\b(?:what|how many|by what|by how many) per ?cent(?:age)?\b.*\b{MOVED}\b|\bhow (?:did|has|have|well did)\b.*\b(?:do|done|fare|fared|perform|performed)\b"
-         r"|(?:price )?change in per ?cent|% (?:change|gain|loss|move)|percent(?:age)? (?:change|gain|loss|move)|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
+         r"|(?:price )?change in per ?cent|% (?:change|gain|loss|move)|percent(?:age)? (?:change|gain|loss|move|increase|decrease|rise|decline)|% (?:increase|decrease|rise|decline|growth)|\bhow (?:much|far) (?:higher|lower)\b|\bdaily (?:change|move)\b|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
         (r"合计|总额|总和|总计|总共|一共|累计|加总|加起来|总值|全年一共|\bsum(?:med)?\b|\btotal(?:l?ed|ing)?\b|\badd(?:ed)? up\b|\baltogether\b|\bcumulative(?:ly)?\b", Statistic.SUM),
     ]
 ]  # fmt: skip
@@ -77,7 +77,7 @@ PER = re.compile(r"(?:汇率|兑|对|换|等于|值|折|合|=|\bto\b|\bfor\b|\bp
 
 
 GROWTH = re.compile(
-    r"的?(?:年|同比)?(?:增长率|增速|增幅|增长幅度|增长(?!额)|变动率|变化率|涨幅)(?:是?多少)?|\s+(?:yoy|year[\s-]over[\s-]year|annual)?\s*growth(?:\s+rate)?\b",
+    r"的?(?:年|同比)?(?:增长率|增速|增幅|增长幅度|增长(?!额)|变动率|变化率|涨幅)(?:是?多少)?|\s+(?:yoy|year[\s-]over[\s-]year|annual)?\s*(?:growth|inflation)(?:\s+rate)?\b|的?通胀率?",
     re.I | re.A,
 )
 AGAINST = re.compile(
@@ -110,8 +110,13 @@ HIGHER = re.compile(
 )
 """Words by which a rate moves in points."""
 CHANGED = re.compile(
-    r"\bchanges? (?:in|of|for) (?!per ?cent)|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$", re.I | re.A
+    r"\bchanges? (?:in|of|for|on) (?!per ?cent)|\bchange[?.]?$|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$", re.I | re.A
 )
+OF_DAY = re.compile(r"涨跌?幅|跌幅|涨了|跌了|涨跌|当[天日]|单日|收益率|回报|\bchange|\bmove|\breturn|\b(?:gain|lose|lost|fall|fell|rise|rose|drop)", re.I | re.A)
+SURGED = re.compile(r"\s*增长(?:了|百分之)")
+QUARTERS = re.compile(r"季|\bquarter|\bq[1-4]\b|每|各", re.I | re.A)
+LAST_DAY = re.compile(r"(?:的)?最后一个?(?:交易日|工作日|天)(?:的)?|\b(?:on )?(?:the )?(?:last|final) (?:trading |business )?(?:day|session) (?:of|in)\b", re.I | re.A)
+FIRST_DAY = re.compile(r"(?:的)?(?:第一个?|首个?)(?:交易日|工作日|天)(?:的)?|\b(?:on )?(?:the )?first (?:trading |business )?(?:day|session) (?:of|in)\b", re.I | re.A)
 """Words of a change that say neither in what nor by how much."""
 COMPARED = re.compile(r"比|较|相对|\b(?:than|versus|vs\.?|compared|against|relative|over|from)\b", re.I | re.A)
 EACH = re.compile(r"每|各|逐|按|\beach\b|\bevery\b", re.I | re.A)

@@ -29,6 +29,7 @@ EURO = re.compile(
     re.I | re.A,
 )
 QUALIFIES = re.compile(r"\s*,?\s*(?:of|for|in|by)\s+(?:all\s+)?", re.I)
+INFLATION = re.compile(r"inflation(?: rate)?|通胀率?|通货膨胀率?", re.I)
 MEASURED = re.compile(
     r"(?:\b(?:in|into|to|as|of)\s+(?:the\s+)?|(?:折|合|换|兑|成|以|用|按|值|计|等于|相当于|多少|几)\s*(?:算|合|换)?成?\s*(?:多少|几)?\s*(?:块|元)?\s*)$",
     re.I | re.A,
@@ -50,6 +51,7 @@ class Draft:
     currency: str = ""
     conditions: Conditions | None = None
     grouping: Grouping | None = None
+    asked: str = ""
 
     @property
     def entities(self) -> list[str]:
@@ -76,7 +78,7 @@ class Drafter:
         found, currency = self._converted(found, shown, seen)
         mentions = [m for m in self._layer.loose_names.find_loosely(rest, PARTICLES) if not m.surface.isdecimal()]
         mentions = joined.coordinated(shown, mentions, self._layer.loose_names)
-        mentions = self._whole(shown, mentions)
+        mentions = self._inflated(shown, self._whole(shown, mentions))
         rest = blank(rest, [(m.start, m.end) for m in mentions])
         if not found:
             timeless = blank(rest, grammar.read(rest, as_of or date.today()).spans)
@@ -111,6 +113,17 @@ class Drafter:
                 if near and near[0].id == kept[-1].id and near[0].id not in mention.ids:
                     last = kept[-1]
                     kept[-1] = Mention(last.ids, last.start, mention.end, shown[last.start : mention.end])
+                    continue
+            kept.append(mention)
+        return kept
+
+    def _inflated(self, shown: str, mentions: list[Mention]) -> list[Mention]:
+        """Without "inflation" that is the growth of the price index named right before it."""
+        kept: list[Mention] = []
+        for mention in mentions:
+            if kept and INFLATION.fullmatch(mention.surface) and not shown[kept[-1].end : mention.start].strip(" 的"):
+                spec = self._layer.indicators[kept[-1].id]
+                if "=100" in spec.unit:
                     continue
             kept.append(mention)
         return kept

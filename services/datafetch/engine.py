@@ -200,7 +200,8 @@ class Engine:
         missing = [] if layout == "long" else empty_cells(table, part, query, as_of, layout)
         values = [column for column in columns if column.indicator]
         if not table.num_rows or all(column.nulls == table.num_rows for column in values):
-            return None, missing or [self._nothing(part, query)]
+            unfit = query.filters and table.num_rows == 0
+            return None, [self._nothing(part, query)] if unfit else missing or [self._nothing(part, query)]
         sheet = await asyncio.to_thread(make_sheet, table, self._title(part, query), columns)
         return sheet, missing
 

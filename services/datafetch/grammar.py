@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from services.datafetch.model import Transform
 from services.datafetch.periods import (
+    week_of,
     Kind,
     Period,
     back,
@@ -49,7 +50,7 @@ from services.datafetch.readings import (
     single_year,
     years,
 )
-from services.datafetch.relative import past, span_before, this, trailing, year_to_date, yesterday
+from services.datafetch.relative import past, so_far, span_before, this, trailing, week, year_to_date, yesterday
 from services.datafetch.semantic.schema import Frequency
 from services.datafetch.semantic.text import DIGITS, chinese_number, plain
 
@@ -165,7 +166,7 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?P<mon>{MON})\s*,?\s+(?:of\s+)?(?P<y>{Y4})\b", named_month),
     (rf"(?<!\d)(?P<y>{Y4})(?P<m>0[1-9]|1[0-2])(?!\d)", month),
     # Years.
-    (rf"(?<!\d)(?P<a>{Y4})\s*年?(?:年?度|年报)?{SEP}(?:fy\s*)?(?P<b>{Y4})(?!\d)\s*年?(?:度|末|底)?", years),
+    (rf"(?<!\d)(?P<a>{Y4})\s*年?(?:年?度|年报|[末底终])?{SEP}(?:fy\s*)?(?P<b>{Y4})(?!\d)\s*年?(?:度|末|底)?", years),
     (rf"(?<!\d)(?P<a>\d{{2}}|{Y4})\s*年?{SEP}(?P<b>\d{{2}})年(?:度)?", years),
     (rf"(?:\bsince|\bafter|\bfrom|\bstarting(?:\s+in)?)\s+(?P<y>{Y4})|(?:自|从)\s*{YY.replace('<y>', '<y_>')}\s*年?(?:以来|起|至今|开始)?", since),
     (rf"(?<!\d)(?P<y>{Y4}|\d{{2}})\s*年?(?:以来|至今|之后|以后|onwards?)", since),
@@ -177,8 +178,10 @@ RULES: list[tuple[str, Reader]] = [
     (r"\bttm\b|\bltm\b|trailing[\s-]+(?:twelve|12)[\s-]+months?|(?:过去|最近|近)(?:12|十二)个月|滚动(?:12|十二)个月|滚动一年", trailing),
     (r"大前年|前年|去年度?|上个?年度|上一年度?|上年度?|今年度?|本年度?|明年|后年|\b(?:last|previous|prior|this|next|(?:the\s+)?current)\s+year\b|\b(?:the\s+)?year before last\b", this),
     (r"上一?个?季度|本季度|这个季度|(?<!first to )(?<!first and )\b(?:last|previous|this)\s+quarter\b", this),
+    (r"本月以来|本月至今|月初至今|\b(?:mtd|month[\s-]to[\s-]date)\b|本季度?以来|本季度?至今|季初至今|\b(?:qtd|quarter[\s-]to[\s-]date)\b", so_far),
+    (r"上周|上个?星期|本周|这周|这个?星期|\b(?:last|previous|this)\s+week\b(?!\s+of)", week),
     (r"上个?月|本月|这个月|\b(?:last|previous|this)\s+month\b", this),
-    (rf"(?<!first to )(?<!first and )\b(?:the\s+)?(?:past|last|previous|recent|trailing)\s+(?:(?P<n>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<u>(?:fiscal\s+)?years?|quarters?|months?|weeks?|trading\s+days?|(?:trading\s+)?sessions?|days?)\b", past),
+    (rf"(?<!first to )(?<!first and )\b(?:the\s+)?(?:past|last|previous|recent|trailing|latest|most recent)\s+(?:(?P<n>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<u>(?:fiscal\s+)?years?|quarters?|months?|weeks?|trading\s+days?|(?:trading\s+)?sessions?|days?)\b(?!\s+of\s+(?:19|20|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|q[1-4]))", past),
     (r"(?:过去|最近|近|前)的?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,3}|半)个?(?:完整)?(?P<u>财年|年度|年|季度|月|周|星期|交易日|天|日)(?:以来|来|内|间)?", past),
     (r"前天|昨天|昨日|\byesterday\b", yesterday),
     # A year alone.
@@ -186,6 +189,9 @@ RULES: list[tuple[str, Reader]] = [
     (r"(?<![\d.])(?P<y>\d{2})\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年)(?!前|内|来|以来|间|期)", single_year),
     (r"(?<=\s)'(?P<y>\d{2})\b", single_year),
 ]  # fmt: skip
+OF_WEEK = re.compile(r"\bweek\s+(?:of|beginning|starting|commencing|from)\s+(?:the\s+|on\s+)?$", re.I | re.A)
+TO_WEEK = re.compile(r"\bweek\s+(?:ending|ended|to)\s+(?:the\s+|on\s+)?$|截至\s*$(?=周)", re.I | re.A)
+IN_WEEK = re.compile(r"\s*(?:的?当周|那一?周|所在的?那?一?周|这一?周)")
 SINCE = re.compile(r"\bsince\s+(?:the\s+)?(?:close\s+(?:of|on)\s+|end\s+of\s+|start\s+of\s+)?$", re.I | re.A)
 ONWARDS = re.compile(
     r"\s*(?:以来|至今|起(?!点)|以后|之后|到现在|到目前|到今天|onwards?\b|to date\b|until now\b|to now\b)", re.I | re.A
@@ -256,6 +262,12 @@ def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
     if len(periods) != 1 or periods[0].relative or periods[0].start is None or periods[0].end is None:
         return periods
     (period,) = periods
+    if period.start == period.end:
+        first, last = week_of(period.start)
+        if OF_WEEK.search(text[: period.span[0]]) or IN_WEEK.match(text[period.span[1] :]):
+            return (replace(period, start=first, end=last),)
+        if TO_WEEK.search(text[: period.span[0]]):
+            return (replace(period, start=days_before(period.start, 6)),)
     goes_on = SINCE.search(text[: period.span[0]]) or ONWARDS.match(text[period.span[1] :])
     return (replace(period, end=None, grain=Frequency.NATIVE),) if goes_on else periods
 

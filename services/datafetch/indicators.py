@@ -95,6 +95,7 @@ class Matcher:
     ) -> None:
         """``extra``: further names, as pairs of id and name; ``tables``: the wide table of an indicator."""
         self._tables = tables or {}
+        self._said: dict[str, set[str]] = {}
         self._documents: list[tuple[str, str]] = []
         for spec in specs:
             names = [spec.name, spec.name_zh, spec.definition, *spec.synonyms]
@@ -141,9 +142,12 @@ class Matcher:
                 break
         return list(best.values())[:limit]
 
-    def covers(self, mention: str, ident: str, allowed: float = STRANGE) -> bool:
+    def covers(self, mention: str, ident: str, allowed: float = STRANGE, more: Callable[[str], Iterable[str]] | None = None) -> bool:
         """Whether the names of an indicator hold what a mention says: every Latin word, most Chinese characters."""
-        known = {gram for own, name in self._documents if own == ident for gram in grams(name)}
+        known = self._said.get(ident)
+        if known is None:
+            names = [name for own, name in self._documents if own == ident] + list(more(ident) if more else ())
+            known = self._said[ident] = {gram for name in names for gram in grams(name)}
         own = [gram for gram in grams(mention) if not CJK.match(gram)]
         latin = [gram for gram in own if not (gram[0] == "c" and CJK.match(gram[1:2]))]
         chars = [gram for gram in own if gram not in latin]

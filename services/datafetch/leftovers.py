@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from services.datafetch import cues
 from services.datafetch.entities import Found, Resolver
+from services.datafetch.indicators import STRANGE as STRANGE_CHARS
 from services.datafetch.indicators import Matcher
 from services.datafetch.model import Match, Missing, Query
 from services.datafetch.residue import (
@@ -241,6 +242,8 @@ class Leftovers:
         position = mentions.index(mention)
         if position >= len(names):
             return
+        if self._covers(surface, names[position], 0.0):
+            return
         near = [item for item in self._matcher.match(surface) if self._fits(item.id, kinds)]
         if near and near[0].score >= 0.8 and near[0].id != names[position]:
             seen.matches.append(
@@ -248,12 +251,13 @@ class Leftovers:
             )
             names[position] = near[0].id
             return
-        if near and near[0].id == names[position] and self._matcher.covers(surface, near[0].id, 0.0):
-            return
         seen.missing.append(self._unknown_indicator(surface, [item.id for item in near]))
         seen.unmatched.append(surface)
         names.pop(position)
         mentions.pop(position)
+
+    def _covers(self, words: str, ident: str, allowed: float = STRANGE_CHARS) -> bool:
+        return self._matcher.covers(words, ident, allowed, self._layer.indicator_names.of)
 
     def _match_free(
         self, words: str, kinds: set[str], names: list[str], seen: Understanding, *, quiet: bool = False
@@ -261,7 +265,7 @@ class Leftovers:
         """Takes an indicator by likeness only when it is alike enough and nothing else is as near."""
         near = [item for item in self._matcher.match(words) if self._fits(item.id, kinds)]
         sure = near and near[0].score >= ACCEPT and (len(near) < 2 or near[0].score - near[1].score >= MARGIN)
-        if sure and self._matcher.covers(words, near[0].id):
+        if sure and self._covers(words, near[0].id):
             names.append(near[0].id)
             seen.matches.append(
                 Match(words, near[0].id, near[0].score, near[0].how, tuple(item.id for item in near[1:4]))

@@ -23,7 +23,9 @@ from services.datafetch.semantic.schema import EntitySpec
 from services.datafetch.semantic.text import blank, plain
 
 STEP_MONTHS = {Transform.YOY: 12, Transform.QOQ: 3, Transform.MOM: 1}
-EACH_PERIOD = {Statistic.RETURN, Statistic.SUM, Statistic.MEAN, Statistic.CHANGE}
+EACH_PERIOD = {Statistic.LAST, Statistic.RETURN, Statistic.SUM, Statistic.MEAN, Statistic.CHANGE}
+CODES = "eur|usd|jpy|gbp|cny|hkd|chf|aud|cad|nzd|krw|sgd|sek|nok|mxn|inr|brl|try|zar|thb"
+PAIR = re.compile(rf"(?<![\w/])({CODES})[ -]?({CODES})(?![\w/])", re.I | re.A)
 TOGETHER = re.compile(r"和|与|、|及|对比|比较|相比|,|，|\b(?:and|versus|vs|against|compare[ds]?|with)\b", re.I | re.A)
 
 
@@ -44,13 +46,16 @@ class Reader:
     def read(self, question: str, as_of: date | None) -> Understanding:
         """The typed query of a question of 1 to 2,000 characters."""
         seen = Understanding()
-        shown = re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question))
+        shown = paired(re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question)))
         asked = conditions.find(shown)
         shown = blank(shown, asked.spans) if asked else shown
+        words = shown
+        # The edge of a period is no period of trading days.
+        shown = cues.LAST_DAY.sub(lambda m: "\0" * len(m[0]), cues.FIRST_DAY.sub(lambda m: "\0" * len(m[0]), shown))
         grouping = groups.find(shown)
         shown = blank(shown, [grouping.span]) if grouping else shown
         draft = self._drafter.draft(shown, as_of, seen, asked.kind if asked else "")
-        draft.conditions, draft.grouping = asked, grouping
+        draft.conditions, draft.grouping, draft.asked = asked, grouping, words
         reading = self._timed(draft, as_of, seen)
         self._left.read(draft.rest, draft.found, draft.mentions, draft.names, draft.kinds, draft.shown, seen)
         self._completed(draft, seen)
@@ -101,6 +106,8 @@ class Reader:
         indicators, transform = self._asked.growth(shown, mentions, names, transform)
         transform, indicators = self._asked.offset(transform, indicators, reading)
         indicators = self._asked.parts(shown, list(dict.fromkeys(indicators)))
+        if transform != Transform.QOQ:
+            indicators = self._asked.yearly(shown, indicators, reading)
         crossed = self._asked.is_cross(shown, entities, indicators)
         if crossed and self._turned(shown, entities, seen):
             entities = entities[::-1]
@@ -115,7 +122,7 @@ class Reader:
         statistics, every = wanted.statistics, wanted.every
         if ranking:
             single = all(spec.default for spec in map(self._layer.indicators.get, indicators) if spec)
-            statistics = rankings.statistics_of(shown, statistics) if single else ()
+            statistics = rankings.statistics_of(shown, statistics, ranking) if single else ()
         period = self._period(reading.whole, entities)
         if transform in STEP_MONTHS:
             reading, period = self._later(reading, period, transform)
@@ -140,6 +147,7 @@ class Reader:
             every=every,
             outer=wanted.outer,
         )
+        query = self._selection.newest(draft.asked, query, reading)
         if ranking and names and query.indicators:
             query = rankings.ranked(query, ranking, names[0], shown)
         return self._selection.conditioned(query, draft.conditions, seen) if draft.conditions else query
@@ -168,6 +176,11 @@ class Reader:
     def _period(self, period: Period, entities: Sequence[str]) -> Period:
         first: EntitySpec | None = self._layer.entities[entities[0]] if entities else None
         return in_fiscal(period, self._layer.calendar(first))
+
+
+def paired(text: str) -> str:
+    """ "EURUSD" is two currencies."""
+    return PAIR.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
 
 
 def apart(

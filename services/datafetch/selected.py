@@ -12,7 +12,7 @@ from services.datafetch.conditions import Bound, Conditions
 from services.datafetch.grouping import Grouping
 from services.datafetch.leftovers import Understanding
 from services.datafetch.model import Combination, Filter, Frequency, Missing, Query, Statistic, Transform
-from services.datafetch.periods import Period, days_before, month_end
+from services.datafetch.periods import Period, back, days_before, month_end, week_of
 from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.schema import IndicatorSpec
@@ -63,6 +63,12 @@ class Selection:
             statistics = (Statistic.RETURN,)
         if asked is not None:
             return self._counted(asked, statistics, specs, native, transform)
+        whole = reading.whole
+        if set(statistics) and set(statistics) <= MOVES and native == Frequency.DAILY and whole.start is not None:
+            if whole.start == whole.end:
+                return Wanted(statistics, Frequency.DAILY)
+            if len(reading.periods) == 1 and whole.end is not None and week_of(whole.start) == (whole.start, whole.end):
+                return Wanted(statistics, Frequency.WEEKLY)
         own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
         every = grouping.each(blank(shown, own), statistics, native)
         return Wanted(statistics, every)
@@ -77,8 +83,8 @@ class Selection:
         if moved and not inner:
             inner = self._asked.fitting((Statistic.RETURN,), list(specs), "")
         outer = Statistic.COUNT if asked.pick == "count" else None
-        if asked.pick == "who" and inner:
-            return Wanted(inner)
+        if asked.pick == "who":
+            return Wanted(inner or (Statistic.LAST,))
         if inner and asked.every and (coarser or (inner[0] in MOVES and asked.every == native)):
             return Wanted(inner, asked.every, outer)
         if inner and inner[0] not in MOVES:
@@ -104,6 +110,22 @@ class Selection:
         if start is not None and period.end != start and start == month_end(start.year, start.month):
             period = replace(period, start=days_before(start, -1))
         return reading, period
+
+    def newest(self, shown: str, query: Query, reading: grammar.Reading) -> Query:
+        """The query for the first or last day of its period, or for the newest n values of a regular series."""
+        if cues.FIRST_DAY.search(shown) and not query.statistics:
+            return replace(query, limit=1)
+        if cues.LAST_DAY.search(shown) and not query.statistics and len(reading.periods) == 1:
+            return replace(query, tail=1)
+        if len(reading.periods) != 1 or query.statistics or query.transform or query.periods or query.start is None:
+            return query
+        period = reading.periods[0]
+        specs = [self._layer.indicators[name] for name in self._asked.stored(query.indicators)]
+        steps = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
+        if period.steps and specs and all(steps.get(spec.frequency) == period.step for spec in specs):
+            # What is not out yet is no value: the newest n reach further back.
+            return replace(query, start=back(query.start, 6 + period.step), tail=period.steps)
+        return query
 
     def in_points(self, shown: str, indicators: Sequence[str], statistics: Sequence[Statistic]) -> str:
         """Basis points, when a move of rates is asked for in these."""

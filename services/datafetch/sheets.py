@@ -66,7 +66,7 @@ def names_of(prefix: str, measure: Measure, query: Query, layout: str) -> list[t
     if query.outer in (Statistic.MEAN, Statistic.COUNT):
         inner = query.statistics[0]
         return [(f"{prefix}{query.outer}({inner}({measure.spec.id}))", inner)]
-    wanted = [item for item in query.statistics if query.every or item not in ROWS]
+    wanted = [item for item in query.statistics if query.every or query.kind or item not in ROWS]
     return [(f"{prefix}{item}({measure.spec.id})", item) for item in wanted]
 
 

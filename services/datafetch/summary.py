@@ -116,7 +116,7 @@ def summed(part: Part, query: Query, parameters: list[Any]) -> str:
     """One row for the period, or one for each of its weeks, months …: a column per series and statistic."""
     grouped = bool(query.every)
     bucket, length = BUCKETS.get(query.every, ("", ""))
-    wanted = [item for item in query.statistics if grouped or item not in ROWS]
+    wanted = [item for item in query.statistics if grouped or query.kind or item not in ROWS]
     inside = "true" if query.start is None else "date >= ?"
     group = f"date_trunc('{bucket}', date)" if grouped else "0"
     steps, columns, joins = [], [], []
@@ -199,7 +199,10 @@ def combined(part: Part, query: Query, wide: str) -> str:
     limit = f" limit {int(query.limit)}" if query.limit > 0 else ""
     rows = f"select * from whole{where} order by date{limit}"
     if query.tail > 0:
-        rows = f"select * from (select * from whole{where} order by date desc limit {int(query.tail)}) order by date"
+        names = ", ".join(quoted(source.name) for source in sources(part, query))
+        some = f"{where} and" if where else " where"
+        last = f"select * from whole{some} coalesce({names}) is not null order by date desc limit {int(query.tail)}"
+        rows = f"select * from ({last}) order by date"
     return f", whole as ({wide}) {rows}"
 
 
