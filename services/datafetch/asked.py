@@ -72,11 +72,18 @@ class Asked:
         leaves = self.stored([name])
         under = formulas.leaves(formulas.expand(leaves[0], specs)) if len(leaves) == 1 else []
         twin = specs[under[0]].annual if len(under) == 1 else ""
-        grown = name.startswith(("yoy(", "100 * yoy(")) or (name in specs and formulas.metric_type(specs[name]) == "offset")
+        grown = name.startswith(("yoy(", "100 * yoy(")) or (
+            name in specs and formulas.metric_type(specs[name]) == "offset"
+        )
         return f"100 * yoy({twin})" if twin and grown else name
 
     def bound(
-        self, shown: str, mentions: list[Mention], names: list[str], transform: Transform, spans: Sequence[tuple[int, int]]
+        self,
+        shown: str,
+        mentions: list[Mention],
+        names: list[str],
+        transform: Transform,
+        spans: Sequence[tuple[int, int]],
     ) -> tuple[list[str], Transform]:
         """Of several indicators the change that is asked of some: "fed funds minus core CPI yoy", "CPI和失业率同比".
 
@@ -85,7 +92,9 @@ class Asked:
         if transform not in CHANGES or not names or len(mentions) != len(names):
             return names, transform
         if len(names) == 1:
-            return (([names[0], f"{transform}({names[0]})"], Transform.NONE) if BESIDE.search(shown) else (names, transform))
+            return (
+                ([names[0], f"{transform}({names[0]})"], Transform.NONE) if BESIDE.search(shown) else (names, transform)
+            )
         owners = {owner for span in spans for owner in owners_of(shown, mentions, span)}
         specs = self._layer.indicators
         rates = {at for at, name in enumerate(names) if specs[name].unit.startswith(("%", "percentage"))}
@@ -273,8 +282,14 @@ class Asked:
         own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
         return Frequency.NATIVE if statistics else cues.density(blank(shown, own))
 
-    def frequency(self, period: Period, indicators: Sequence[str], transform: Transform) -> Frequency:
-        """As stored, unless a change from period to period needs a density of its own."""
+    def frequency(
+        self, period: Period, indicators: Sequence[str], transform: Transform, together: Combination = Combination.NONE
+    ) -> Frequency:
+        """As stored, unless a change from period to period needs a density of its own, or two series are set together."""
+        if together in (Combination.SPREAD, Combination.RATIO):
+            densities = [self._layer.indicators[name].frequency for name in self.stored(indicators)]
+            if len(set(densities)) > 1:
+                return max(densities, key=list(Frequency).index)
         if transform == Transform.QOQ:
             return Frequency.QUARTERLY
         return Frequency.MONTHLY if transform == Transform.MOM else Frequency.NATIVE
@@ -289,7 +304,12 @@ class Asked:
 
     def is_cross(self, shown: str, entities: Sequence[str], indicators: Sequence[str]) -> bool:
         kinds = [self._layer.entities[ident].kind for ident in entities]
-        return kinds == ["currency"] * 2 and list(indicators) == ["eur_rate"] and bool(cues.PER.search(shown)) and not EURO_NAMED.search(shown)
+        return (
+            kinds == ["currency"] * 2
+            and list(indicators) == ["eur_rate"]
+            and bool(cues.PER.search(shown))
+            and not EURO_NAMED.search(shown)
+        )
 
     def parts(self, shown: str, indicators: list[str]) -> list[str]:
         """Of a difference or a quotient and its two parts only the parts: they are set against each other."""

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from services.datafetch.model import Frequency
 from services.datafetch.semantic.text import blank
 
-NUMBER = (
-    r"(?P<n{0}>-?\$?\d+(?:,\d{{3}})*(?:\.\d+)?)(?![\d.]*\d|[/-]\d|\s*-?\s*(?:years?|months?|quarters?|weeks?|days?|trading|sessions?|年|个?月|个?季|周|天|日|个?交易日|家|只|位|名))"
-)
+NUMBER = r"(?P<n{0}>-?\$?\d+(?:,\d{{3}})*(?:\.\d+)?)(?![\d.]*\d|[/-]\d|\s*-?\s*(?:years?|months?|quarters?|weeks?|days?|trading|sessions?|年|个?月|个?季|周|天|日|个?交易日|家|只|位|名))"
 SCALE = r"\s*(?P<s{0}>万亿|亿|千万|百万|万|千|trillion|billion|million|thousand)?"
 UNIT = (
     r"\s*(?P<u{0}>%|per\s?cent\b|percentage points?|basis points?|bps?\b|pps?\b|个?百分点|个?基点|美元|欧元|元|点|points?\b|dollars?\b"
@@ -67,7 +65,8 @@ WHO = re.compile(
     re.I | re.A,
 )
 CURRENCIES = re.compile(
-    r"(?:有|是)?哪些?[几两三四五]?[只种个]?货币|的货币(?:有哪些)?|\b(?:which|what|all) (?:currencies|currency)\b|^currencies\b", re.I | re.A
+    r"(?:有|是)?哪些?[几两三四五]?[只种个]?货币|的货币(?:有哪些)?|\b(?:which|what|all) (?:currencies|currency)\b|^currencies\b",
+    re.I | re.A,
 )
 FALLEN = re.compile(
     r"(?:跌幅?|下跌|跌了|下降|亏损|回撤|跌去|减少)\s*$|\b(?:fell|fall|falls|fallen|drop(?:ped|s)?|declin(?:e|ed|es)|lost|lose[sd]?|down|plunged|slid|drawdowns?|losses)(?: by| of)?\s*$",
@@ -130,7 +129,12 @@ def find(text: str) -> Conditions | None:
     every = told(*(match[0] for match in (count, when) if match))
     if every:
         who = None
-    if first and when and WHEN.search(text[first.end() :]) is None and not re.search(r"何时|when|什么时候|哪", rest, re.I):
+    if (
+        first
+        and when
+        and WHEN.search(text[first.end() :]) is None
+        and not re.search(r"何时|when|什么时候|哪", rest, re.I)
+    ):
         first = None
     pick = "count" if count else "first" if first else "last" if last else "who" if who or money else "rows"
     spans += [match.span() for match in (count, first, last, when, who, money) if match]
@@ -185,7 +189,9 @@ def amount(match: re.Match[str], suffix: str) -> Bound | None:
 
 def is_year(match: re.Match[str], found: Bound) -> bool:
     """Whether a number is rather a year: "over 2019", "2010年以上" of no unit."""
-    bare = found.scale == 1.0 and not found.rate and not any(v for k, v in match.groupdict().items() if k[0] == "u" and v)
+    bare = (
+        found.scale == 1.0 and not found.rate and not any(v for k, v in match.groupdict().items() if k[0] == "u" and v)
+    )
     begins = re.match(r"\s*(?:over|under|beyond)\b", match[0], re.I) is not None
     after = match.string[match.end() : match.end() + 1]
     return bare and found.value in YEARS and (begins or after == "年" or match[0].lower().startswith("between"))

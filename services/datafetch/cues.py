@@ -73,7 +73,10 @@ RATIO = re.compile(
     r"比值|之比|比率|金油比|占.*(?:比例|比重)|除以|\bratio\b|\bdivided by\b|\bas a (?:share|percentage) of\b|\bshare of\b",
     re.I | re.A,
 )
-PER = re.compile(r"(?:汇率|兑|对|换|等于|值|折|合|=|\bto\b|\bfor\b|\bper\b|\bagainst\b|\brate\b|/|\bin\b)", re.I | re.A)
+PER = re.compile(
+    r"(?:汇率|兑|对|换|等于|值|折|合|=|\bto\b|\bfor\b|\bper\b|\bagainst\b|\brate\b|/|\bin\b|\bworth\b|\bbuys?\b|\bgets?\b|\bequals?\b)",
+    re.I | re.A,
+)
 
 
 GROWTH = re.compile(
@@ -91,7 +94,9 @@ ENDING = re.compile(
     re.I | re.A,
 )
 RANKED = [
-    re.compile(r"(涨幅|跌幅|涨跌幅|回报率?|收益率?|波动率|波动性|波动|增速)(?:是)?(?:最|更)(?:高|低|大|小|多|少|好|差|强|弱|快|慢)"),
+    re.compile(
+        r"(涨幅|跌幅|涨跌幅|回报率?|收益率?|波动率|波动性|波动|增速)(?:是)?(?:最|更)(?:高|低|大|小|多|少|好|差|强|弱|快|慢)"
+    ),
     re.compile(
         r"\b(?:highest|lowest|best|worst|largest|biggest|smallest|greatest|higher|lower|bigger|smaller|larger)\s+"
         r"((?:\w+\s+){0,2}?(?:returns?|gains?|volatility|drawdowns?|cagr|loss(?:es)?|performance|declines?|drops?))\b(?! from)",
@@ -110,13 +115,23 @@ HIGHER = re.compile(
 )
 """Words by which a rate moves in points."""
 CHANGED = re.compile(
-    r"\bchanges? (?:in|of|for|on) (?!per ?cent)|\bchange[?.]?$|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$", re.I | re.A
+    r"\bchanges? (?:in|of|for|on) (?!per ?cent)|\bchange[?.]?$|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$",
+    re.I | re.A,
 )
-OF_DAY = re.compile(r"涨跌?幅|跌幅|涨了|跌了|涨跌|当[天日]|单日|收益率|回报|\bchange|\bmove|\breturn|\b(?:gain|lose|lost|fall|fell|rise|rose|drop)", re.I | re.A)
+OF_DAY = re.compile(
+    r"涨跌?幅|跌幅|涨了|跌了|涨跌|当[天日]|单日|收益率|回报|\bchange|\bmove|\breturn|\b(?:gain|lose|lost|fall|fell|rise|rose|drop)",
+    re.I | re.A,
+)
 SURGED = re.compile(r"\s*增长(?:了|百分之)")
 QUARTERS = re.compile(r"季|\bquarter|\bq[1-4]\b|每|各", re.I | re.A)
-LAST_DAY = re.compile(r"(?:的)?最后一个?(?:交易日|工作日|天)(?:的)?|\b(?:on )?(?:the )?(?:last|final) (?:trading |business )?(?:day|session) (?:of|in)\b", re.I | re.A)
-FIRST_DAY = re.compile(r"(?:的)?(?:第一个?|首个?)(?:交易日|工作日|天)(?:的)?|\b(?:on )?(?:the )?first (?:trading |business )?(?:day|session) (?:of|in)\b", re.I | re.A)
+LAST_DAY = re.compile(
+    r"(?:的)?最后一个?(?:交易日|工作日|天)(?:的)?|\b(?:on )?(?:the )?(?:last|final) (?:trading |business )?(?:day|session) (?:of|in)\b",
+    re.I | re.A,
+)
+FIRST_DAY = re.compile(
+    r"(?:的)?(?:第一个?|首个?)(?:交易日|工作日|天)(?:的)?|\b(?:on )?(?:the )?first (?:trading |business )?(?:day|session) (?:of|in)\b",
+    re.I | re.A,
+)
 """Words of a change that say neither in what nor by how much."""
 COMPARED = re.compile(r"比|较|相对|\b(?:than|versus|vs\.?|compared|against|relative|over|from)\b", re.I | re.A)
 EACH = re.compile(r"每|各|逐|按|\beach\b|\bevery\b", re.I | re.A)

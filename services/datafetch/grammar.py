@@ -10,12 +10,12 @@ from itertools import pairwise
 
 from services.datafetch.model import Transform
 from services.datafetch.periods import (
-    week_of,
     Kind,
     Period,
     back,
     days_before,
     quarter_period,
+    week_of,
 )
 from services.datafetch.readings import (
     FROM,
@@ -181,7 +181,7 @@ RULES: list[tuple[str, Reader]] = [
     (r"本月以来|本月至今|月初至今|\b(?:mtd|month[\s-]to[\s-]date)\b|本季度?以来|本季度?至今|季初至今|\b(?:qtd|quarter[\s-]to[\s-]date)\b", so_far),
     (r"上周|上个?星期|本周|这周|这个?星期|\b(?:last|previous|this)\s+week\b(?!\s+of)", week),
     (r"上个?月|本月|这个月|\b(?:last|previous|this)\s+month\b", this),
-    (rf"(?<!first to )(?<!first and )\b(?:the\s+)?(?:past|last|previous|recent|trailing|latest|most recent)\s+(?:(?P<n>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<u>(?:fiscal\s+)?years?|quarters?|months?|weeks?|trading\s+days?|(?:trading\s+)?sessions?|days?)\b(?!\s+of\s+(?:19|20|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|q[1-4]))", past),
+    (rf"(?<!first to )(?<!first and )\b(?:the\s+)?(?:past|last|previous|recent|trailing|latest|most recent)\s+(?:(?P<n>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<u>(?:fiscal\s+)?years?|quarters?|months?|weeks?|trading\s+days?|(?:trading\s+)?sessions?|days?)\b(?!\s+of\s+(?:\0|19|20|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|q[1-4]))", past),
     (r"(?:过去|最近|近|前)的?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,3}|半)个?(?:完整)?(?P<u>财年|年度|年|季度|月|周|星期|交易日|天|日)(?:以来|来|内|间)?", past),
     (r"前天|昨天|昨日|\byesterday\b", yesterday),
     # A year alone.
@@ -249,7 +249,7 @@ def read(text: str, today: date) -> Reading:
         if which and periods[0].start.year == periods[0].end.year:
             periods = (replace(quarter_period(periods[0].start.year, which), span=periods[0].span),)
             spans.append(bare.span())
-    return Reading(open_pairs(periods), tuple(impossible), transform, tuple(sorted(spans)))
+    return Reading(narrowed(open_pairs(periods)), tuple(impossible), transform, tuple(sorted(spans)))
 
 
 def rest_of(text: str) -> str:
@@ -257,12 +257,24 @@ def rest_of(text: str) -> str:
     return digits(plain(text))
 
 
+def narrowed(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "The last week of March 2020, from the 23rd to the 27th": of one period inside the other the inner one is meant."""
+    if len(periods) != 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
+        return periods
+    (s1, e1), (s2, e2) = ((p.start or date.min, p.end or date.max) for p in periods)
+    if (s1, e1) == (s2, e2):
+        return periods
+    if s1 <= s2 and e2 <= e1:
+        return periods[1:]
+    return periods[:1] if s2 <= s1 and e1 <= e2 else periods
+
+
 def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
     """ "Since 2020-03-23", 自2020年3月23日以来: a period that something goes on from is open at its end."""
     if len(periods) != 1 or periods[0].relative or periods[0].start is None or periods[0].end is None:
         return periods
     (period,) = periods
-    if period.start == period.end:
+    if period.start is not None and period.start == period.end:
         first, last = week_of(period.start)
         if OF_WEEK.search(text[: period.span[0]]) or IN_WEEK.match(text[period.span[1] :]):
             return (replace(period, start=first, end=last),)

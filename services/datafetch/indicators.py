@@ -142,7 +142,9 @@ class Matcher:
                 break
         return list(best.values())[:limit]
 
-    def covers(self, mention: str, ident: str, allowed: float = STRANGE, more: Callable[[str], Iterable[str]] | None = None) -> bool:
+    def covers(
+        self, mention: str, ident: str, allowed: float = STRANGE, more: Callable[[str], Iterable[str]] | None = None
+    ) -> bool:
         """Whether the names of an indicator hold what a mention says: every Latin word, most Chinese characters."""
         known = self._said.get(ident)
         if known is None:

@@ -95,7 +95,13 @@ class Reader:
         """Whether all that is asked of a company belongs to economies: its capacity use is not that of the country."""
         economy = {"economy"}
         owned = draft.names and all(set(self._layer.indicators[name].kinds) == economy for name in draft.names)
-        return bool(owned and draft.found and draft.kinds and economy.isdisjoint(draft.kinds) and not TOGETHER.search(draft.shown))
+        return bool(
+            owned
+            and draft.found
+            and draft.kinds
+            and economy.isdisjoint(draft.kinds)
+            and not TOGETHER.search(draft.shown)
+        )
 
     def _query(self, draft: Draft, reading: grammar.Reading, seen: Understanding) -> Query:
         """What is asked of the names over the periods."""
@@ -129,18 +135,20 @@ class Reader:
         if set(statistics) & {Statistic.RETURN, Statistic.CHANGE, Statistic.CAGR}:
             reading, period = self._selection.between(shown, reading, period)
             period = self._asked.ends(reading, period, indicators)
+        combined = self._asked.combination(shown, entities, indicators)
         unit = self._selection.in_points(shown, indicators, statistics) or draft.unit
         query = Query(
             tuple(entities),
             () if reading.impossible else tuple(dict.fromkeys(indicators)),
             period.start,
             period.end,
-            self._asked.frequency(period, indicators, transform) or self._asked.density(shown, mentions, statistics),
+            self._asked.frequency(period, indicators, transform, combined)
+            or self._asked.density(shown, mentions, statistics),
             transform=transform,
             unit="" if crossed or (set(statistics) - {Statistic.CHANGE} - VALUES and parse_rate(unit)) else unit,
             currency=draft.currency,
             statistics=statistics,
-            combination=self._asked.combination(shown, entities, indicators),
+            combination=combined,
             periods=() if every else apart(reading.periods, period, shown, statistics),
             tail=0 if statistics else max((p.rows for p in reading.periods), default=0),
             basis=Basis.FISCAL if period.fiscal else Basis.CALENDAR,

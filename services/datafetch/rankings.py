@@ -30,7 +30,10 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, "=": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
 }  # fmt: skip
 LOW = ("最低", "最小", "最少", "最差", "最弱", "最惨", "最糟", "lowest", "smallest", "worst", "weakest", "least")
-STRENGTH = re.compile(r"升值|贬值|走强|走弱|最强|最弱|涨|跌|\b(?:apprecia|deprecia|strength|weak|strong|gain|lost|lose|fell|rose|best|worst|perform)", re.I)
+STRENGTH = re.compile(
+    r"升值|贬值|走强|走弱|最强|最弱|涨|跌|\b(?:apprecia|deprecia|strength|weak|strong|gain|lost|lose|fell|rose|best|worst|perform)",
+    re.I,
+)
 WEAKNESS = re.compile(r"贬值|走弱|跌|\b(?:deprecia|weaken|lost|lose|fell|fall)", re.I)
 LOSS = re.compile(r"跌幅|跌得|亏损|\b(?:loss|losses|losers?|lost|fell|decline[ds]?|drop(?:ped|s)?)\b", re.I | re.A)
 
@@ -64,11 +67,21 @@ def statistics_of(text: str, asked: Sequence[Statistic], ranking: Ranking) -> tu
     Without any the highest price of each is compared with that of the others.
     """
     kept = [item for item in asked if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)]
-    if not kept and re.search(r"涨|跌|升|降|\b(?:rose|rise|fell|fall|gain|climb|jump|drop|declin|lost|lose|advance)|升值|贬值|apprecia|deprecia|strength|weak|perform|表现|\bbest\b|\bworst\b|最好|最差|最强|最弱|涨得|跌得", text, re.I):
+    if not kept and re.search(
+        r"涨|跌|升|降|\b(?:rose|rise|fell|fall|gain|climb|jump|drop|declin|lost|lose|advance)|升值|贬值|apprecia|deprecia|strength|weak|perform|表现|\bbest\b|\bworst\b|最好|最差|最强|最弱|涨得|跌得",
+        text,
+        re.I,
+    ):
         kept = [Statistic.RETURN]
     if kept:
         return tuple(kept[:1])
-    return (Statistic.LAST if Statistic.LAST in asked or not ranking.count else Statistic.MIN if ranking.low else Statistic.MAX,)
+    return (
+        Statistic.LAST
+        if Statistic.LAST in asked or not ranking.count
+        else Statistic.MIN
+        if ranking.low
+        else Statistic.MAX,
+    )
 
 
 def ranked(query: Query, ranking: Ranking, indicator: str, text: str) -> Query:

@@ -56,7 +56,8 @@ class Twin:
 
 
 LIST = re.compile(
-    r"\band\b|\bvs\.?|\bversus\b|\bthan\b|\bcompared\b|\bagainst\b|\brelative\b|和|与|及|、|,|，|比|较|相对", re.I | re.A
+    r"\band\b|\bvs\.?|\bversus\b|\bthan\b|\bcompared\b|\bagainst\b|\brelative\b|和|与|及|、|,|，|比|较|相对",
+    re.I | re.A,
 )
 FROM = re.compile(r"(?:\bbetween|\bfrom|从|自|在|介于)\s*$", re.I | re.A)
 WITHIN = re.compile(r"\s*(?:之间|期间|间)")

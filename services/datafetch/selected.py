@@ -74,12 +74,17 @@ class Selection:
         return Wanted(statistics, every)
 
     def _counted(
-        self, asked: Conditions, statistics: tuple[Statistic, ...], specs: Sequence[IndicatorSpec], native: Frequency, transform: Transform
+        self,
+        asked: Conditions,
+        statistics: tuple[Statistic, ...],
+        specs: Sequence[IndicatorSpec],
+        native: Frequency,
+        transform: Transform,
     ) -> Wanted:
         """What conditions are set on: values as they are, or a move or a mean of each period."""
         moved = any(bound.moved for bound in asked.bounds) and not transform
         coarser = ORDER.index(asked.every) > ORDER.index(native)
-        inner = tuple(item for item in statistics if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST))[:1]
+        inner: tuple[Statistic, ...] = tuple(item for item in statistics if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST))[:1]
         if moved and not inner:
             inner = self._asked.fitting((Statistic.RETURN,), list(specs), "")
         outer = Statistic.COUNT if asked.pick == "count" else None
@@ -99,9 +104,11 @@ class Selection:
         if len(reading.periods) == 2:
             one, other = sorted(reading.periods, key=lambda p: (p.end is None, p.end, p.start is None, p.start))
             points = one.grain == other.grain and one.grain in (Frequency.MONTHLY, Frequency.QUARTERLY, Frequency.DAILY)
-            first, last = sorted((p.span for p in reading.periods))
+            first, last = sorted(p.span for p in reading.periods)
             between = shown[first[1] : last[0]]
-            joined = any(p.listed for p in reading.periods) and re.search(r"比|较|\b(?:than|versus|vs|from|to)\b", shown[first[0] : last[1]])
+            joined = any(p.listed for p in reading.periods) and re.search(
+                r"比|较|\b(?:than|versus|vs|from|to)\b", shown[first[0] : last[1]]
+            )
             if points and one.end and other.end and (cues.COMPARED.search(between) or joined):
                 start = one.end if one.grain != Frequency.DAILY else one.start
                 period = Period(start, other.end)
@@ -185,4 +192,3 @@ class Selection:
         if bound.rate and not (spec is None and "/" in name):
             return None
         return Filter(over, operator, value / 100 if bound.rate else value / scale_of(unit))
-

@@ -218,9 +218,13 @@ def combination(part: Part, query: Query) -> tuple[str, str]:
 def unit_of(statistic: Statistic, unit: str, density: Frequency) -> str:
     """The unit of a statistic of values in ``unit``, told of series of a density."""
     if statistic == Statistic.COUNT:
-        return {"daily": "days", "weekly": "weeks", "monthly": "months", "quarterly": "quarters", "annual": "years"}.get(
-            str(density), "values"
-        )
+        return {
+            "daily": "days",
+            "weekly": "weeks",
+            "monthly": "months",
+            "quarterly": "quarters",
+            "annual": "years",
+        }.get(str(density), "values")
     if statistic in (Statistic.RETURN, Statistic.CAGR, Statistic.VOLATILITY, Statistic.DRAWDOWN):
         return "%"
     return "percentage points" if statistic == Statistic.CHANGE and unit.startswith("%") else unit

@@ -97,8 +97,8 @@ def judge(
     for wanted, points in zip(question.ranges, columns, strict=True):
         if fault := check_range(wanted, points, answer):
             verdict.faults.append(fault)
-    for made, points in zip(question.computed, computed, strict=True):
-        if fault := check_computed(made, points, answer):
+    for made, rows in zip(question.computed, computed, strict=True):
+        if fault := check_computed(made, rows, answer):
             verdict.faults.append(fault)
     verdict.faults += [fault for absent in question.missing if (fault := check_absent(absent, answer, names))]
     # Told from a today, the newest figure of a series may truly not be out yet.
@@ -114,7 +114,7 @@ def judge(
 
 def operands(question: Question) -> set[str]:
     """The series that may appear in an answer."""
-    found = {wanted.of for wanted in (*question.ranges, *question.computed)}
+    found = {wanted.of for wanted in question.ranges} | {made.of for made in question.computed}
     for cell in question.cells:
         found |= {cell.of, cell.against or cell.of}
         if cell.currency:
