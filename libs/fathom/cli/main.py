@@ -70,9 +70,17 @@ def ask(
     from fathom.cli.ask import ask_question
     from fathom.protocol.windows import window_of
 
-    ask_question(question, home, planner, model=model, conversation=conversation, mode=mode, json_events=json_events)
     asked = window_of(window, window_tokens)
-    ask_question(question, home, planner, model=model, conversation=conversation, window=asked, json_events=json_events)
+    ask_question(
+        question,
+        home,
+        planner,
+        model=model,
+        conversation=conversation,
+        mode=mode,
+        window=asked,
+        json_events=json_events,
+    )
 
 
 @app.command()
