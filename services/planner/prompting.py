@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fathom.errors import InvalidField, NotFound
 from fathom.ids import sha256
 from fathom.protocol.guidance import with_guidance
+from fathom.protocol.language import language_of
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
 from fathom.protocol.quoting import quoted
 from services.planner.config import Config
@@ -128,8 +129,3 @@ def got(catalogue: Catalogue, wanted: str, where: str) -> Prompt:
         return catalogue.get(wanted)
     except NotFound as error:
         raise InvalidField(where, error.message) from error
-
-
-def language_of(question: str) -> str:
-    """ "zh" when the question holds a Chinese character, else "en"."""
-    return "zh" if any("\u4e00" <= character <= "\u9fff" for character in question) else "en"

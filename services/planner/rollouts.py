@@ -19,6 +19,7 @@ from fathom.ids import checked_id, new_id
 from fathom.protocol.messages import ToolCall
 from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
+from services.planner.answering.citations import check_citations
 from services.planner.config import Config
 from services.planner.convert import step_to_proto, trajectory_to_proto
 from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, checked_question, limits, tightened
@@ -46,6 +47,10 @@ class Silent:
     async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
+
+    def drafted(self, index: int, text: str) -> None: ...
+
+    def dropped(self, index: int, why: str) -> None: ...
 
 
 @dataclass
@@ -141,7 +146,7 @@ class Rollouts:
             return
         item = reward.ScoreItem(
             grader=request.grader,
-            answer=play.outcome.answer.markdown if play.outcome.answer else "",
+            answer=asserted(play.outcome.answer.markdown) if play.outcome.answer else "",
             references=request.tasks[index].references,
             parameters=request.grader_parameters,
             # What was said after the opening, information included: form is judged on the whole exchange.
@@ -157,3 +162,8 @@ class Rollouts:
         stored = await self.record.finish(message, key)
         notice = to_ref(stored).SerializeToString()
         await self.bus.publish(trajectory_subject(rollout_id), notice, message_id=f"{rollout_id}:{key}")
+
+
+def asserted(markdown: str) -> str:
+    """What an answer says, without its citations: "25.21 [2]" ends in 25.21, whatever reads its last number."""
+    return check_citations(markdown, ()).markdown.strip()

@@ -18,6 +18,7 @@ from services.planner.delegation import Allowance, Delegation
 from services.planner.mcp.mount import Mounts
 from services.planner.metrics import Metrics
 from services.planner.model import Step, Task
+from services.planner.prompts.catalogue import Catalogue
 from services.planner.record import Record
 from services.planner.todo import Todo
 from services.planner.tools.data import Data
@@ -67,20 +68,24 @@ class Stages:
     windows: Windows
     mounts: Mounts
     gates: Gates
+    catalogue: Catalogue
 
     @classmethod
-    def of(cls, config: Config, deps: Deps, notes: str) -> Stages:
-        """``notes`` instructs the writer of a window's summaries."""
+    def of(cls, config: Config, deps: Deps, catalogue: Catalogue) -> Stages:
+        """``catalogue`` instructs the writer of a window's summaries, who mends figures and who judges events."""
         registry = deps.telemetry.registry
         metrics = Metrics.on(registry)
         writer = PolicyWriter(deps.clients, config.summary_tokens)
         windows = Windows(
-            config.window, PolicyTokens(deps.clients), Summariser(writer, notes), WindowMetrics.register(registry)
+            config.window,
+            PolicyTokens(deps.clients),
+            Summariser(writer, catalogue.find("notes", "en").render()),
+            WindowMetrics.register(registry),
         )
         mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log)
         calls, by_tool = config.concurrent_tool_calls, config.concurrent_calls_by_tool
         gates = Gates(calls, by_tool, metrics.waiting, metrics.wait_seconds)
-        return cls(config, deps, metrics, windows, mounts, gates)
+        return cls(config, deps, metrics, windows, mounts, gates, catalogue)
 
     def __call__(self, task: Task, steps: Sequence[Step], cut_short: Step | None = None) -> Stage:
         """The stage of one episode; a resumed one gets its sheets, figures, numbers and its todo list back.
@@ -146,8 +151,8 @@ class Stages:
         config, policy = self.config, PolicyService(self.deps.clients, tags=False)
         return CheckedEnding(
             Evidence(self.deps.store),
-            Figures(python, PolicyCoder(policy)),
-            PolicyJudge(policy) if config.judge_events else None,
+            Figures(python, PolicyCoder(policy, self.catalogue.find("mend", "en").render())),
+            PolicyJudge(policy, self.catalogue.find("judge", "en").render()) if config.judge_events else None,
             config.correct_answers,
             config.answer_material_tokens,
         )

@@ -64,6 +64,8 @@ class ModelConfig(Settings):
     """Its layers."""
     window: int = Field(default=256, ge=32)
     """Its positions."""
+    vocabulary: tuple[str, ...] = ()
+    """Its words."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Type of the forward pass; parameters and optimiser stay float32."""
     enable_gradient_checkpointing: bool = False

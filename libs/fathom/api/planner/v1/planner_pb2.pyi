@@ -188,10 +188,22 @@ class RunResumed(_message.Message):
     def __init__(self, leg: _Optional[int] = ..., step: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
 
 class AnswerDelta(_message.Message):
-    __slots__ = ("text",)
+    __slots__ = ("text", "step", "draft")
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DRAFT_FIELD_NUMBER: _ClassVar[int]
     text: str
-    def __init__(self, text: _Optional[str] = ...) -> None: ...
+    step: int
+    draft: bool
+    def __init__(self, text: _Optional[str] = ..., step: _Optional[int] = ..., draft: bool = ...) -> None: ...
+
+class AnswerReplaced(_message.Message):
+    __slots__ = ("step", "why")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    why: str
+    def __init__(self, step: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
 
 class RunFinished(_message.Message):
     __slots__ = ("stop_reason", "answer", "error", "culprit", "usage", "trajectory", "material", "leg")
@@ -220,7 +232,7 @@ class TakenUp(_message.Message):
     def __init__(self, attempt: _Optional[int] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("sequence", "time", "run_id", "started", "thought", "tool_started", "tool_finished", "answer_delta", "finished", "todo_changed", "compacted", "resumed", "sampled", "taken_up", "staged")
+    __slots__ = ("sequence", "time", "run_id", "started", "thought", "tool_started", "tool_finished", "answer_delta", "finished", "todo_changed", "compacted", "resumed", "sampled", "taken_up", "answer_replaced", "staged")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -235,6 +247,7 @@ class RunEvent(_message.Message):
     RESUMED_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_FIELD_NUMBER: _ClassVar[int]
     TAKEN_UP_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_REPLACED_FIELD_NUMBER: _ClassVar[int]
     STAGED_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     time: _timestamp_pb2.Timestamp
@@ -250,8 +263,9 @@ class RunEvent(_message.Message):
     resumed: RunResumed
     sampled: Sampled
     taken_up: TakenUp
+    answer_replaced: AnswerReplaced
     staged: Staged
-    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., thought: _Optional[_Union[Thought, _Mapping]] = ..., tool_started: _Optional[_Union[ToolCallStarted, _Mapping]] = ..., tool_finished: _Optional[_Union[ToolCallFinished, _Mapping]] = ..., answer_delta: _Optional[_Union[AnswerDelta, _Mapping]] = ..., finished: _Optional[_Union[RunFinished, _Mapping]] = ..., todo_changed: _Optional[_Union[TodoChanged, _Mapping]] = ..., compacted: _Optional[_Union[Compacted, _Mapping]] = ..., resumed: _Optional[_Union[RunResumed, _Mapping]] = ..., sampled: _Optional[_Union[Sampled, _Mapping]] = ..., taken_up: _Optional[_Union[TakenUp, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., thought: _Optional[_Union[Thought, _Mapping]] = ..., tool_started: _Optional[_Union[ToolCallStarted, _Mapping]] = ..., tool_finished: _Optional[_Union[ToolCallFinished, _Mapping]] = ..., answer_delta: _Optional[_Union[AnswerDelta, _Mapping]] = ..., finished: _Optional[_Union[RunFinished, _Mapping]] = ..., todo_changed: _Optional[_Union[TodoChanged, _Mapping]] = ..., compacted: _Optional[_Union[Compacted, _Mapping]] = ..., resumed: _Optional[_Union[RunResumed, _Mapping]] = ..., sampled: _Optional[_Union[Sampled, _Mapping]] = ..., taken_up: _Optional[_Union[TakenUp, _Mapping]] = ..., answer_replaced: _Optional[_Union[AnswerReplaced, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ...) -> None: ...
 
 class RunResponse(_message.Message):
     __slots__ = ("event",)
