@@ -385,3 +385,24 @@ class CollapseConfig(Settings):
     """Share of rounds without a valid action, once it has been lower."""
     reward_share: float | None = Field(default=0.3, gt=0, lt=1)
     """Reward below this share of its best."""
+
+
+class InterpreterConfig(Settings):
+    """GRPO of the code interpreter: rewards of the cells that an episode ran (rows T02 to T07)."""
+
+    style_weight: float = Field(default=0.5, ge=0, le=1)
+    """Weight of functional style."""
+    length_weight: float = Field(default=0.5, ge=0, le=1)
+    """Weight of the functions' length."""
+    hack_weight: float = Field(default=0.5, ge=0, le=1)
+    """What a cell with a hack flag loses."""
+    task_weight: float = Field(default=0.5, ge=0)
+    """Weight of the answer's score, for tasks that have an answer."""
+    answer_grader: str = "number"
+    """Grader of that score."""
+    cost_per_call: float = Field(default=0.01, ge=0)
+    """What each cell costs."""
+    normalise: Literal["total", "components"] = "total"
+    """Compare episodes by their whole reward (GRPO), or each component by itself (GDPO)."""
+    length_share: float = Field(default=0.5, gt=0, lt=1)
+    """Code shorter than this share of its first length, while the reward rises, ends the training (T07)."""

@@ -18,6 +18,7 @@ from trainers.config.sections import (
     CollapseConfig,
     CriticConfig,
     DataConfig,
+    InterpreterConfig,
     ModelConfig,
     RetrieverConfig,
     RewardConfig,
@@ -41,6 +42,7 @@ class TrainConfig(Settings):
     algorithm: AlgorithmConfig = AlgorithmConfig()
     trainer: TrainerConfig = TrainerConfig()
     collapse: CollapseConfig = CollapseConfig()
+    interpreter: InterpreterConfig = InterpreterConfig()
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:

@@ -42,7 +42,8 @@ class Signal:
 
     ``floor`` and ``ceiling`` bound the mean over the window, ``share_of_start`` its ratio to the first window,
     ``share_of_best`` its ratio to the best window so far. With ``only_after_good`` the bounds hold only once the
-    series has been within them: an untrained model may begin outside.
+    series has been within them: an untrained model may begin outside. With ``while_rising`` it is suspicious only
+    while that other series stands above its first window.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Signal:
     share_of_start: float | None = None
     share_of_best: float | None = None
     only_after_good: bool = False
+    while_rising: tuple[str, ...] = ()
 
     def problem(self, means: Sequence[float]) -> str:
         """What is wrong with the last of the windows' means, in words; "" when nothing is."""
@@ -120,18 +122,27 @@ class CollapseDetector:
         return not self.suspicions
 
     def _hear(self, step: int, signal: Signal, metrics: Metrics) -> None:
-        value = next((metrics[name] for name in signal.metrics if name in metrics), None)
-        if value is None:
+        means = self._window_means(signal.name, signal.metrics, metrics)
+        other = self._window_means(f"{signal.name}, while", signal.while_rising, metrics)
+        if not means:
             return
-        series = self._series.setdefault(signal.name, [])
-        series.append(value)
-        if len(series) < self.config.window:
-            return
-        means = self._means.setdefault(signal.name, [])
-        means.append(sum(series[-self.config.window :]) / self.config.window)
         problem = signal.problem(means)
+        if signal.while_rising and not (other and other[-1] > other[0]):
+            problem = ""
         self._streak[signal.name] = self._streak.get(signal.name, 0) + 1 if problem else 0
         if problem:
             self.suspicions[signal.name] = problem
         if self._streak[signal.name] >= self.config.patience:
             raise TrainingCollapsed(step, signal.name, problem, self.last_good)
+
+    def _window_means(self, key: str, names: tuple[str, ...], metrics: Metrics) -> list[float]:
+        """The means of a series so far, this step's included; empty while no window is full, or it has no value."""
+        value = next((metrics[name] for name in names if name in metrics), None)
+        if value is None:
+            return []
+        series = self._series.setdefault(key, [])
+        series.append(value)
+        means = self._means.setdefault(key, [])
+        if len(series) >= self.config.window:
+            means.append(sum(series[-self.config.window :]) / self.config.window)
+        return means

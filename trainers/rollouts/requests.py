@@ -48,7 +48,13 @@ def rollout_request(
     rollout = config.rollout
     request = pb.RolloutRequest(
         tasks=[
-            pb.RolloutTask(id=str(row["uid"]), question=question_of(row), references=references_of(row)) for row in rows
+            pb.RolloutTask(
+                id=str(row["uid"]),
+                question=question_of(row),
+                references=references_of(row),
+                sheets=row.get("sheets") or (),
+            )
+            for row in rows
         ],
         group_size=asked.n,
         protocol=PROTOCOL_SEARCH_R1 if rollout.protocol == "search_r1" else PROTOCOL_RESEARCH,
@@ -66,6 +72,7 @@ def rollout_request(
         grader_parameters=config.reward.parameters,
         concurrency=rollout.concurrency,
         system_prompt=rollout.system_prompt,
+        tools=rollout.tools if rollout.protocol == "research" else (),
     )
     digest = sha256(f"{name}\n".encode() + request.SerializeToString(deterministic=True))[:32]
     request.request_id = f"rollout-{digest}"

@@ -8,9 +8,10 @@ With ``rollout.mode: sync`` a batch is one request, pinned to the version that w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_INVALID, Trajectory
 from fathom.clients import Clients
@@ -28,6 +29,8 @@ from trainers.rollouts.recording import Recording
 from trainers.rollouts.requests import MAX_TASKS, Asked, rollout_request
 
 Metrics = dict[str, float]
+Grade = Callable[[Sequence[Group]], Coroutine[Any, Any, tuple[list[Group], Metrics]]]
+"""Grades groups whose reward planner's grader cannot tell, and says what it measured."""
 
 
 def rows_of(prompts: DataProto) -> list[Row]:
@@ -50,6 +53,7 @@ class PlannerRollouts:
     recording: Recording | None = None
     pad: int = 0
     """Id that fills up rows."""
+    grade: Grade | None = None
     _validations: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -94,8 +98,11 @@ class PlannerRollouts:
             counts, self._pool.counts = self._pool.counts, Counts()
         else:
             groups, counts = self.bridge.call(self._barrier(rows_of(prompts), asked)), Counts()
+        more: Metrics = {}
+        if self.grade is not None:
+            groups, more = self.bridge.call(self.grade(groups))
         self._record(asked, groups)
-        metrics = measured(groups, self.publisher.version, counts)
+        metrics = measured(groups, self.publisher.version, counts) | more
         metrics["rollout/wait_s"] = time.perf_counter() - started
         return to_data(groups, prompts.meta_info | {"metrics": metrics}, self.pad)
 
