@@ -19,7 +19,7 @@ from fathom.config import ConfigError
 from fathom.errors import InvalidField
 from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
-from trainers.rollouts.bridge import Bridge
+from trainers.rollouts.bridge import Bridge, RunningLoop
 from trainers.rollouts.client import Patience, collect
 from trainers.rollouts.groups import Group, Row, to_data
 from trainers.rollouts.pace import Pace
@@ -49,7 +49,7 @@ class PlannerRollouts:
     config: TrainConfig
     clients: Clients
     publisher: Publisher
-    bridge: Bridge
+    bridge: Bridge | RunningLoop
     recording: Recording | None = None
     pad: int = 0
     """Id that fills up rows."""
