@@ -1,4 +1,4 @@
-"""From settings to a trainer: which class, which workers, which prompts."""
+"""From settings to a trainer: which workers, which prompts; ``trainers.algorithms`` says which class."""
 
 from __future__ import annotations
 
@@ -6,32 +6,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import InvalidField, NotFound
-from trainers.config import TrainConfig, load_config
+from fathom.errors import InvalidField
+from trainers.algorithms import find
+from trainers.config import TrainConfig
 from trainers.data.dataset import RLHFDataset, collate_fn
-from trainers.grpo import GRPOTrainer
 from trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
 from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
 from trainers.prompts import Prompts
-from trainers.rloo import RLOOTrainer
 from trainers.roles import ResourcePoolManager, RewardFunction, Role, WorkerGroupFactory
 from trainers.workers import LocalGroup, RayGroup
 
-TRAINERS: Mapping[str, type[RayPPOTrainer]] = {"ppo": RayPPOTrainer, "grpo": GRPOTrainer, "rloo": RLOOTrainer}
-"""By the name that ``fathom train`` takes."""
-PRESETS = Path(__file__).parent / "config" / "presets"
 WORKERS: Mapping[Role, Any] = {
     Role.ACTOR: ActorWorker,
     Role.CRITIC: CriticWorker,
     Role.REF_POLICY: ReferenceWorker,
+    Role.REWARD_MODEL: PRIMERewardModelWorker,
 }
-
-
-def settings(algorithm: str, files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> TrainConfig:
-    """The algorithm's preset, then ``files``, then ``overrides``; raises ``NotFound`` for an unknown algorithm."""
-    if algorithm not in TRAINERS:
-        raise NotFound("algorithm", algorithm, sorted(TRAINERS))
-    return load_config([PRESETS / f"{algorithm}.yaml", *files], overrides)
 
 
 def groups(config: TrainConfig) -> WorkerGroupFactory:
@@ -69,9 +60,8 @@ def trainer(
     val_reward_fn: RewardFunction | None = None,
 ) -> RayPPOTrainer:
     """The trainer of that name with this machine's workers; raises ``NotFound`` for an unknown one."""
-    if algorithm not in TRAINERS:
-        raise NotFound("algorithm", algorithm, sorted(TRAINERS))
     pools = ResourcePoolManager({"learners": config.trainer.world_size}, dict.fromkeys(WORKERS, "learners"))
-    return TRAINERS[algorithm](
+    made: RayPPOTrainer = find(algorithm).load()(
         config, tokenizer, WORKERS, pools, groups(config), reward_fn, val_reward_fn, surroundings=surroundings
     )
+    return made

@@ -51,27 +51,24 @@ class RunFailed(FathomError):
 
 
 def ask_question(
-    question: str, home: Path, planner: str, *, model: str, conversation: str, mode: str, json_events: bool
-) -> None:
-    """Raises ``RunFailed`` when there is no answer, ``InvalidField`` for a mode that is none."""
-    if mode not in MODES:
-        raise InvalidField("mode", f"{mode!r} is not one of {', '.join(MODES)}")
-    endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
-    gateway = "" if planner else read_endpoints(home).gateway
-    request = pb.RunRequest(question=question, model=model, conversation_id=conversation, protocol=MODES[mode])
     question: str,
     home: Path,
     planner: str,
     *,
     model: str,
     conversation: str,
+    mode: str,
     window: trajectory.Window,
     json_events: bool,
 ) -> None:
-    """Raises ``RunFailed`` when there is no answer."""
+    """Raises ``RunFailed`` when there is no answer, ``InvalidField`` for a mode that is none."""
+    if mode not in MODES:
+        raise InvalidField("mode", f"{mode!r} is not one of {', '.join(MODES)}")
     endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
     gateway = "" if planner else read_endpoints(home).gateway
-    request = pb.RunRequest(question=question, model=model, conversation_id=conversation, window=window)
+    request = pb.RunRequest(
+        question=question, model=model, conversation_id=conversation, protocol=MODES[mode], window=window
+    )
 
     async def work() -> None:
         clients = connect(endpoints)
@@ -148,6 +145,8 @@ def staged(stage: trajectory.StageNote) -> str:
         stage.flaws
     )
     return "; ".join(parts)
+
+
 class Drafting:
     """The answer's last lines while it is written, on a terminal; they go when the checked answer is printed."""
 

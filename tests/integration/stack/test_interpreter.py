@@ -132,7 +132,7 @@ async def test_grpo_on_the_interpreter_takes_real_steps(stack: Stack, tmp_path: 
                 own = connect(endpoints.services)
                 publisher = Publisher(own, store, config.model.name)
                 return PlannerRollouts(
-                    config, own, publisher, bridge, records, grade=CodeGrader(own.reward, config.interpreter)
+                    config, own, publisher, bridge, records, grade=CodeGrader(own, config.interpreter)
                 )
 
             source = ReplayedRollouts(records, bridge) if services == "records" else bridge.call(opened())
