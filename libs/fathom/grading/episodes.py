@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.api.reward.v1 import reward_pb2 as reward
 
+CITATION = re.compile(r"\s*\[\d{1,4}(?:\s*,\s*\d{1,4})*\]")
 GIVES = frozenset({pb.TOOL_STATUS_OK, pb.TOOL_STATUS_EMPTY})
 """How a call ends that worked; one that found nothing did work."""
 
@@ -59,10 +61,10 @@ def answer_item(
     parameters: Mapping[str, float] | None = None,
     expected_tools: Sequence[str] = (),
 ) -> reward.ScoreItem:
-    """The episode's answer with its tool calls; the response is all that its model sampled."""
+    """The episode's answer without its citations, with its tool calls; the response is all that its model sampled."""
     return reward.ScoreItem(
         grader=grader,
-        answer=episode.answer.markdown,
+        answer=CITATION.sub("", episode.answer.markdown),
         references=references,
         parameters=parameters or {},
         response="".join(step.completion.text for step in episode.steps),

@@ -44,7 +44,7 @@ def test_calls_are_repeated_when_tool_and_arguments_are_the_same() -> None:
 
 def test_cells_and_sheets_are_the_episodes_own() -> None:
     episode = pb.Trajectory(
-        answer=pb.Answer(markdown="7 [1]"),
+        answer=pb.Answer(markdown="7 [1], [2, 3] and [sic]"),
         steps=[
             pb.Step(
                 material=[
@@ -63,7 +63,7 @@ def test_cells_and_sheets_are_the_episodes_own() -> None:
     assert [frame.name for frame in cell_items(episode, "code_run")[0].frames] == ["sheet_1"]
     assert frames(episode)[0].ref.key == "sheets/s"
     item = answer_item(episode, "em", references=["7"], expected_tools=["search"])
-    assert (item.answer, list(item.references), list(item.expected_tools)) == ("7 [1]", ["7"], ["search"])
+    assert (item.answer, list(item.references), list(item.expected_tools)) == ("7, and [sic]", ["7"], ["search"])
 
 
 def test_a_sample_is_the_same_whenever_it_is_drawn() -> None:
