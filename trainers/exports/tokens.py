@@ -92,7 +92,9 @@ async def rendered(conversation: Conversation, renderer: Renderer) -> Tokens:
         ids = whole
     if not any(mask):
         raise InvalidField("messages", f"{conversation.run_id} has nothing to learn")
-    return Tokens(tuple(ids), tuple(mask), False)
+    # Behind the last word to learn nothing is predicted.
+    stop = len(mask) - mask[::-1].index(1)
+    return Tokens(tuple(ids[:stop]), tuple(mask[:stop]), False)
 
 
 def check_prefix(first: Sequence[int], longer: Sequence[int], conversation: Conversation, place: int) -> None:
