@@ -59,12 +59,28 @@ def ask(
     planner: Annotated[str, typer.Option(help="URL of a planner, e.g. grpc://host:50051.")] = "",
     model: Annotated[str, typer.Option(help="Model; by default the planner's.")] = "",
     conversation: Annotated[str, typer.Option(help="Conversation to go on with.")] = "",
+    mode: Annotated[
+        str, typer.Option(help="research (the agent), workflow (the fixed pipeline) or auto (by the question).")
+    ] = "research",
+    window: Annotated[str, typer.Option(help="What makes room: off, delete, summarize or hybrid.")] = "",
+    window_tokens: Annotated[int, typer.Option(help="Working window; by default the planner's.")] = 0,
     json_events: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
 ) -> None:
     """Asks a question, streams the trace and prints the cited answer."""
     from fathom.cli.ask import ask_question
+    from fathom.protocol.windows import window_of
 
-    ask_question(question, home, planner, model=model, conversation=conversation, json_events=json_events)
+    asked = window_of(window, window_tokens)
+    ask_question(
+        question,
+        home,
+        planner,
+        model=model,
+        conversation=conversation,
+        mode=mode,
+        window=asked,
+        json_events=json_events,
+    )
 
 
 @app.command()
