@@ -22,6 +22,8 @@ from trainers.exports.tokens import Renderer, Tokens, rendered, sampled
 
 Kind = Literal["sft", "dpo", "ppo"]
 SOURCES = ("rollouts/", "runs/trajectories/")
+SUFFIX = ".pb"
+"""Of trajectories; what else stands beside them is planner's own."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ async def stored(store: ObjectStore, wanted: Wanted) -> AsyncIterator[Trajectory
         if wanted.prefix and not (wanted.prefix.startswith(source) or source.startswith(wanted.prefix)):
             continue
         for item in await store.list(wanted.prefix if wanted.prefix.startswith(source) else source):
+            if not item.key.endswith(SUFFIX):
+                continue
             try:
                 yield Trajectory.FromString(await store.get(item.key, item.sha256))
             except DecodeError as error:

@@ -15,7 +15,7 @@ from fathom.store import open_store
 from services.local import Endpoints
 from trainers.exports.choose import NotTrainable
 from trainers.exports.files import Wanted, export
-from trainers.exports.tokens import PolicyRenderer
+from trainers.exports.tokens import PolicyRenderer, turn_end
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -56,7 +56,14 @@ async def test_a_rollout_becomes_sft_rows_whose_rendering_is_what_was_sampled(st
         await export(store, again, tmp_path / "again.jsonl", renderer)
         (other,) = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text().splitlines()]
         assert other["exact"] is False
-        assert (other["token_ids"], other["loss_mask"]) == (row["token_ids"], row["loss_mask"])
+        ids, mask = row["token_ids"], row["loss_mask"]
+        assert other["token_ids"][: len(ids)] == ids
+        # Sampling stops at a closing tag; SFT teaches to end the turn behind it as well.
+        ends = await turn_end(renderer)
+        differ = [token for token, one, two in zip(ids, mask, other["loss_mask"], strict=False) if one != two]
+        assert set(differ) <= {ends[0]}
+        assert other["token_ids"][len(ids) :] in ([], [ends[0]])
+        assert bool(differ) == (protocol == trajectory.PROTOCOL_SEARCH_R1)
 
 
 async def test_a_users_run_needs_consent_and_cannot_train_ppo_of_another_model(stack: Stack, tmp_path: Path) -> None:
