@@ -9,10 +9,12 @@ import pytest
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1.policy_pb2 import DetokenizeRequest
 from fathom.clients import Clients
 from fathom.clients.runs import run
 from fathom.store import open_store
 from services.local import Endpoints
+from trainers.data.compress_file import compress_file
 from trainers.exports.choose import NotTrainable
 from trainers.exports.files import Wanted, export
 from trainers.exports.tokens import PolicyRenderer, turn_end
@@ -78,3 +80,28 @@ async def test_a_users_run_needs_consent_and_cannot_train_ppo_of_another_model(s
     assert done.rows == 1
     with pytest.raises(NotTrainable, match="'rules', not 'tiny'"):
         await export(store, Wanted("ppo", "tiny", prefix=prefix, production=True), tmp_path / "ppo.jsonl", None)
+
+
+async def test_thinking_gets_shorter_by_the_policys_own_tokens(stack: Stack, tmp_path: Path) -> None:
+    """Row Z04: exported, compressed, rendered anew; the lengths are those of the serving model's tokenizer."""
+    endpoints, clients = stack
+    await rolled(clients, "export-think", trajectory.PROTOCOL_SEARCH_R1, "em")
+    store, renderer = open_store(endpoints.store), PolicyRenderer(clients, "rules")
+    wanted = Wanted("sft", "rules", least_reward=0.0, prefix="rollouts/export-think/")
+    await export(store, wanted, tmp_path / "long.jsonl", renderer)
+    (row,) = [json.loads(line) for line in (tmp_path / "long.jsonl").read_text().splitlines()]
+    long = "First I wonder about it. Then I wonder again about something. The headquarters of PepsiCo are what I need."
+    for message in row["messages"]:
+        message["content"] = message["content"].replace("I need to look this up.", long)
+    (tmp_path / "long.jsonl").write_text(json.dumps(row) + "\n")
+    lengths = await compress_file(tmp_path / "long.jsonl", tmp_path / "short.jsonl", 24, clients, "rules")
+    (short,) = [json.loads(line) for line in (tmp_path / "short.jsonl").read_text().splitlines()]
+    assert max(lengths.before) > 24 >= max(lengths.after)
+    words = [message["content"] for message in short["messages"]]
+    assert any("The headquarters of PepsiCo are what I need." in text and "wonder" not in text for text in words)
+    assert len(short["token_ids"]) == len(short["loss_mask"])
+    assert sum(short["loss_mask"]) < sum(row["loss_mask"]) + 60
+    learned = [token for token, one in zip(short["token_ids"], short["loss_mask"], strict=True) if one]
+    text = (await clients.policy.detokenize(DetokenizeRequest(model="rules", token_ids=learned))).text
+    assert "The headquarters of PepsiCo are what I need." in text
+    assert "Answer the question" not in text
