@@ -23,6 +23,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.errors import InvalidField
 from fathom.obs import Telemetry
+from fathom.protocol.windows import STEP_POLICIES, window_of
 from services.gateway import problems
 from services.gateway.config import Config
 from services.gateway.engine import Engine
@@ -62,6 +63,12 @@ class Ask(BaseModel):
         description="Which engine answers: the agent, the fixed pipeline, or the one that fits the question.",
     )
     model: str = Field("", description="Model; empty means the default of /v1/models.")
+    window: str = Field(
+        "",
+        pattern=f"^(|{'|'.join(STEP_POLICIES)})$",
+        description="What becomes of earlier steps when a request grows too long; empty leaves it to the server.",
+    )
+    window_tokens: int = Field(0, ge=0, description="Working window; 0 is the server's own, which is the largest.")
     request_id: str = Field("", description="Idempotency key; it becomes the run's id.")
 
     @property
@@ -191,6 +198,8 @@ def add_runs(app: FastAPI, engine: Engine) -> None:
             protocol=PROTOCOLS[ask.chosen],
             model=ask.model,
         )
+        if ask.window or ask.window_tokens:
+            request.window.CopyFrom(window_of(ask.window, ask.window_tokens))
         accepted = Accepted(**await engine.start_run(request))
         response.headers["Location"] = f"/v1/runs/{accepted.run_id}"
         return accepted

@@ -7,7 +7,7 @@ the calls of each completion, the end and the trajectory's hash must come out th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -59,7 +59,13 @@ class Script:
     nudge: str
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         index = int(request_id.removeprefix(f"{task.run_id}-"))
         if index >= len(self.steps):
@@ -81,6 +87,10 @@ class Script:
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
 
     async def compacted(self, index: int, compaction: Compaction) -> None: ...
+
+    def drafted(self, index: int, text: str) -> None: ...
+
+    def dropped(self, index: int, why: str) -> None: ...
 
     async def step_done(self, step: Step) -> None:
         recorded = self.steps[step.index]

@@ -10,7 +10,7 @@ from trainers.config.sections import ActorConfig
 from trainers.data_proto import DataProto
 from trainers.kl import kind_named
 from trainers.learners.forward import cropped, mini_batches, passes, response_tokens, without_gradient
-from trainers.learners.stepping import Stepper, mean_of_all, prompts_of_rank, totals_of_all
+from trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
 from trainers.losses import Totals, aggregate, kl_loss, policy_loss
 
 
@@ -43,14 +43,15 @@ class Actor:
         """
         self.model.train()
         temperature = float(data.meta_info["temperature"])
-        metrics = []
+        metrics: list[dict[str, float]] = []
+        norms: list[float] = []
         for _ in range(self.config.ppo_epochs):
             for mini in mini_batches(data, prompts_of_rank(self.config)):
                 totals = totals_of_all(mini.tensor("response_mask"))
                 parts = [self.backward(cropped(mini[rows]), totals, temperature) for rows in passes(mini, self.config)]
-                summed = {name: sum(part[name] for part in parts) for name in parts[0]}
-                metrics.append(summed | {"actor/grad_norm": self.stepper.step()})
-        return mean_of_all(metrics) | {"actor/lr": self.stepper.lr}
+                metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
+                norms.append(self.stepper.step())
+        return shares_of_all(metrics) | {"actor/grad_norm": sum(norms) / len(norms), "actor/lr": self.stepper.lr}
 
     def backward(self, rows: DataProto, totals: Totals, temperature: float) -> dict[str, float]:
         """Adds the gradient of one pass; gives its share of each loss."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from trainers.config.sections import CriticConfig
 from trainers.data_proto import DataProto
 from trainers.learners.forward import cropped, mini_batches, passes, without_gradient
-from trainers.learners.stepping import Stepper, mean_of_all, prompts_of_rank, totals_of_all
+from trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
 from trainers.losses import Totals, value_loss
 
 
@@ -55,14 +55,15 @@ class Critic:
         Reads values (old), returns and response_mask: the mask of the policy's loss, observations are not learned.
         """
         self.model.train()
-        metrics = []
+        metrics: list[dict[str, float]] = []
+        norms: list[float] = []
         for _ in range(self.config.ppo_epochs):
             for mini in mini_batches(data, prompts_of_rank(self.config)):
                 totals = totals_of_all(mini.tensor("response_mask"))
                 parts = [self.backward(cropped(mini[rows]), totals) for rows in passes(mini, self.config)]
-                summed = {name: sum(part[name] for part in parts) for name in parts[0]}
-                metrics.append(summed | {"critic/grad_norm": self.stepper.step()})
-        return mean_of_all(metrics) | {"critic/lr": self.stepper.lr}
+                metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
+                norms.append(self.stepper.step())
+        return shares_of_all(metrics) | {"critic/grad_norm": sum(norms) / len(norms), "critic/lr": self.stepper.lr}
 
     def backward(self, rows: DataProto, totals: Totals) -> dict[str, float]:
         """Adds the gradient of one pass; gives its share of the loss."""

@@ -94,12 +94,12 @@ def prompts_of_rank(batching: BatchingConfig) -> int:
     return prompts // ranks
 
 
-def mean_of_all(values: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Metrics averaged over passes, then over ranks."""
-    rows = list(values)
+def shares_of_all(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Metrics that are shares of a mini-batch's (what each rank adds to it): summed over ranks, averaged over steps."""
+    rows = list(steps)
     found = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
     if not distributed.is_initialized():
         return found
     packed = torch.tensor([found[name] for name in sorted(found)], dtype=torch.float64)
     distributed.all_reduce(packed)
-    return dict(zip(sorted(found), (packed / distributed.get_world_size()).tolist(), strict=True))
+    return dict(zip(sorted(found), packed.tolist(), strict=True))

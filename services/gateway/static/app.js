@@ -80,6 +80,7 @@ class App {
     try {
       const body = {
         question, conversation_id: this.conversation, model: byId("model").value, mode: byId("mode").value,
+        window: byId("window").value,
       };
       const accepted = await post("/v1/runs", body);
       byId("question").value = "";
@@ -155,6 +156,13 @@ class App {
       byId("model-label").textContent = problem.message;
     }
     if (!this.models.models.length || this.warming.length) setTimeout(() => this.loadModels(), MODELS_PAUSE_MS);
+  }
+
+  // The reader's choice of what becomes of long conversations is kept with the browser.
+  windowSetting() {
+    const select = byId("window");
+    select.value = remembered("window") ?? "";
+    select.addEventListener("change", () => remember("window", select.value));
   }
 
   showModels() {
@@ -238,6 +246,7 @@ class App {
     byId("panel-toggle").addEventListener("click", () => this.panel.toggle(!document.body.classList.contains("panel-open")));
     byId("sidebar-toggle").addEventListener("click", () => document.body.classList.toggle("sidebar-open"));
     byId("new").addEventListener("click", () => this.fresh());
+    this.windowSetting();
     byId("model").addEventListener("change", () => this.showModels());
     byId("mode").addEventListener("change", () => remember("mode", byId("mode").value));
     byId("question").addEventListener("input", () => this.composed());

@@ -29,6 +29,7 @@ export class Run {
     this.rows = [];
     this.material = new Map();
     this.text = "";
+    this.draft = false;
     this.cited = new Set();
     this.findings = [];
     this.state = "running";
@@ -94,7 +95,8 @@ export class Run {
     else if (event.thought) this.rows.push({ thought: event.thought.text, kind: event.thought.kind, intent: "" });
     else if (event.tool_started) this.#begin(event.tool_started);
     else if (event.tool_finished) this.#result(event.tool_finished.result, event.tool_finished.material);
-    else if (event.answer_delta) this.text += event.answer_delta.text;
+    else if (event.answer_delta) this.#write(event.answer_delta);
+    else if (event.answer_replaced) this.#replace(event.answer_replaced);
     else if (event.finished) this.#finish(event.finished, time);
     return true;
   }
@@ -115,10 +117,21 @@ export class Run {
   #stage(stage) {
     const sent = (stage.queries ?? []).filter((query) => !query.dropped);
     this.rows.push({ mark: "staged", name: stage.name, text: stage.text, sent, flaws: stage.flaws ?? [], intent: "" });
+  // A draft is read while it is sampled; nothing of it is checked before the end.
+  #write({ text, draft }) {
+    this.text += text;
+    this.draft = Boolean(draft);
+  }
+
+  // What stood there does not hold: the reader is told when a check took it back, not when its figures were drawn.
+  #replace({ why }) {
+    this.text = "";
+    this.draft = false;
+    if (why === "correction" || why === "refused") this.rows.push({ mark: "replaced", why, intent: "" });
   }
 
   #resume() {
-    Object.assign(this, { state: "running", ended: null, error: "", culprit: "", text: "" });
+    Object.assign(this, { state: "running", ended: null, error: "", culprit: "", text: "", draft: false });
     this.rows.push({ mark: "resumed", intent: "" });
   }
 
@@ -156,6 +169,7 @@ export class Run {
   #answer(answer) {
     if (!answer) return;
     this.text = answer.markdown;
+    this.draft = false;
     this.cited = new Set(answer.cited);
     this.findings = answer.findings ?? [];
     this.#collect(answer.material);

@@ -32,6 +32,9 @@ export function rowOf(row, open = false) {
 
 // What happened to the run itself: its window was made smaller, it was resumed.
 function markOf(row) {
+  if (row.mark === "replaced") {
+    return el("div", { class: "row mark", data: { why: row.why } }, el("span", { class: "icon" }, "↻"), word(`replaced_${row.why}`));
+  }
   if (row.mark === "resumed") return el("div", { class: "row mark" }, el("span", { class: "icon" }, "▶"), word("resumed"));
   if (row.mark === "staged") return stageOf(row);
   const tokens = `${count(row.tokens_before)} → ${count(row.tokens_after)} ${word("tokens")}`;
@@ -130,7 +133,7 @@ export class TraceView {
 }
 
 function now(run) {
-  if (run.text) return word("writing");
+  if (run.text) return word(run.draft ? "drafting" : "writing");
   if (!run.last) return word("waiting");
   return run.intent || word("thinking");
 }

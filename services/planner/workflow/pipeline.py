@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from fathom.errors import Conflict
+from fathom.protocol.language import language_of
 from fathom.protocol.messages import Completion, Message, ToolCall
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
 from services.planner.budget import Account, account
@@ -19,7 +20,6 @@ from services.planner.calls import Calls
 from services.planner.lifetime import Lifetime
 from services.planner.loop import Observer, Policy
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, ToolResult, ToolState
-from services.planner.prompting import language_of
 from services.planner.stage import Stage
 from services.planner.todo import TodoItem
 from services.planner.window.view import View

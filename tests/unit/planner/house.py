@@ -62,7 +62,13 @@ class Script:
     hold: Mapping[int, asyncio.Event] = field(default_factory=dict)
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         index = int(request_id.removeprefix(f"{task.run_id}-"))
         if index in self.hold:

@@ -12,6 +12,7 @@ from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
 from services.policy.backends.chat import rendered
 from services.policy.backends.rules import search_r1
+from services.policy.backends.rules.judging import judge_reply
 from services.policy.backends.rules.operations.script import Call
 from services.policy.backends.rules.planning import next_call
 from services.policy.backends.rules.reading import Reading, read
@@ -120,6 +121,8 @@ def reply(request: Request) -> str:
     """What the reference policy says next, in the format that was asked for."""
     if request.tool_format is ToolFormat.TAGS:
         return search_r1.next_text(request.messages)
+    if request.response_schema_json and (judged := judge_reply(request.response_schema_json, request.messages)):
+        return judged
     if not request.tools:
         return stage_text(request.messages) or NO_TOOLS
     reading = read(request.messages)
