@@ -64,6 +64,8 @@ class Surroundings:
     checkpoints: Checkpoints | None = None
     on_step: Callable[[int, Metrics], None] = lambda step, metrics: None
     """Called after each step, and as step 0 for a validation before training; what it raises ends the training."""
+    inspect: Callable[[int, Metrics], bool] = lambda step, metrics: True
+    """Called before a step's weights are published; False keeps its state out of the checkpoints."""
 
 
 class RayPPOTrainer:
@@ -168,12 +170,13 @@ class RayPPOTrainer:
             metrics["training/global_step"] = float(self.step)
             metrics["training/epoch"] = float((self.step - 1) // self.steps_per_epoch)
             self.check_finite(metrics)
+            worth_keeping = self.around.inspect(self.step, metrics)
             with timed(metrics, "publish"):
                 self.publish()
             if self.due(self.config.trainer.test_freq):
                 with timed(metrics, "testing"):
                     metrics |= self.validate()
-            if self.due(self.config.trainer.save_freq):
+            if worth_keeping and self.due(self.config.trainer.save_freq):
                 with timed(metrics, "save_checkpoint"):
                     self.save_checkpoint()
         return metrics

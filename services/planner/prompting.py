@@ -11,6 +11,7 @@ from fathom.ids import sha256
 from fathom.protocol.guidance import with_guidance
 from fathom.protocol.language import language_of
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
+from fathom.protocol.quoting import quoted
 from services.planner.config import Config
 from services.planner.model import Task
 from services.planner.prompts.catalogue import Catalogue, Prompt, checked_names
@@ -90,6 +91,7 @@ class Prompts:
         """The user's message: the question first, then what only this run says."""
         ids = self._ids(task)
         lines = [f"Date: {task.date}"] if task.date else []
+        lines += tables(task)
         lines += [self.catalogue.get(ids[stage]).render(self.seed) for stage in ("answer", "restate") if stage in ids]
         return with_guidance(task.question, lines)
 
@@ -104,6 +106,13 @@ class Prompts:
 
     def _ids(self, task: Task, stages: Sequence[str] = RESEARCH_STAGES) -> Mapping[str, str]:
         return task.prompts or self.choose(task.question, task.run_id, stages=stages)
+
+
+def tables(task: Task) -> list[str]:
+    """The tables that a task brings along, as the model sees those that it fetches."""
+    there = "已在 Python 中" if language_of(task.question) == "zh" else "is in Python already"
+    named = [(f"sheet_{number}", sheet) for number, sheet in enumerate(task.sheets, 1)]
+    return [f"{name} {there}:\n{quoted(sheet.digest.replace(sheet.id, name))}" for name, sheet in named]
 
 
 def found(catalogue: Catalogue, stage: str, language: str, name: str, version: int, where: str) -> Prompt:

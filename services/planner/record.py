@@ -89,6 +89,11 @@ class Record:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
+    @property
+    def store(self) -> ObjectStore:
+        """Where everything is."""
+        return self._store
+
     async def begin(self, header: Header) -> Header:
         """Writes the header, unless the run has one: then gives that."""
         try:

@@ -115,7 +115,7 @@ def spoken(step: Step, nudge: str) -> list[Message]:
     for message in step.new_messages:
         lines = message.content.splitlines()
         # What follows the nudge is its list of material.
-        told = lines[: lines.index(nudge)] if nudge in lines else lines
+        told = lines[: lines.index(nudge)] if nudge and nudge in lines else lines
         rest = [line for line in told if not line.startswith(NOTE)]
         if rest or not lines:
             kept.append(message if rest == lines else replace(message, content="\n".join(rest)))

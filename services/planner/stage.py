@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from fathom.errors import InvalidField
 from fathom.rpc.service import Deps
 from services.planner.answering.coder import PolicyCoder, PolicyJudge
 from services.planner.answering.ending import CheckedEnding, CitedEnding, Ending
@@ -95,7 +96,7 @@ class Stages:
         config, deps = self.config, self.deps
         known = [*steps, *([cut_short] if cut_short else [])]
         material = [item for step in known for result in step.results for item in result.material]
-        session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
+        session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material, task.sheets)
         figures = sum(len(item.item.figures) for item in material if item.kind == "code")
         python = Python(session, deps.store, self.metrics.styles, task.run_id, figures)
         todo, window = Todo.rebuilt(known), self.windows.of(task)
@@ -106,7 +107,7 @@ class Stages:
             await session.close()
 
         return Stage(
-            self._registry(task, tools, len(material), cut_short),
+            self._registry(task, offered(task, tools), len(material), cut_short),
             window,
             self._ending(python),
             close,
@@ -155,6 +156,15 @@ class Stages:
             config.correct_answers,
             config.answer_material_tokens,
         )
+
+
+def offered(task: Task, tools: Sequence[Tool]) -> list[Tool]:
+    """The tools that the task wants, and the one that ends an episode; raises ``InvalidField`` for an unknown one."""
+    names = sorted(tool.name for tool in tools)
+    for place, name in enumerate(task.tools):
+        if name not in names:
+            raise InvalidField(f"tools[{place}]", f"{name!r} is not one of {', '.join(names)}")
+    return [tool for tool in tools if not task.tools or tool.name in (*task.tools, Finish.name)]
 
 
 def bounds(config: Config, gates: Gates) -> Bounds:

@@ -15,8 +15,10 @@ from trainers.config.grpo import number
 from trainers.config.sections import (
     ActorConfig,
     AlgorithmConfig,
+    CollapseConfig,
     CriticConfig,
     DataConfig,
+    InterpreterConfig,
     ModelConfig,
     RetrieverConfig,
     RewardConfig,
@@ -39,6 +41,8 @@ class TrainConfig(Settings):
     reward: RewardConfig = RewardConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     trainer: TrainerConfig = TrainerConfig()
+    collapse: CollapseConfig = CollapseConfig()
+    interpreter: InterpreterConfig = InterpreterConfig()
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:

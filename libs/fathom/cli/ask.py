@@ -21,7 +21,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.cli.local import read_endpoints
 from fathom.clients import Clients, connect
 from fathom.clients.runs import run
-from fathom.errors import DependencyFailed, FathomError
+from fathom.errors import DependencyFailed, FathomError, InvalidField
 
 REFERENCE = re.compile(r"\{\{(table|figure):([A-Za-z0-9_]+)\}\}")
 DRAFT_LINES = 12
@@ -34,6 +34,13 @@ MARKS = {
     trajectory.TOOL_STATUS_EMPTY: "[yellow]∅[/]",
     trajectory.TOOL_STATUS_FAILED: "[red]✗[/]",
     trajectory.TOOL_STATUS_INVALID: "[red]?[/]",
+}
+
+
+MODES = {
+    "research": trajectory.PROTOCOL_RESEARCH,
+    "workflow": trajectory.PROTOCOL_WORKFLOW,
+    "auto": trajectory.PROTOCOL_AUTO,
 }
 
 
@@ -50,13 +57,18 @@ def ask_question(
     *,
     model: str,
     conversation: str,
+    mode: str,
     window: trajectory.Window,
     json_events: bool,
 ) -> None:
-    """Raises ``RunFailed`` when there is no answer."""
+    """Raises ``RunFailed`` when there is no answer, ``InvalidField`` for a mode that is none."""
+    if mode not in MODES:
+        raise InvalidField("mode", f"{mode!r} is not one of {', '.join(MODES)}")
     endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
     gateway = "" if planner else read_endpoints(home).gateway
-    request = pb.RunRequest(question=question, model=model, conversation_id=conversation, window=window)
+    request = pb.RunRequest(
+        question=question, model=model, conversation_id=conversation, protocol=MODES[mode], window=window
+    )
 
     async def work() -> None:
         clients = connect(endpoints)
@@ -102,6 +114,8 @@ async def as_text(events: AsyncIterator[pb.RunEvent], console: Console, gateway:
                 console.print(f"[dim]run {event.run_id}, model {escape(event.started.model)}{label}[/]")
             elif kind == "thought":
                 console.print(f"  [cyan]…[/] [italic]{escape(event.thought.text)}[/]")
+            elif kind == "staged":
+                console.print(f"  [magenta]▸ {event.staged.stage.name}[/] {escape(staged(event.staged.stage))}")
             elif kind == "tool_started":
                 draft.says(f"{event.tool_started.call.name}: {event.tool_started.intent}")
             elif kind == "tool_finished":
@@ -120,6 +134,17 @@ async def as_text(events: AsyncIterator[pb.RunEvent], console: Console, gateway:
             raise DependencyFailed("planner", "the run's events ended early")
     show_answer(event.finished, console, gateway)
     return event.finished
+
+
+def staged(stage: trajectory.StageNote) -> str:
+    """What came of a stage of the workflow, in one line."""
+    sent = [query for query in stage.queries if not query.dropped]
+    parts = [stage.text] if stage.text else []
+    parts += [f"{len(sent)} sub-questions"] if stage.queries else []
+    parts += [f"{len(stage.flaws)} mended: {', '.join(sorted({flaw.fault for flaw in stage.flaws}))}"] * bool(
+        stage.flaws
+    )
+    return "; ".join(parts)
 
 
 class Drafting:

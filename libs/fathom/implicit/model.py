@@ -160,18 +160,24 @@ class ImplicitRewardModel:
         return prime_norm(placed, scoring.norm, largest)
 
     def update(
-        self, batch: Sequences, outcome: Tensor, n_samples: int, ref_log_probs: Tensor | None = None
-    ) -> dict[str, float]:
+        self,
+        batch: Sequences,
+        outcome: Tensor,
+        n_samples: int,
+        ref_log_probs: Tensor | None = None,
+        groups: Groups | None = None,
+    ) -> Scored:
         """One pass over the rows in order, one optimiser step per mini-batch; metrics by the recipe's names.
 
-        ``outcome`` [B] float in [0, 1]. dpo and bon_* compare with the group's sums of q before the first step. The
-        gradient is that of the whole mini-batch however it is cut into passes: each is weighted by its rows.
+        ``outcome`` [B] float in [0, 1]. dpo and bon_* compare with the group's sums of q before the first step, or
+        with ``groups`` where they were taken earlier. The gradient is that of the whole mini-batch however it is cut
+        into passes: each is weighted by its rows. Gives the scores of before the first step.
         """
         before = self.q(batch, ref_log_probs)
         rewards = self.rewards(before, batch.mask, outcome)
         found = accuracies(rewards, batch.mask, outcome, n_samples)
         metrics = {f"{name}_before": value for name, value in found.items()}
-        groups = Groups.of(row_sums(before, batch.mask), outcome, n_samples)
+        groups = groups or Groups.of(row_sums(before, batch.mask), outcome, n_samples)
         size = self.learning.mini_rows or len(batch)
         steps = [
             self.step(batch, outcome, groups, range(start, min(start + size, len(batch))), ref_log_probs)
@@ -179,14 +185,14 @@ class ImplicitRewardModel:
         ]
         metrics["reward_model/dpo_loss"] = sum(loss for loss, _ in steps) / len(steps)
         metrics["reward_model/grad_norm"] = sum(norm for _, norm in steps) / len(steps)
-        return metrics | {"rm/lr": float(self.optimizer.param_groups[0]["lr"])}
+        return Scored(rewards, before, metrics | {"rm/lr": float(self.optimizer.param_groups[0]["lr"])})
 
     def step(
         self, batch: Sequences, outcome: Tensor, groups: Groups, rows: range, ref_log_probs: Tensor | None = None
     ) -> tuple[float, float]:
         """One optimiser step on these rows; gives its loss and the norm of its gradient before clipping."""
         self.optimizer.zero_grad(set_to_none=True)
-        total, lengths = 0.0, batch.lengths
+        total, lengths, together = 0.0, batch.lengths, self.rows_together(len(rows))
         with mode(self.phi, training=True):
             for chosen in micro_batches([lengths[row] for row in rows], self.learning.max_tokens):
                 picked = [rows[index] for index in chosen]
@@ -195,13 +201,22 @@ class ImplicitRewardModel:
                 q = forward_q(self.phi, part, self.reference, known)
                 loss = self.loss(q, part.mask, outcome[picked], groups.rows(picked))
                 # A sum over rows needs no weight; a mean counts as many as it has.
-                loss = loss if self.summed else loss * (len(picked) / len(rows))
+                loss = loss if self.summed else loss * (len(picked) / together)
                 loss.backward()
                 total += float(loss.detach())
+        total = self.gather_gradients(total)
         norm = float(clip_grad_norm_(self.phi.parameters(), self.learning.grad_clip))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return total, norm
+
+    def rows_together(self, rows: int) -> int:
+        """Rows of the mini-batch over all ranks; here there is one."""
+        return rows
+
+    def gather_gradients(self, loss: float) -> float:
+        """Sums gradients and loss over all ranks; here there is one."""
+        return loss
 
     @property
     def summed(self) -> bool:

@@ -44,6 +44,7 @@ export class Run {
     this.tokens = 0;
     this.window = 0;
     this.children = [];
+    this.protocol = "";
   }
 
   get resumable() { return ["stopped", "budget", "failed"].includes(this.state) && this.last > 0; }
@@ -85,9 +86,11 @@ export class Run {
     if (event.started) {
       this.conversation = event.started.conversation_id;
       this.model = event.started.model;
+      this.protocol = event.started.protocol;
     } else if (event.todo_changed) this.todo = event.todo_changed.items;
     else if (event.sampled) this.#measure(event.sampled);
     else if (event.compacted) this.#compact(event.compacted);
+    else if (event.staged) this.#stage(event.staged.stage);
     else if (event.resumed) this.#resume();
     else if (event.thought) this.rows.push({ thought: event.thought.text, kind: event.thought.kind, intent: "" });
     else if (event.tool_started) this.#begin(event.tool_started);
@@ -110,6 +113,10 @@ export class Run {
     this.rows.push({ mark: "compacted", ...compacted, intent: "" });
   }
 
+  // A stage of the workflow: what it made of the question, how many sub-questions it sent, what was mended.
+  #stage(stage) {
+    const sent = (stage.queries ?? []).filter((query) => !query.dropped);
+    this.rows.push({ mark: "staged", name: stage.name, text: stage.text, sent, flaws: stage.flaws ?? [], intent: "" });
   // A draft is read while it is sampled; nothing of it is checked before the end.
   #write({ text, draft }) {
     this.text += text;
@@ -180,9 +187,11 @@ export class Run {
   load({ trajectory, todo = [], children = [] }) {
     this.todo = todo;
     this.children = children;
+    this.protocol = trajectory.protocol ?? "";
     this.last ||= 1;
     for (const step of trajectory.steps) {
       this.model = step.completion?.model || this.model;
+      if (step.stage) this.#stage(step.stage);
       for (const result of step.tool_results) {
         const call = step.completion?.tool_calls.find((candidate) => candidate.id === result.tool_call_id);
         const { rest } = argumentsOf(call);

@@ -75,7 +75,7 @@ class Network:
     def update(self, items: Sequence[ProcessItem], group_size: int) -> dict[str, float]:
         """One pass over the items; raises ``Internal`` when the loss is not finite: the state is then of no use."""
         batch, outcome = self._batch(items)
-        return finite(self._model.update(batch, outcome, group_size))
+        return finite(self._model.update(batch, outcome, group_size).metrics)
 
     def _batch(self, items: Sequence[ProcessItem]) -> tuple[Any, Any]:
         import torch

@@ -154,9 +154,9 @@ def test_each_loss_falls_and_orders_the_group(loss: str) -> None:
     model = ImplicitRewardModel(phi, reference, replace(PLAIN, beta=0.5), learning)
     frozen = copy.deepcopy(reference.state_dict())
     given, outcome = batch(8), torch.tensor([1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
-    first = model.update(given, outcome, 4)
+    first = model.update(given, outcome, 4).metrics
     for _ in range(30):
-        last = model.update(given, outcome, 4)
+        last = model.update(given, outcome, 4).metrics
     assert last["reward_model/dpo_loss"] < 0.7 * first["reward_model/dpo_loss"]
     assert first["reward_model/dpo_acc_before"] < 0.9
     assert model.score(given, 4, outcome).metrics["reward_model/dpo_acc"] == 1.0
@@ -185,7 +185,7 @@ def test_gradient_does_not_depend_on_the_cut_into_passes(loss: str, reduction: s
         model.optimizer.register_step_pre_hook(
             lambda *_: found.extend(p.grad.clone() for p in phi.parameters() if p.grad is not None)
         )
-        metrics = model.update(batch(8), torch.tensor([1.0, 0.0, 0.0, 1.0] * 2), 4)
+        metrics = model.update(batch(8), torch.tensor([1.0, 0.0, 0.0, 1.0] * 2), 4).metrics
         return metrics["reward_model/dpo_loss"], found
 
     (loss_whole, whole), (loss_cut, cut) = gradient(10**6), gradient(1)
@@ -202,7 +202,7 @@ def test_gradient_is_clipped() -> None:
             float(torch.stack([p.grad.norm() for p in phi.parameters() if p.grad is not None]).norm())
         )
     )
-    metrics = model.update(batch(8), torch.tensor([0.0, 1.0] * 4), 4)
+    metrics = model.update(batch(8), torch.tensor([0.0, 1.0] * 4), 4).metrics
     assert metrics["reward_model/grad_norm"] > 10.0
     assert norms == [pytest.approx(10.0, rel=1e-3)]
 
@@ -217,7 +217,7 @@ def test_a_state_goes_on_exactly() -> None:
     straight.update(given, outcome, 4)
     first.update(given, outcome, 4)
     second.load_state(copy.deepcopy(first.state()))
-    assert second.update(given, outcome, 4) == straight.update(given, outcome, 4)
+    assert second.update(given, outcome, 4).metrics == straight.update(given, outcome, 4).metrics
     assert torch.equal(second.q(given), straight.q(given))
 
 

@@ -1,6 +1,7 @@
 import datetime
 
 from fathom.api.common.v1 import common_pb2 as _common_pb2
+from fathom.api.datafetch.v1 import datafetch_pb2 as _datafetch_pb2
 from fathom.api.policy.v1 import policy_pb2 as _policy_pb2
 from fathom.api.planner.v1 import trajectory_pb2 as _trajectory_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
@@ -453,17 +454,19 @@ class ListToolsResponse(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[_Union[_policy_pb2.ToolSpec, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RolloutTask(_message.Message):
-    __slots__ = ("id", "question", "references")
+    __slots__ = ("id", "question", "references", "sheets")
     ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    SHEETS_FIELD_NUMBER: _ClassVar[int]
     id: str
     question: str
     references: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ...) -> None: ...
+    sheets: _containers.RepeatedCompositeFieldContainer[_datafetch_pb2.Sheet]
+    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ...) -> None: ...
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts")
+    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -493,6 +496,7 @@ class RolloutRequest(_message.Message):
     SYSTEM_PROMPT_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     tasks: _containers.RepeatedCompositeFieldContainer[RolloutTask]
     group_size: int
@@ -508,7 +512,8 @@ class RolloutRequest(_message.Message):
     system_prompt: str
     window: _trajectory_pb2.Window
     prompts: _containers.ScalarMap[str, str]
-    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RolloutResponse(_message.Message):
     __slots__ = ("trajectory",)
