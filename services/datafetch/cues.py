@@ -122,6 +122,7 @@ OF_DAY = re.compile(
     r"涨跌?幅|跌幅|涨了|跌了|涨跌|当[天日]|单日|收益率|回报|\bchange|\bmove|\breturn|\b(?:gain|lose|lost|fall|fell|rise|rose|drop)",
     re.I | re.A,
 )
+INFLATION = re.compile(r"(?:\binflation(?: rate)?|通胀率?|通货膨胀率?)$", re.I | re.A)
 SURGED = re.compile(r"\s*增长(?:了|百分之)")
 QUARTERS = re.compile(r"季|\bquarter|\bq[1-4]\b|每|各", re.I | re.A)
 LAST_DAY = re.compile(

@@ -259,14 +259,15 @@ def rest_of(text: str) -> str:
 
 def narrowed(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     """ "The last week of March 2020, from the 23rd to the 27th": of one period inside the other the inner one is meant."""
-    if len(periods) != 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
+    if len(periods) < 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
         return periods
-    (s1, e1), (s2, e2) = ((p.start or date.min, p.end or date.max) for p in periods)
-    if (s1, e1) == (s2, e2):
-        return periods
-    if s1 <= s2 and e2 <= e1:
-        return periods[1:]
-    return periods[:1] if s2 <= s1 and e1 <= e2 else periods
+    spans = [(p.start or date.min, p.end or date.max) for p in periods]
+    outer = [
+        at
+        for at, (start, end) in enumerate(spans)
+        if all(start <= s and e <= end and (s, e) != (start, end) for k, (s, e) in enumerate(spans) if k != at)
+    ]
+    return tuple(period for at, period in enumerate(periods) if at not in outer)
 
 
 def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:

@@ -187,7 +187,8 @@ class Reader:
 
 
 def paired(text: str) -> str:
-    """ "EURUSD" is two currencies."""
+    """ "EURUSD" is two currencies; words are spelt as the library does."""
+    text = re.sub(r"\b([Ll])abour\b", r"\1abor", text)
     return PAIR.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
 
 

@@ -120,6 +120,8 @@ class Selection:
 
     def newest(self, shown: str, query: Query, reading: grammar.Reading) -> Query:
         """The query for the first or last day of its period, or for the newest n values of a regular series."""
+        if cues.EACH.search(shown):
+            return query
         if cues.FIRST_DAY.search(shown) and not query.statistics:
             return replace(query, limit=1)
         if cues.LAST_DAY.search(shown) and not query.statistics and len(reading.periods) == 1:
