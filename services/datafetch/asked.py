@@ -59,6 +59,11 @@ class Asked:
         specs = self._layer.indicators
         return next((twin for twin in twins if twin in specs and "(NSA)" in specs[twin].unit), name)
 
+    def of_prices(self, names: Sequence[str]) -> bool:
+        """Whether all that is asked is of prices."""
+        specs = [self._layer.indicators[name] for name in self.stored(names)]
+        return bool(specs) and all(spec.default for spec in specs)
+
     def yearly(self, shown: str, indicators: list[str], reading: grammar.Reading) -> list[str]:
         """The yearly figures of what has some, when whole years are asked for and nothing of a quarter."""
         if reading.whole.grain != Frequency.ANNUAL or reading.whole.fiscal or cues.QUARTERS.search(shown):

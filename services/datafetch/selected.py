@@ -34,6 +34,7 @@ class Wanted:
     statistics: tuple[Statistic, ...] = ()
     every: Frequency = Frequency.NATIVE
     outer: Statistic | None = None
+    count: int = 0
 
 
 class Selection:
@@ -57,7 +58,7 @@ class Selection:
         native = min((spec.frequency for spec in specs), key=ORDER.index, default=Frequency.NATIVE)
         if nested is not None and specs and not transform:
             inner = self._asked.fitting((nested.inner,), specs, shown)
-            return Wanted(inner[:1], nested.every, nested.outer) if inner else Wanted()
+            return Wanted(inner[:1], nested.every, nested.outer, nested.count) if inner else Wanted()
         statistics = self._asked.statistics(shown, mentions, indicators, reading, transform)
         if statistics == (Statistic.CAGR,) and cues.density(shown) and not COMPOUND.search(shown):
             statistics = (Statistic.RETURN,)
