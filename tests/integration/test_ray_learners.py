@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ def cluster() -> Iterator[None]:
     import ray
 
     environ = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "libs")]), "OMP_NUM_THREADS": "1"}
-    ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", runtime_env={"env_vars": environ})
+    ray.init(num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, runtime_env={"env_vars": environ})
     yield
     ray.shutdown()
 

@@ -20,7 +20,7 @@ def environment() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Trains to the end; raises what ``fathom train`` raises."""
     parser = argparse.ArgumentParser(
-        prog="python -m trainers.prime.main_prime", description="PRIME (arXiv 2502.01456)."
+        prog="trainers.prime.main_prime", description="PRIME (arXiv 2502.01456)."
     )
     parser.add_argument("--config", type=Path, action="append", default=[], help="YAML over the recipe's defaults")
     parser.add_argument("--home", type=Path, default=Path(os.environ.get("FATHOM_LOCAL_HOME", ".fathom")))

@@ -242,7 +242,9 @@ def test_pr01_pr25_the_workers_reward_model_learns_on_a_tiny_model() -> None:
     config = settings("reward_model.optim.lr=0.01", "reward_model.mini_batch_size=4", "reward_model.prime_norm=none")
     worker = PRIMERewardModelWorker(config)
     data = batch().with_tensors(acc=torch.tensor([0.0, 1.0] * 4))
-    before = [parameter.clone() for parameter in worker.model.reference.parameters()]
+    reference = worker.model.reference
+    assert reference is not None
+    before = [parameter.clone() for parameter in reference.parameters()]
     first = worker.compute_rm_score(data)
     assert not first.tensor("q").abs().max() > 1e-6, "phi starts as its reference"
     losses = [worker.update_rm(data).meta_info["metrics"]["reward_model/dpo_loss"] for _ in range(5)]
@@ -250,7 +252,7 @@ def test_pr01_pr25_the_workers_reward_model_learns_on_a_tiny_model() -> None:
     after = worker.compute_rm_score(data)
     assert after.tensor("rm_scores")[data.tensor("response_mask") == 0].eq(0).all()
     assert after.tensor("q").abs().max() > 1e-3
-    for one, other in zip(before, worker.model.reference.parameters(), strict=True):
+    for one, other in zip(before, reference.parameters(), strict=True):
         assert torch.equal(one, other)
     small = PRIMERewardModelWorker(
         settings(
