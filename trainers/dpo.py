@@ -6,7 +6,8 @@ computed once per pair.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +15,13 @@ import torch
 from torch import Tensor
 
 from trainers.config.tree import TrainConfig
-from trainers.data.sequences import Preference, pair_batch
+from trainers.data.dataset import pad_id
+from trainers.data.sequences import Preference, pair_batch, read_pairs
 from trainers.data_proto import DataProto
 from trainers.learners.forward import cropped, response_tokens
+from trainers.learners.models import export, load_model, load_tokenizer
 from trainers.preferences import preference_loss
+from trainers.sft import ImitationTrainer
 
 
 @dataclass
@@ -76,6 +80,25 @@ class Preferences:
             for place, name in enumerate(names[:count]):
                 self.known[name] = (float(sums[place]), float(sums[place + count]))
         return torch.tensor([self.known[name][int(place >= count)] for place, name in enumerate(names)])
+
+
+class DpoTrainer(ImitationTrainer[Preference]):
+    """From settings, as :class:`trainers.sft.SftTrainer`; the reference is the model as it is loaded."""
+
+    def __init__(self, config: TrainConfig, log: Callable[[int, dict[str, float]], None] = lambda s, m: None) -> None:
+        self.tokenizer = load_tokenizer(config.model)
+        pairs = read_pairs(config.data.train_files, config.imitation)
+        held = read_pairs(config.data.val_files, config.imitation) if config.data.val_files else []
+        network = load_model(config.model, config.trainer.seed)
+        reference = copy.deepcopy(network).eval().requires_grad_(False)
+        objective = Preferences(config, pad_id(self.tokenizer), reference)
+        super().__init__(config, network, objective, pairs, held, log)
+
+    def fit(self) -> dict[str, float]:
+        """Trains, then writes ``trainer.output``/model."""
+        metrics = super().fit()
+        export(self.model, self.tokenizer, self.config.trainer.output / "model")
+        return metrics
 
 
 def answer_sums(model: Any, data: DataProto) -> tuple[Tensor, Tensor]:

@@ -18,11 +18,13 @@ from torch import Tensor
 
 from fathom.errors import Conflict, FathomError
 from trainers.config.tree import TrainConfig
+from trainers.data.dataset import pad_id
 from trainers.data.loader import EpochOrder
-from trainers.data.sequences import Row, batch, fingerprint
+from trainers.data.sequences import Row, batch, fingerprint, read_rows
 from trainers.data_proto import DataProto
 from trainers.learners import checkpoint
 from trainers.learners.forward import cropped, passes, response_tokens
+from trainers.learners.models import export, load_model, load_tokenizer
 from trainers.learners.stepping import Stepper
 from trainers.preferences import sft_loss
 
@@ -85,7 +87,7 @@ class Imitation:
 
 
 @dataclass
-class Loop(Generic[R]):
+class ImitationTrainer(Generic[R]):
     """Epochs of ``rows`` in an order that the seed decides; goes on where a checkpoint was written.
 
     Raises ``Conflict`` when the checkpoint belongs to other rows or another order, ``LossNotFinite`` naming the step.
@@ -105,8 +107,8 @@ class Loop(Generic[R]):
         self.order = EpochOrder(len(self.rows), size, shuffle=data.shuffle, seed=data.seed)
         most = self.config.trainer.total_training_steps
         every = len(self.order) * self.config.trainer.total_epochs
-        self.total = every if most is None else min(every, most)
-        self.stepper = Stepper(self.model, self.config.actor.optim, self.total)
+        self.total_steps = every if most is None else min(every, most)
+        self.stepper = Stepper(self.model, self.config.actor.optim, self.total_steps)
 
     def fit(self) -> dict[str, float]:
         """Trains to the last step; the last metrics, with ``val/`` ones of the held-out rows."""
@@ -119,21 +121,21 @@ class Loop(Generic[R]):
         for rows in self.remaining():
             metrics = self.step(rows)
             self.done += 1
-            last = self.done == self.total
+            last = self.done == self.total_steps
             if last or (trainer.test_freq and self.done % trainer.test_freq == 0):
                 metrics |= self.validate()
             self.log(self.done, metrics)
             if last or (trainer.save_freq and self.done % trainer.save_freq == 0):
-                self.save()
+                self.save_checkpoint()
         return metrics
 
     def remaining(self) -> Iterator[list[R]]:
         """Batches from the present step on."""
-        while self.done < self.total:
+        while self.done < self.total_steps:
             self.order.epoch, self.order.position = divmod(self.done, len(self.order))
             for numbers in self.order:
                 yield [self.rows[number] for number in numbers]
-                if self.done == self.total:
+                if self.done == self.total_steps:
                     return
 
     def step(self, rows: Sequence[R]) -> dict[str, float]:
@@ -174,7 +176,7 @@ class Loop(Generic[R]):
         names = fingerprint([row.id for row in self.rows])
         return {"rows": names, "batch": order.batch_size, "shuffle": order.shuffle, "seed": order.seed}
 
-    def save(self) -> None:
+    def save_checkpoint(self) -> None:
         """A checkpoint that is there whole or not at all; ``latest.json`` names it, older ones go."""
         name = f"step-{self.done:06d}"
         part, whole = self.folder / f".{name}", self.folder / name
@@ -208,6 +210,27 @@ class Loop(Generic[R]):
             return Path(self.config.trainer.resume_path)
         latest = self.folder / LATEST
         return self.folder / json.loads(latest.read_text())["checkpoint"] if latest.exists() else None
+
+
+class SftTrainer(ImitationTrainer[Row]):
+    """From settings: the files' rows, the model that ``model.path`` names, and the trained one as a folder.
+
+    Raises ``InvalidField`` naming a file's line and field, or ``model.path``; ``NotFound`` for a missing file.
+    """
+
+    def __init__(self, config: TrainConfig, log: Callable[[int, dict[str, float]], None] = lambda s, m: None) -> None:
+        self.tokenizer = load_tokenizer(config.model)
+        rows = read_rows(config.data.train_files, config.imitation)
+        held = read_rows(config.data.val_files, config.imitation) if config.data.val_files else []
+        network = load_model(config.model, config.trainer.seed)
+        objective = Imitation(config, pad_id(self.tokenizer))
+        super().__init__(config, network, objective, rows, held, log)
+
+    def fit(self) -> dict[str, float]:
+        """Trains, then writes ``trainer.output``/model, which a further training takes as its ``model.path``."""
+        metrics = super().fit()
+        export(self.model, self.tokenizer, self.config.trainer.output / "model")
+        return metrics
 
 
 def add(metrics: dict[str, float], shares: dict[str, float]) -> None:

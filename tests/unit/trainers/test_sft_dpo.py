@@ -18,9 +18,9 @@ from trainers import tiny
 from trainers.config.imitation import ImitationConfig
 from trainers.config.tree import TrainConfig
 from trainers.data.sequences import Preference, Row, batch, pair_batch, read_pairs, read_rows
-from trainers.dpo import Preferences, answer_sums
+from trainers.dpo import DpoTrainer, Preferences, answer_sums
 from trainers.learners.forward import response_tokens
-from trainers.sft import Imitation, Loop, LossNotFinite
+from trainers.sft import Imitation, ImitationTrainer, LossNotFinite, SftTrainer
 
 WORDS = [f"w{n}" for n in range(12)]
 SIZE = len(tiny.SPECIAL) + len(WORDS)
@@ -175,7 +175,7 @@ def test_the_reference_is_asked_once_per_pair(tmp_path: Path, monkeypatch: pytes
 
 def trained(tmp_path: Path, network: Any, data: Sequence[Row], **sections: dict[str, Any]) -> dict[str, float]:
     config = settings(tmp_path, **sections)
-    return Loop(config, network, Imitation(config, 0), data, rows(12)).fit()
+    return ImitationTrainer(config, network, Imitation(config, 0), data, rows(12)).fit()
 
 
 def test_sft_learns_and_what_is_no_target_is_not_learned(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_dpo_prefers_what_was_chosen(tmp_path: Path) -> None:
     reference = copy.deepcopy(network)
     kept = {name: value.clone() for name, value in reference.state_dict().items()}
     pairs = preferences(8)
-    metrics = Loop(config, network, Preferences(config, 0, reference), pairs, pairs).fit()
+    metrics = ImitationTrainer(config, network, Preferences(config, 0, reference), pairs, pairs).fit()
     assert metrics["val/rewards/accuracy"] == 1.0
     assert metrics["val/rewards/margin"] > 0.5
     assert metrics["val/loss"] < math.log(2) - 0.1
@@ -212,11 +212,11 @@ def test_a_resumed_training_is_the_same_to_the_bit(tmp_path: Path, stop: int) ->
     halves = {"output": str(tmp_path / "b"), "total_epochs": 2, "save_freq": 1}
     config = settings(tmp_path, trainer=halves | {"total_training_steps": stop})
     # The schedule is constant, so that a shorter plan changes no step.
-    Loop(config, model(), Imitation(config, 0), rows(12)).fit()
+    ImitationTrainer(config, model(), Imitation(config, 0), rows(12)).fit()
     config = settings(tmp_path, trainer=halves)
-    loop = Loop(config, resumed, Imitation(config, 0), rows(12))
+    loop = ImitationTrainer(config, resumed, Imitation(config, 0), rows(12))
     loop.fit()
-    assert loop.done == loop.total == 6
+    assert loop.done == loop.total_steps == 6
     for name, value in straight.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
     assert len(list((tmp_path / "b" / "checkpoints").glob("step-*"))) == 3, "older ones are gone"
@@ -224,9 +224,9 @@ def test_a_resumed_training_is_the_same_to_the_bit(tmp_path: Path, stop: int) ->
 
 def test_a_checkpoint_of_other_rows_is_refused(tmp_path: Path) -> None:
     config = settings(tmp_path)
-    Loop(config, model(), Imitation(config, 0), rows(8)).fit()
+    ImitationTrainer(config, model(), Imitation(config, 0), rows(8)).fit()
     with pytest.raises(Conflict, match="rows"):
-        Loop(config, model(), Imitation(config, 0), rows(12)).fit()
+        ImitationTrainer(config, model(), Imitation(config, 0), rows(12)).fit()
 
 
 def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:
@@ -284,3 +284,45 @@ def test_pairs_share_their_prompt(tmp_path: Path) -> None:
 def test_settings_that_contradict_each_other() -> None:
     with pytest.raises(ValueError, match="label_smoothing"):
         ImitationConfig(loss_type="hinge", label_smoothing=0.1)
+
+
+def files(tmp_path: Path) -> dict[str, Path]:
+    """Exported files of both kinds."""
+    sft = [{"id": row.id, "token_ids": list(row.ids), "loss_mask": list(row.mask)} for row in rows(12)]
+    pairs = [
+        {
+            "id": pair.id,
+            "prompt_ids": list(pair.chosen.ids[:3]),
+            "chosen_ids": list(pair.chosen.ids[3:]),
+            "rejected_ids": list(pair.rejected.ids[3:]),
+        }
+        for pair in preferences(8)
+    ]
+    return {"sft": put(tmp_path / "sft.jsonl", *sft), "dpo": put(tmp_path / "dpo.jsonl", *pairs)}
+
+
+@pytest.mark.parametrize(("name", "made"), [("sft", SftTrainer), ("dpo", DpoTrainer)])
+def test_a_training_from_settings_leaves_a_model_that_the_next_one_takes(tmp_path: Path, name: str, made: Any) -> None:
+    """SFT, then DPO or RL: ``model.path`` of the one is the output of the other."""
+    file = files(tmp_path)[name]
+    tiny_model = {"path": "tiny", "hidden": 16, "layers": 1, "window": 64, "vocabulary": WORDS}
+    config = settings(
+        tmp_path / "one",
+        model=tiny_model,
+        data={"train_files": [file], "val_files": [file], "train_batch_size": 4},
+        trainer={"output": str(tmp_path / "one"), "total_epochs": 4, "val_before_train": True},
+    )
+    seen: dict[int, dict[str, float]] = {}
+    trainer = made(config, seen.__setitem__)
+    last = trainer.fit()
+    assert trainer.total_steps == max(seen) == 4 * (len(trainer.rows) // 4)
+    assert last["val/loss"] < seen[0]["val/loss"]
+    after = settings(
+        tmp_path / "two",
+        model={"path": str(tmp_path / "one" / "model")},
+        data={"train_files": [file], "train_batch_size": 4},
+        trainer={"output": str(tmp_path / "two"), "total_epochs": 1},
+    )
+    again = made(after)
+    for key, value in trainer.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[key]), key
