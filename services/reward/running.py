@@ -90,6 +90,8 @@ class Runner:
             async for event in sandbox.execute(request, timeout_s=wall_s + SPARE_S):
                 if event.HasField("output") and event.output.stream == pb.OUTPUT_STREAM_STDOUT:
                     said.append(event.output.text)
+                elif event.HasField("display"):
+                    said.append("[figure]")
                 elif event.HasField("outcome"):
                     outcome = event.outcome
         status = pb.ExecuteStatus.Name(outcome.status).removeprefix("EXECUTE_STATUS_").lower()
