@@ -38,6 +38,7 @@ from trainers.roles import (
     WorkerGroupFactory,
 )
 from trainers.steps import (
+    ESTIMATORS,
     apply_kl_penalty,
     batch_metrics,
     checked_scores,
@@ -64,6 +65,8 @@ class Surroundings:
     checkpoints: Checkpoints | None = None
     on_step: Callable[[int, Metrics], None] = lambda step, metrics: None
     """Called after each step, and as step 0 for a validation before training; what it raises ends the training."""
+    inspect: Callable[[int, Metrics], bool] = lambda step, metrics: True
+    """Called before a step's weights are published; False keeps its state out of the checkpoints."""
 
 
 class RayPPOTrainer:
@@ -73,6 +76,9 @@ class RayPPOTrainer:
     and ``ray_worker_group_cls(worker, config, ranks)`` makes the group: on Ray, or in this process. ``reward_fn``
     scores episodes that come ungraded, ``val_reward_fn`` those of validations (else the same).
     """
+
+    estimators: tuple[str, ...] = ESTIMATORS
+    """Values of ``algorithm.adv_estimator`` that this trainer takes."""
 
     def __init__(
         self,
@@ -86,7 +92,10 @@ class RayPPOTrainer:
         *,
         surroundings: Surroundings,
     ) -> None:
-        """Raises ``InvalidField`` naming a role that the settings need and the mapping lacks."""
+        """Raises ``InvalidField`` naming a role that the settings need and the mapping lacks, or a wrong estimator."""
+        if config.algorithm.adv_estimator not in self.estimators:
+            known = ", ".join(self.estimators)
+            raise InvalidField("algorithm.adv_estimator", f"is {config.algorithm.adv_estimator!r}, here it is {known}")
         self.config, self.tokenizer = config, tokenizer
         self.role_worker_mapping, self.pools = role_worker_mapping, resource_pool_manager
         self.group_factory = ray_worker_group_cls
@@ -118,8 +127,10 @@ class RayPPOTrainer:
         self.reference: ReferenceGroup | None = groups.get(Role.REF_POLICY)
 
     def make_group(self, role: Role) -> Any:
-        """The workers of one role behind one object."""
-        return self.group_factory(self.role_worker_mapping[role], self.config, self.pools.ranks(role))
+        """The workers of one role behind one object; schedules of learning rates end with the training."""
+        length = self.config.trainer.model_copy(update={"total_training_steps": self.total_steps})
+        config = self.config.model_copy(update={"trainer": length})
+        return self.group_factory(self.role_worker_mapping[role], config, self.pools.ranks(role))
 
     @property
     def prompts_per_step(self) -> int:
@@ -168,12 +179,13 @@ class RayPPOTrainer:
             metrics["training/global_step"] = float(self.step)
             metrics["training/epoch"] = float((self.step - 1) // self.steps_per_epoch)
             self.check_finite(metrics)
+            worth_keeping = self.around.inspect(self.step, metrics)
             with timed(metrics, "publish"):
                 self.publish()
             if self.due(self.config.trainer.test_freq):
                 with timed(metrics, "testing"):
                     metrics |= self.validate()
-            if self.due(self.config.trainer.save_freq):
+            if worth_keeping and self.due(self.config.trainer.save_freq):
                 with timed(metrics, "save_checkpoint"):
                     self.save_checkpoint()
         return metrics

@@ -93,10 +93,12 @@ class Engine:
         concurrency: int,
         protocol: AnyProtocol,
         observer: Observer,
+        known: frozenset[tuple[int, int]] = frozenset(),
     ) -> AsyncIterator[tuple[int, int, Play]]:
         """``group_size`` episodes per task, at most ``concurrency`` at once, as (task, sample, play) when they end.
 
-        Each sample has a seed of its own, so a group explores and a repetition of the request does not.
+        Each sample has a seed of its own, so a group explores and a repetition of the request does not. Those that
+        are ``known`` are not played.
         """
         gate = asyncio.Semaphore(concurrency)
 
@@ -108,7 +110,8 @@ class Engine:
                 varied = replace(task, run_id=run_id, sampling=replace(task.sampling, seed=seed))
                 return index, sample, await self.play(varied, protocol, observer)
 
-        running = [asyncio.create_task(one(i, n)) for i in range(len(tasks)) for n in range(group_size)]
+        places = [(i, n) for i in range(len(tasks)) for n in range(group_size)]
+        running = [asyncio.create_task(one(*place)) for place in places if place not in known]
         try:
             for ended in asyncio.as_completed(running):
                 yield await ended

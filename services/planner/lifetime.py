@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from fathom.errors import FathomError
+from services.planner.fence import TakenOver
 from services.planner.model import Outcome, Stop
 
 
@@ -23,7 +24,7 @@ class Lifetime:
     async def spend(
         self, work: Callable[[], Awaitable[Outcome]], deadline: float, waiting_for: Callable[[], str]
     ) -> Outcome:
-        """The outcome of the work, or of its end before time; never raises ``FathomError``.
+        """The outcome of the work, or of its end before time; raises no ``FathomError`` but ``TakenOver``.
 
         ``deadline`` is in seconds since the epoch; ``waiting_for`` names the service or tool at work, "" for none.
         """
@@ -33,6 +34,8 @@ class Lifetime:
         except TimeoutError:
             culprit = waiting_for() or "policy"
             return Outcome(Stop.BUDGET, None, f"the time for this run was spent, waiting for {culprit}", culprit)
+        except TakenOver:
+            raise  # no end of this run: it goes on elsewhere
         except FathomError as error:
             culprit = error.metadata.get("culprit", waiting_for())
             return Outcome(Stop.FAILED, None, f"{culprit}: {error.message}" if culprit else error.message, culprit)

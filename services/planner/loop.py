@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
 from fathom.protocol.quoting import quoted
 from services.planner import guard
+from services.planner.answering.drafting import Draft
 from services.planner.answering.material import listing
 from services.planner.budget import Account, account, warned
 from services.planner.calls import Calls, not_made
@@ -36,7 +37,10 @@ class Policy(Protocol):
         view: View,
         tools: Sequence[ToolSpec],
         sampling: Sampling,
-    ) -> Completion: ...
+        hear: Callable[[str], None] | None = None,
+    ) -> Completion:
+        """``hear`` is given the text as it comes, where the engine tells it."""
+        ...
 
 
 class Observer(Protocol):
@@ -53,6 +57,14 @@ class Observer(Protocol):
     async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
+
+    def drafted(self, index: int, text: str) -> None:
+        """More of the answer that round ``index`` writes; "" when it has written it."""
+        ...
+
+    def dropped(self, index: int, why: str) -> None:
+        """What was drafted, if anything, will not be the answer."""
+        ...
 
 
 class Loop:
@@ -76,6 +88,7 @@ class Loop:
         self._life = Lifetime()
         self._edited: tuple[TodoItem, ...] | None = None
         self._sampling = False
+        self._draft: Draft | None = None
 
     def stop(self) -> None:
         """Asks the episode to end; the call in flight is cancelled."""
@@ -100,9 +113,11 @@ class Loop:
         decision, pending = self._resume()
         while True:
             if decision is not None and decision.answer is not None:
-                ended = self._refused(decision) or await self._finish(decision.answer)
+                refused = self._refused(decision)
+                ended = refused or await self._finish(decision.answer)
                 if isinstance(ended, Answer):
                     return Outcome(Stop.FINISHED, ended)
+                self._observer.dropped(len(self.episode.steps) - 1, "refused" if refused else "correction")
                 # Each call has its result, or endpoints would refuse the conversation.
                 pending = (ended, *(self._protocol.render(not_made(call)) for call in decision.unmade))
             budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
@@ -176,9 +191,13 @@ class Loop:
     async def _round(self, new_messages: tuple[Message, ...], last: bool) -> tuple[Decision, tuple[Message, ...]]:
         episode = self.episode
         index = len(episode.steps)
+        if not self._protocol.tags:
+            self._draft = Draft.of({item.number for item in episode.material}, prose=last or self._corrected(-1))
         sampled = await self._sampled(index, new_messages)
         await self._observer.sampled(sampled)
         decision = self._protocol.decide(sampled.completion, self._corrected(-1), last)
+        if decision.answer is None:
+            self._observer.dropped(index, "dropped")
         step = replace(sampled, results=await self._calls.run(index, decision.calls))
         await self._observer.step_done(step)
         episode.append(step)
@@ -199,10 +218,18 @@ class Loop:
             view,
             tools,
             self._protocol.sampling(episode.task),
+            lambda piece: self._heard(index, piece),
         )
         self._sampling = False
+        if self._draft is not None and (rest := self._draft.end()):
+            self._observer.drafted(index, rest)
+        self._observer.drafted(index, "")
         completion = replace(sampled, tool_calls=distinct(sampled.tool_calls))
         return Step(index, new_messages, completion, compaction=view.compaction, context_tokens=view.tokens)
+
+    def _heard(self, index: int, piece: str) -> None:
+        if self._draft is not None and (text := self._draft.feed(piece)):
+            self._observer.drafted(index, text)
 
     def _answers(self, decision: Decision, results: Sequence[ToolResult]) -> tuple[Message, ...]:
         if decision.correction is not None:

@@ -113,6 +113,10 @@ class Task:
     """Prompt ids by stage; empty takes the settings' choice."""
     date: str = ""
     """ISO date that the question is asked on; "" says none."""
+    sheets: tuple[Any, ...] = ()
+    """Tables that are in the Python session from the beginning, in the tools' own type."""
+    tools: tuple[str, ...] = ()
+    """The only tools on offer; empty offers all."""
 
 
 class Doubt(StrEnum):

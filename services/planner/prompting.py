@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from fathom.errors import InvalidField, NotFound
 from fathom.ids import sha256
 from fathom.protocol.guidance import with_guidance
+from fathom.protocol.language import language_of
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
+from fathom.protocol.quoting import quoted
 from services.planner.config import Config
 from services.planner.model import Task
 from services.planner.prompts.catalogue import Catalogue, Prompt, checked_names
@@ -89,6 +91,7 @@ class Prompts:
         """The user's message: the question first, then what only this run says."""
         ids = self._ids(task)
         lines = [f"Date: {task.date}"] if task.date else []
+        lines += tables(task)
         lines += [self.catalogue.get(ids[stage]).render(self.seed) for stage in ("answer", "restate") if stage in ids]
         return with_guidance(task.question, lines)
 
@@ -105,6 +108,13 @@ class Prompts:
         return task.prompts or self.choose(task.question, task.run_id, stages=stages)
 
 
+def tables(task: Task) -> list[str]:
+    """The tables that a task brings along, as the model sees those that it fetches."""
+    there = "已在 Python 中" if language_of(task.question) == "zh" else "is in Python already"
+    named = [(f"sheet_{number}", sheet) for number, sheet in enumerate(task.sheets, 1)]
+    return [f"{name} {there}:\n{quoted(sheet.digest.replace(sheet.id, name))}" for name, sheet in named]
+
+
 def found(catalogue: Catalogue, stage: str, language: str, name: str, version: int, where: str) -> Prompt:
     """Raises ``InvalidField(where)`` for a prompt that is not there."""
     try:
@@ -119,8 +129,3 @@ def got(catalogue: Catalogue, wanted: str, where: str) -> Prompt:
         return catalogue.get(wanted)
     except NotFound as error:
         raise InvalidField(where, error.message) from error
-
-
-def language_of(question: str) -> str:
-    """ "zh" when the question holds a Chinese character, else "en"."""
-    return "zh" if any("\u4e00" <= character <= "\u9fff" for character in question) else "en"

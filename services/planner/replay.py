@@ -7,7 +7,7 @@ the calls of each completion, the end and the trajectory's hash must come out th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -59,7 +59,13 @@ class Script:
     nudge: str
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         index = int(request_id.removeprefix(f"{task.run_id}-"))
         if index >= len(self.steps):
@@ -81,6 +87,10 @@ class Script:
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
 
     async def compacted(self, index: int, compaction: Compaction) -> None: ...
+
+    def drafted(self, index: int, text: str) -> None: ...
+
+    def dropped(self, index: int, why: str) -> None: ...
 
     async def step_done(self, step: Step) -> None:
         recorded = self.steps[step.index]
@@ -105,7 +115,7 @@ def spoken(step: Step, nudge: str) -> list[Message]:
     for message in step.new_messages:
         lines = message.content.splitlines()
         # What follows the nudge is its list of material.
-        told = lines[: lines.index(nudge)] if nudge in lines else lines
+        told = lines[: lines.index(nudge)] if nudge and nudge in lines else lines
         rest = [line for line in told if not line.startswith(NOTE)]
         if rest or not lines:
             kept.append(message if rest == lines else replace(message, content="\n".join(rest)))

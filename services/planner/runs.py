@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest
-from fathom.bus.streams import DAY_S
-from fathom.call import Lane
+from fathom.bus.streams import DAY_S, LEGS
+from fathom.call import Lane, current_call
 from fathom.clients import Clients
 from fathom.errors import Conflict, InvalidField, NotFound
 from fathom.ids import checked_id, new_id
@@ -101,9 +102,31 @@ class Runs:
         if ended.stop_reason not in RESUMABLE:
             raise Conflict(f"run {request.run_id} has its answer", metadata={"field": "run_id"})
         name = request.request_id or new_id("resume")
-        following = Leg.of(leg.number + 1, name, time.time(), request.budget, len(ended.steps))
-        await self.record.put_leg(request.run_id, following)
-        return header, following
+        return header, await self._opened(
+            request, header, Leg.of(leg.number + 1, name, time.time(), request.budget, len(ended.steps))
+        )
+
+    async def _opened(self, request: pb.ResumeRunRequest, header: Header, following: Leg) -> Leg:
+        """The next leg, which is the first that anybody opened; raises ``Conflict`` when that is another request's.
+
+        Whoever comes second also writes it down and queues it: who was first may be gone.
+        """
+        legs, key = self.worker.bus.bucket(LEGS), f"{header.run_id}.{following.number}"
+        try:
+            await legs.put(key, json.dumps(asdict(following)).encode(), revision=0)
+        except Conflict:
+            entry = await legs.get(key)
+            if entry is None or entry.value is None:
+                raise
+            first = Leg(**json.loads(entry.value))
+            await self.record.put_leg(header.run_id, first)
+            if request.request_id and request.request_id == first.request_id:
+                return first
+            call = current_call()
+            await self.worker.submit(header, call.lane if call else Lane.INTERACTIVE, first)
+            raise Conflict(f"run {header.run_id} is running", metadata={"field": "run_id"}) from None
+        await self.record.put_leg(header.run_id, following)
+        return following
 
     async def watchable(self, run_id: str) -> Leg:
         """The leg to follow; raises ``NotFound`` for a run that is unknown or too old."""

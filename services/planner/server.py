@@ -52,7 +52,7 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
     log = deps.telemetry.log
-    stages = Stages.of(config, deps, prompts.catalogue.find("notes", "en").body)
+    stages = Stages.of(config, deps, prompts.catalogue)
     engine = Engine(lambda protocol: PolicyService(deps.clients, tags=protocol.tags), stages)
     record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)

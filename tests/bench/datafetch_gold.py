@@ -72,10 +72,11 @@ async def graded(
     verdicts, taken = [], []
     for question in questions:
         columns = [[(point.day, point.value) for point in oracle.range(wanted)] for wanted in question.ranges]
+        computed = [oracle.computed(made) for made in question.computed]
         started = time.perf_counter()
         answer = await contender(question)
         taken.append(time.perf_counter() - started)
-        verdicts.append(judge(question, answer, columns, names))
+        verdicts.append(judge(question, answer, columns, names, computed))
     return verdicts, taken
 
 

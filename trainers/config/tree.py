@@ -12,11 +12,14 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from fathom.config import ConfigError, Settings, read_file
 from trainers.config.grpo import number
+from trainers.config.imitation import ImitationConfig
 from trainers.config.sections import (
     ActorConfig,
     AlgorithmConfig,
+    CollapseConfig,
     CriticConfig,
     DataConfig,
+    InterpreterConfig,
     ModelConfig,
     RetrieverConfig,
     RewardConfig,
@@ -39,6 +42,9 @@ class TrainConfig(Settings):
     reward: RewardConfig = RewardConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     trainer: TrainerConfig = TrainerConfig()
+    collapse: CollapseConfig = CollapseConfig()
+    interpreter: InterpreterConfig = InterpreterConfig()
+    imitation: ImitationConfig = ImitationConfig()
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:

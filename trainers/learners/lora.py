@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from peft import LoraConfig, inject_adapter_in_model
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -29,6 +28,8 @@ def adapt(model: Any, config: ModelConfig) -> Any:
     """
     if {"lm_head", "embed_tokens"} & set(config.lora_targets):
         raise InvalidField("model.lora_targets", "adapters are for layers between embedding and output")
+    from peft import LoraConfig, inject_adapter_in_model
+
     alpha: Any = config.lora_alpha
     settings = LoraConfig(r=config.lora_rank, lora_alpha=alpha, target_modules=list(config.lora_targets))
     try:

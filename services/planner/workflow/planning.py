@@ -43,6 +43,8 @@ def planned(
             flaws.append(Flaw(fault, query.text))
         if mended.tool not in tools:
             mended = named
+        if fault is Fault.BARE_INDICATOR and same_key(mended) in {same_key(known) for known in asked}:
+            mended = named  # the data tool has nothing: then documents may say it
         texts = split_periods(mended.text, today) if mended.tool == SEARCH else [mended.text]
         spread += [replace(mended, text=text) for text in texts]
     return Planned(unrepeated(spread, asked, flaws), tuple(flaws))
@@ -56,15 +58,15 @@ def of_the_library(query: SubQuery, meant: Meant, flaws: list[Flaw]) -> SubQuery
     for name in query.indicators:
         if name not in meant.known:  # the part is off, or the library is out of reach
             continue
-        ident = meant.known[name]
-        if ident:
-            kept.append(meant.canonical.get(ident, name))
-            continue
-        flaws.append(Flaw(Fault.UNKNOWN_INDICATOR, name))
-        text = re.sub(re.escape(name), " ", text, flags=re.IGNORECASE)
-    text = DANGLING.sub(lambda found: ", " if "," in found.group() else " ", text).strip(EDGES)
-    folded = text.casefold()
-    lacking = [name for name in dict.fromkeys(kept) if name.casefold() not in folded]
+        called = meant.canonical.get(name, name) if meant.known[name] else ""
+        if called != name:
+            text = re.sub(re.escape(name), called or " ", text, flags=re.IGNORECASE)
+        if called:
+            kept.append(called)
+        else:
+            flaws.append(Flaw(Fault.UNKNOWN_INDICATOR, name))
+    text = DANGLING.sub(lambda found: found.group()[0] + (" " if found.group()[0] == "," else ""), text).strip(EDGES)
+    lacking = [name for name in dict.fromkeys(kept) if name.casefold() not in text.casefold()]
     if lacking:
         text = f"{text}: {', '.join(lacking)}" if text else ", ".join(lacking)
     return replace(query, text=text or query.text, indicators=tuple(dict.fromkeys(kept)))

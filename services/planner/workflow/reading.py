@@ -24,6 +24,7 @@ QUOTES = "\"'`“”‘’「」『』*_ "
 TEXT_KEYS = ("subquery", "sub_query", "query", "question", "text", "q", "子问题", "问题", "查询")
 TOOL_KEYS = ("tool", "name", "工具")
 LISTS = ("queries", "plan", "subqueries", "sub_queries", "sub_questions", "items", "计划")
+WRAPPERS = ("missing", "supplement", "supplements", "need", "缺失", "补充")
 
 
 def read_question(text: str, fallback: str, longest: int) -> tuple[str, tuple[Flaw, ...]]:
@@ -46,39 +47,41 @@ def read_question(text: str, fallback: str, longest: int) -> tuple[str, tuple[Fl
 
 def read_plan(text: str, tools: Collection[str]) -> tuple[list[SubQuery], list[Flaw]]:
     """The sub-questions of a plan: a JSON list of {tool, subquery, indicators?}, or an object by tool."""
-    plain = THOUGHT.sub("", text)
-    if not plain.strip():
-        return [], [Flaw(Fault.EMPTY)]
-    listed = read_array(plain)
-    if listed is not None and any(isinstance(item, Mapping) for item in listed):
-        return entries(listed, tools, "plan")
-    found = read_object(plain)
-    if found is None:
-        return [], [Flaw(Fault.NOT_JSON, plain.strip()[:SHOWN])]
-    inner = next((found[key] for key in LISTS if isinstance(found.get(key), list)), None)
+    value, flaws = outermost(text)
+    if isinstance(value, list):
+        return entries(value, tools, "plan")
+    if value is None:
+        return [], flaws
+    inner = next((value[key] for key in LISTS if isinstance(value.get(key), list)), None)
     if inner is not None:
         return entries(inner, tools, "plan")
-    if any(key in found for key in TOOL_KEYS):
-        return entries([found], tools, "plan")
-    return by_tool(found, tools, "plan")
+    if any(key in value for key in TOOL_KEYS):
+        return entries([value], tools, "plan")
+    return by_tool(value, tools, "plan")
 
 
 def read_reflection(text: str, tools: Collection[str]) -> tuple[list[SubQuery], list[Flaw]]:
     """What is to be supplemented: a JSON object by tool; an empty one means that nothing is missing."""
-    plain = THOUGHT.sub("", text)
-    if not plain.strip():
-        return [], [Flaw(Fault.EMPTY)]
-    found = read_object(plain)
+    value, flaws = outermost(text)
+    if isinstance(value, list):
+        return entries(value, tools, "reflect")
+    if value is None:
+        return [], flaws
+    inner = next((value[key] for key in WRAPPERS if isinstance(value.get(key), Mapping)), value)
+    return by_tool(inner, tools, "reflect")
+
+
+def outermost(text: str) -> tuple[list[Any] | dict[str, Any] | None, list[Flaw]]:
+    """The JSON list or object that begins first in a text; None, and what is wrong, when there is none."""
+    plain = THOUGHT.sub("", text).strip()
+    if not plain:
+        return None, [Flaw(Fault.EMPTY)]
+    starts = {opening: place for opening in "[［{｛" if (place := plain.find(opening)) >= 0}
+    listed = starts and min(starts, key=lambda opening: starts[opening]) in "[［"
+    found: list[Any] | dict[str, Any] | None = read_array(plain) if listed else read_object(plain)
     if found is None:
-        listed = read_array(plain)
-        if listed is None:
-            return [], [Flaw(Fault.NOT_JSON, plain.strip()[:SHOWN])]
-        return entries(listed, tools, "reflect")
-    for key in ("missing", "supplement", "supplements", "need", "缺失", "补充"):
-        if isinstance(found.get(key), Mapping):
-            found = found[key]
-            break
-    return by_tool(found, tools, "reflect")
+        return None, [Flaw(Fault.NOT_JSON, plain[:SHOWN])]
+    return found, []
 
 
 def by_tool(found: Mapping[str, Any], tools: Collection[str], origin: str) -> tuple[list[SubQuery], list[Flaw]]:

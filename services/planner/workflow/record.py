@@ -69,7 +69,7 @@ class Meant:
     known: Mapping[str, str] = field(default_factory=dict)
     """The id of an indicator by the model's words for it; "" for words that name none."""
     canonical: Mapping[str, str] = field(default_factory=dict)
-    """The library's own name by id, in the question's language."""
+    """What to call it, by the same words: they themselves where the library has them as a name, else its own name."""
     inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of indicators that stand in a sub-question, by its text."""
     widening: tuple[Widening, ...] = ()

@@ -10,6 +10,7 @@ from fathom.errors import NotFound
 from fathom.protocol.messages import Message
 from fathom.protocol.pipeline import PLAN, REWRITE, Asked, read_ask
 from services.planner.model import Step
+from services.planner.tools.documents import Fetch
 from services.planner.tools.tool import Reply, Tool, schema
 from services.planner.workflow.record import Meant
 from services.planner.workflow.widening import Around
@@ -62,6 +63,8 @@ def recorded_inputs(steps: Sequence[Step]) -> Inputs:
     for line in plan["tools"].splitlines():
         name, _, description = line.removeprefix("- ").partition(": ")
         tools.append(RecordedTool(name, description))
+    if any(result.call.name == Fetch.name for step in steps for result in step.results):
+        tools.append(RecordedTool(Fetch.name, ""))
     date = next((one["date"] for one in found if one["date"]), "")
     meanings = tuple(step.stage.meant for step in steps if step.stage is not None)
     return Inputs(opening, date, tools, plan, meanings)

@@ -82,6 +82,8 @@ DEFINITION = cues(
     r"|computed|measured)?\??$"
     r"|什么是|是什么(?:意思)?|含义|定义|怎么计算|如何计算|解释一下"
 )
+TERM = cues(r"^\W*(?:什么是|what is (?:a |an |the )?[\w\s-]{1,40}\?*$)|是什么意思[?？]?$|\bwhat does .{1,40} mean\b")
+MAX_TERM_CHARS = 60
 # What is asked next depends on what was found, or must be computed.
 STEPS = cues(
     r"\b(?:back-?test\w*|strateg(?:y|ies)|moving averages?|simulat\w+|regress\w*|correlat\w+|comput\w+|calculat\w+"
@@ -140,6 +142,8 @@ def mode_of(text: str, scene: Scene) -> tuple[Mode, str]:
         return Mode.DIRECT, chat.group().strip()
     if scene is not Scene.QUESTION_ANSWERING:
         return Mode.DIRECT, "a look-up" if scene is not Scene.CUSTOMER_SERVICE else "customer service"
+    if TERM.search(text) and len(text) <= MAX_TERM_CHARS:
+        return Mode.DIRECT, "a definition"
     steps, broad = STEPS.search(text), BROAD.search(text)
     if steps:
         return Mode.RESEARCH, steps.group()

@@ -16,7 +16,7 @@ from services.planner.answering.material import estimated_tokens
 from services.planner.workflow.record import ASSOCIATION, FRAMEWORKS, INDICATORS, PARTS, Meant, Widening
 
 DEEPEST, TOPICS, NEAR, MAX_MENTIONS, MAX_QUESTION = 3, 2, 12, 64, 2_000
-KNOWN_SCORE = 0.6
+KNOWN_SCORE = 0.7
 """From which likeness on a model's word counts as the name of an indicator."""
 
 
@@ -80,8 +80,8 @@ class LibraryWidener:
             best = matches.indicators[0] if matches is not None and matches.indicators else None
             fits = best is not None and matches is not None and matches.scores[0] >= KNOWN_SCORE
             known[name] = best.id if best is not None and fits else ""
-            if best is not None and fits:
-                canonical[best.id] = named(best, chinese)
+            if best is not None and matches is not None and fits:
+                canonical[name] = name if matches.scores[0] >= 1 else named(best, chinese)
         inside = {text: surfaces_in(text, found[text].surfaces) for text in texts if text in found}
         told = tuple(sorted({ident for ident in known.values() if ident}))
         return Meant(known, canonical, inside, (Widening(ASSOCIATION, told),) if names else ())

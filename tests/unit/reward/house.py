@@ -13,6 +13,7 @@ from fathom.rpc.dispatch import Dispatcher
 from fathom.rpc.service import Deps, Service
 from fathom.store.memory import MemoryStore
 from services.reward.config import Config
+from services.reward.engine import Engine
 from services.reward.server import RewardServicer, build
 
 
@@ -34,14 +35,21 @@ class House:
         dispatchers = {
             name: Dispatcher(Service(name, servicer), self.telemetry) for name, servicer in (peers or {}).items()
         }
+        for dispatcher in dispatchers.values():
+            dispatcher.ready = True
         clients = Clients({name: f"inproc://{name}" for name in dispatchers}, self.telemetry, dispatchers=dispatchers)
         self.deps = Deps(clients, self.store, self.bus, self.telemetry)
-        self.service = build(config or Config(), self.deps)
+        # In a thread: processes are what test_reward_pool.py is about.
+        self.service = build((config or Config()).model_copy(update={"verify_workers": 0}), self.deps)
 
     @property
     def servicer(self) -> RewardServicer:
         servicer: Any = self.service.servicer
         return servicer  # type: ignore[no-any-return]
+
+    @property
+    def engine(self) -> Engine:
+        return self.servicer._engine
 
     def counted(self, name: str, **labels: str) -> float:
         """A metric's value, 0 where it was never counted."""

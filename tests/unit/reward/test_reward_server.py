@@ -47,7 +47,7 @@ async def test_graders_come_in_pages_that_add_up(size: int) -> None:
         token = page.next_page_token
         if not token:
             break
-    assert [grader.name for grader in seen] == sorted(GRADERS)
+    assert [grader.name for grader in seen] == sorted({*GRADERS, "agent", "agent_short", "code_run"})
     assert all(grader.description for grader in seen)
     assert {"rel_tol", "abs_tol"} == set(next(grader for grader in seen if grader.name == "number").parameters)
 
@@ -58,7 +58,6 @@ async def test_bad_pages_are_refused() -> None:
             await House().servicer.ListGraders(request, CALL)
 
 
-def test_every_rpc_is_built_or_planned() -> None:
+def test_every_rpc_is_built() -> None:
     servicer = House().servicer
-    built = {name for name in contract("reward").methods if hasattr(servicer, name)}
-    assert built | set(servicer.unimplemented) == set(contract("reward").methods)
+    assert all(hasattr(servicer, name) for name in contract("reward").methods)
