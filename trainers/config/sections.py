@@ -56,6 +56,8 @@ class ModelConfig(Settings):
 
     path: str = "tiny"
     """A folder of safetensors with its tokenizer, "smollm2", or "tiny"."""
+    cache: Path = Path(".fathom/models")
+    """Where a model that comes as a package is unpacked."""
     name: str = "tiny"
     """Name under which policy serves it."""
     hidden: int = Field(default=64, ge=8)

@@ -10,7 +10,9 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from fathom.encoders.loading import LOADING
 from fathom.errors import InvalidField
+from fathom.smollm2 import smollm2_folder
 from trainers import tiny
 from trainers.config.sections import ModelConfig
 from trainers.learners.fsdp import rank, whole_state
@@ -38,24 +40,26 @@ def load_model(config: ModelConfig, seed: int) -> Any:
             raise InvalidField("model.vocabulary", "is empty; a tiny model needs its words")
         model: Any = tiny.build_model(config.vocabulary, config.hidden, config.layers, seed, config.window)
     else:
-        model = AutoModelForCausalLM.from_pretrained(folder_of(config), dtype=torch.float32)
+        folder = folder_of(config)
+        with LOADING:
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     check_output(model)
     if config.lora_rank:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = adapt(model, config)
     if config.enable_gradient_checkpointing:
-        # The first layer's input has a gradient, else nothing would be recomputed for adapters.
-        model.enable_input_require_grads()
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return model.train()
 
 
 def folder_of(config: ModelConfig) -> Path:
     """The folder with config, weights and tokenizer."""
+    if config.path == "smollm2":
+        return smollm2_folder(config.cache)
     folder = Path(config.path)
     if not (folder / "config.json").exists():
-        raise InvalidField("model.path", f"{config.path!r} is no folder of a model, nor 'tiny'")
+        raise InvalidField("model.path", f"{config.path!r} is no folder of a model, nor 'tiny' or 'smollm2'")
     return folder
 
 
