@@ -99,7 +99,7 @@ class Positions:
         spread = spread.masked_scatter(self.wanted, values.to(torch.float32))
         if self.split is not None:
             spread = self.split.gather(spread)
-        return spread[:, self.response]
+        return spread[:, self.response].clone()
 
 
 def cropped(data: DataProto) -> DataProto:
