@@ -1,6 +1,6 @@
 """A policy's optimiser step: tokens per second against TRL's GRPOTrainer on the same rows, and the memory of logits.
 
-A random model of SmolLM2's width and vocabulary with a quarter of its layers, on one thread; rows as rollouts are:
+A random model of SmolLM2's width and vocabulary with four of its layers, on one thread; rows as rollouts are:
 prompts and responses of many lengths. TRL's loss, gradient and AdamW step are driven on prepared rows, without its
 generation. Both sides clip the ratio with the same bounds and divide by all tokens of the batch.
 """
@@ -21,7 +21,7 @@ from trainers.config import load_config
 from trainers.data_proto import DataProto
 from trainers.learners.actor import Actor
 
-ROWS, PROMPT, RESPONSE, ROUNDS, VOCABULARY = 8, 64, 128, 5, 49_152
+ROWS, PROMPT, RESPONSE, ROUNDS, VOCABULARY = 8, 32, 64, 3, 49_152
 
 
 async def run() -> None:
@@ -64,7 +64,7 @@ def network() -> Any:
 
     torch.manual_seed(0)
     shape = LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=576, intermediate_size=1_536, num_hidden_layers=8, num_attention_heads=9,
+        vocab_size=VOCABULARY, hidden_size=576, intermediate_size=1_536, num_hidden_layers=4, num_attention_heads=9,
         num_key_value_heads=3, max_position_embeddings=2_048, tie_word_embeddings=True, pad_token_id=0,
     )  # fmt: skip
     return LlamaForCausalLM(shape).train()
