@@ -66,9 +66,11 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* Secrets of bus and store as environment variables. */}}
+{{/* Secrets of bus and store as environment variables: (list root bus). */}}
 {{- define "fathom.secretEnv" -}}
-{{- with .Values.nats.authSecret }}
+{{- $root := index . 0 -}}
+{{- if index . 1 -}}
+{{- with $root.Values.nats.authSecret }}
 - name: NATS_USER
   valueFrom:
     secretKeyRef: {name: {{ . | quote }}, key: user}
@@ -76,14 +78,15 @@ capabilities:
   valueFrom:
     secretKeyRef: {name: {{ . | quote }}, key: password}
 {{- end }}
-{{- if .Values.nats.tlsSecret }}
+{{- if $root.Values.nats.tlsSecret }}
 - name: SSL_CERT_FILE
   value: /etc/nats-ca/ca.crt
+{{- end }}
 {{- end }}
 {{- range list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
 - name: {{ . }}
   valueFrom:
-    secretKeyRef: {name: {{ $.Values.objectStore.existingSecret | quote }}, key: {{ . }}}
+    secretKeyRef: {name: {{ $root.Values.objectStore.existingSecret | quote }}, key: {{ . }}}
 {{- end }}
 {{- end -}}
 
@@ -156,7 +159,7 @@ spec:
         - configMapRef:
             name: {{ include "fathom.name" $root }}-{{ $name }}
       env:
-        {{- include "fathom.secretEnv" $root | nindent 8 }}
+        {{- include "fathom.secretEnv" (list $root $service.bus) | nindent 8 }}
         {{- if and (eq $name "gateway") $root.Values.gateway.tokenSecret }}
         - name: FATHOM_GATEWAY_TOKEN
           valueFrom:
@@ -164,7 +167,7 @@ spec:
         {{- end }}
         # Here and not in the ConfigMap: only here are $(NATS_USER) and $(NATS_PASSWORD) put in.
         - name: FATHOM_RUNTIME_BUS_URL
-          value: {{ include "fathom.busUrl" $root | quote }}
+          value: {{ ternary (include "fathom.busUrl" $root) "memory://" $service.bus | quote }}
       {{- if $service.http }}
       ports:
         - {name: http, containerPort: 8080}

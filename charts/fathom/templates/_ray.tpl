@@ -6,7 +6,7 @@
   value: {{ include "fathom.storeUrl" . | quote }}
 - name: FATHOM_RUNTIME_ENDPOINTS
   value: {{ include "fathom.trainerEndpoints" . | quote }}
-{{- include "fathom.secretEnv" . }}
+{{- include "fathom.secretEnv" (list . true) }}
 {{- end -}}
 
 {{- define "fathom.trainerEndpoints" -}}
