@@ -15,6 +15,18 @@ from services.datafetch.semantic.schema import IndicatorSpec
 from services.datafetch.semantic.text import blank
 from services.datafetch.units import parse_unit
 
+CHANGES = (Transform.YOY, Transform.QOQ, Transform.MOM)
+LINK = re.compile(r"\s*(?:的|,)?\s*(?:和|与|、|及|以及|,|，|\band\b|&)\s*(?:the\s+)?", re.I | re.A)
+EURO_NAMED = re.compile(r"欧元(?!区)|\beur(?:os?)?\b", re.I | re.A)
+NEAR = re.compile(r"[\s的,()（）]*(?:change (?:in|of)|growth (?:in|of)|rate of|of|in)?\s*(?:the\s+)?", re.I | re.A)
+BESIDE = re.compile(
+    r"(?:多少|几何|水平|数值|读数|level|reading|value)[^,，;；]*[,，;；]\s*(?:以及|和|并|and)?\s*(?:its\s+)?(?:同比|环比|yoy|year|mom|qoq)"
+    r"|(?:以及|和|及|与|、)(?:其)?(?:同比|环比)|\band (?:its |the )?(?:yoy|year[\s-]over|qoq|mom|month[\s-]over|quarter[\s-]over|annual change)",
+    re.I | re.A,
+)
+MOVES = {Statistic.RETURN, Statistic.CHANGE}
+VALUES = {Statistic.MAX, Statistic.MIN, Statistic.MEAN, Statistic.LAST}
+"""Statistics that every series has, a rate of change too."""
 QUOTIENTS = [
     (
         re.compile(r"(?:占|与|和|同|跟|对|除以|/|比上?)\s*(?:其|总|全部)?\s*"),
@@ -47,6 +59,60 @@ class Asked:
         specs = self._layer.indicators
         return next((twin for twin in twins if twin in specs and "(NSA)" in specs[twin].unit), name)
 
+    def of_prices(self, names: Sequence[str]) -> bool:
+        """Whether all that is asked is of prices."""
+        specs = [self._layer.indicators[name] for name in self.stored(names)]
+        return bool(specs) and all(spec.default for spec in specs)
+
+    def yearly(self, shown: str, indicators: list[str], reading: grammar.Reading) -> list[str]:
+        """The yearly figures of what has some, when whole years are asked for and nothing of a quarter."""
+        if reading.whole.grain != Frequency.ANNUAL or reading.whole.fiscal or cues.QUARTERS.search(shown):
+            return indicators
+        return [self._yearly(name) for name in indicators]
+
+    def _yearly(self, name: str) -> str:
+        specs = self._layer.indicators
+        if name in specs and not specs[name].formula:
+            return specs[name].annual or name
+        leaves = self.stored([name])
+        under = formulas.leaves(formulas.expand(leaves[0], specs)) if len(leaves) == 1 else []
+        twin = specs[under[0]].annual if len(under) == 1 else ""
+        grown = name.startswith(("yoy(", "100 * yoy(")) or (
+            name in specs and formulas.metric_type(specs[name]) == "offset"
+        )
+        return f"100 * yoy({twin})" if twin and grown else name
+
+    def bound(
+        self,
+        shown: str,
+        mentions: list[Mention],
+        names: list[str],
+        transform: Transform,
+        spans: Sequence[tuple[int, int]],
+    ) -> tuple[list[str], Transform]:
+        """Of several indicators the change that is asked of some: "fed funds minus core CPI yoy", "CPI和失业率同比".
+
+        "What is the CPI, and what yoy" asks for both of one.
+        """
+        if transform not in CHANGES or not names or len(mentions) != len(names):
+            return names, transform
+        if len(names) == 1:
+            return (
+                ([names[0], f"{transform}({names[0]})"], Transform.NONE) if BESIDE.search(shown) else (names, transform)
+            )
+        owners = {owner for span in spans for owner in owners_of(shown, mentions, span)}
+        specs = self._layer.indicators
+        rates = {at for at, name in enumerate(names) if specs[name].unit.startswith(("%", "percentage"))}
+        if owners and len(rates) < len(names) and not owners <= rates:
+            # A rate that stands beside an amount of which the growth is asked is wanted as it is.
+            owners -= rates
+        if not owners or len(owners) == len(names) or any(specs[name].text for name in names):
+            return names, transform
+        # Beside a rate in per cent a change is one too, so that they can be compared and subtracted.
+        share = "100 * " if rates - owners else ""
+        changed = [f"{share}{transform}({name})" if at in owners else name for at, name in enumerate(names)]
+        return changed, Transform.NONE
+
     def shares(self, shown: str, mentions: list[Mention], names: list[str]) -> tuple[list[str], list[Mention]]:
         """ "R&D to profit" of two indicators that stand together is their quotient, when no name says it better."""
         if len(names) == len(mentions) == 2 and not any(self._layer.indicators[name].text for name in names):
@@ -61,15 +127,25 @@ class Asked:
         """Words of growth right after an indicator belong to it; others to all indicators."""
         grown = list(names)
         for position, mention in enumerate(mentions[: len(names)]):
+            if names[position] not in self._layer.indicators:
+                continue
             spec = self._layer.indicators[names[position]]
             if formulas.metric_type(spec) == "offset" or spec.default:
                 continue
-            if cues.GROWTH.match(shown, mention.end) and not spec.text and transform in (Transform.NONE, Transform.YOY):
+            if spec.frequency != Frequency.ANNUAL and cues.SURGED.match(shown, mention.end):
+                # "M2增长了多少" of a period is told from its beginning to its end.
+                continue
+            inflation = "=100" in spec.unit and cues.INFLATION.search(mention.surface)
+            if (
+                (inflation or cues.GROWTH.match(shown, mention.end))
+                and not spec.text
+                and transform in (Transform.NONE, Transform.YOY)
+            ):
                 known = self._layer.indicator_names.all(f"{mention.surface}增长率")
                 grown[position] = known[0] if known else f"yoy({names[position]})"
         if grown != names:
             return grown, Transform.NONE
-        if transform and any(self._layer.indicators[name].text for name in names):
+        if transform and any(self._layer.indicators[name].text for name in self.stored(names)):
             return grown, Transform.NONE
         return grown, transform
 
@@ -103,48 +179,78 @@ class Asked:
 
     def stepped(self, shown: str, transform: Transform, indicators: Sequence[str]) -> Transform:
         """ "How many more than last month" is a difference in the unit of the series, and no rate of change."""
-        counted = cues.counted(shown)
+        relative = re.search(r"增长|增速|增幅|百分之|%|\bgrowth\b|\bper ?cent(?!age)", shown, re.I | re.A)
+        counted = cues.counted(shown) or cues.HIGHER.search(shown) or not relative
         if not counted or transform not in (Transform.YOY, Transform.QOQ, Transform.MOM):
             return transform
         specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
         rates = bool(specs) and all(spec.unit.startswith("%") for spec in specs)
-        if cues.POINTS.search(shown) and not rates:
+        if not rates and (cues.POINTS.search(shown) or not cues.counted(shown)):
             return transform
         return Transform.CHANGE if transform == Transform.YOY else Transform.NONE
 
     def statistics(
-        self, shown: str, mentions: list[Mention], indicators: Sequence[str], reading: grammar.Reading
+        self,
+        shown: str,
+        mentions: list[Mention],
+        indicators: Sequence[str],
+        reading: grammar.Reading,
+        transform: Transform = Transform.NONE,
     ) -> tuple[Statistic, ...]:
         """What is asked of the whole period. Words inside an indicator's own name ask for nothing."""
-        specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
+        specs = [self._layer.indicators[name] for name in self.stored(indicators)]
+        derived = bool(transform) or any(
+            name not in self._layer.indicators or self._layer.indicators[name].formula for name in indicators
+        )
         rates = specs and all(spec.unit.startswith("%") for spec in specs)
         own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
         text = blank(shown, own)
         if rates:
             # The yield of a bond is its indicator, and no return of it.
             text = re.sub(r"收益率", "\0\0\0", text)
-        if not specs or any(spec.text or spec.formula or spec.frequency == Frequency.ANNUAL for spec in specs):
+        if not specs or any(spec.text or spec.frequency == Frequency.ANNUAL for spec in specs):
             return ()
         said = cues.statistics(text)
-        if not said and cues.counted(shown):
+        if (not said or said == (Statistic.RETURN,)) and cues.counted(shown):
             # "How many jobs were added": what is counted is the indicator's own name.
             said = (Statistic.CHANGE,)
-        found = self.fitting(said, specs, text) or self.flows(specs, reading)
-        if not found and cues.LATEST.search(text) and not reading.periods:
+        if not said and cues.CHANGED.search(text):
+            said = (Statistic.RETURN if all(spec.default for spec in specs) else Statistic.CHANGE,)
+        if derived:
+            # A rate of change has a highest value; its own growth is asked of what is under it.
+            moves = {Statistic.CHANGE} if not transform and self._are_rates(indicators) else set()
+            said = tuple(item for item in said if item in VALUES | moves)
+            return said or self._last(text, reading)
+        found = self.fitting(said, specs, text) or self.flows(specs, reading) or self._last(text, reading)
+        if reading.whole.start is not None and reading.whole.start == reading.whole.end:
+            # The move of one day is that from the day before.
+            return tuple(item for item in found if item in MOVES) if cues.OF_DAY.search(text) else ()
+        if not found and cues.BROAD.search(text) and not cues.SERIES.search(text) and within_year(reading):
+            return (Statistic.RETURN,)
+        return found
+
+    def _are_rates(self, indicators: Sequence[str]) -> bool:
+        """Whether derived indicators are shares or spreads, which move by points."""
+        specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
+        return len(specs) == len(indicators) and all(spec.unit.startswith(("%", "percentage")) for spec in specs)
+
+    def stored(self, indicators: Sequence[str]) -> list[str]:
+        """The indicators that formulas of a question are over, and the others as they are."""
+        found: list[str] = []
+        for name in indicators:
+            known = self._layer.indicators
+            leaves = [name] if name in known else formulas.leaves(formulas.parse(name, "question"))
+            found += [leaf for leaf in leaves if leaf in known]
+        return list(dict.fromkeys(found))
+
+    def _last(self, text: str, reading: grammar.Reading) -> tuple[Statistic, ...]:
+        """The last value, when the newest is asked for or the one at the end of each period that is named."""
+        if cues.LATEST.search(text) and not reading.periods:
             return (Statistic.LAST,)
         whole = reading.whole
-        runs = any(p.relative for p in reading.periods)
-        if (
-            not found
-            and not runs
-            and cues.ENDING.search(text)
-            and whole.start is not None
-            and not cues.EACH.search(text)
-        ):
-            return (Statistic.LAST,)
-        if whole.start is not None and whole.start == whole.end:
-            return ()
-        return found
+        runs = any(p.relative or p.grain == Frequency.NATIVE for p in reading.periods)
+        ends = cues.ENDING.search(text) and not cues.EACH.search(text) and not runs and whole.start is not None
+        return (Statistic.LAST,) if ends and whole.start != whole.end else ()
 
     def fitting(self, found: tuple[Statistic, ...], specs: Sequence[IndicatorSpec], text: str) -> tuple[Statistic, ...]:
         """What these indicators can have: levels have no sum, rates rise by points, prices by per cent."""
@@ -186,8 +292,14 @@ class Asked:
         own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
         return Frequency.NATIVE if statistics else cues.density(blank(shown, own))
 
-    def frequency(self, period: Period, indicators: Sequence[str], transform: Transform) -> Frequency:
-        """As stored, unless a change from period to period needs a density of its own."""
+    def frequency(
+        self, period: Period, indicators: Sequence[str], transform: Transform, together: Combination = Combination.NONE
+    ) -> Frequency:
+        """As stored, unless a change from period to period needs a density of its own, or two series are set together."""
+        if together in (Combination.SPREAD, Combination.RATIO):
+            densities = [self._layer.indicators[name].frequency for name in self.stored(indicators)]
+            if len(set(densities)) > 1:
+                return max(densities, key=list(Frequency).index)
         if transform == Transform.QOQ:
             return Frequency.QUARTERLY
         return Frequency.MONTHLY if transform == Transform.MOM else Frequency.NATIVE
@@ -202,7 +314,12 @@ class Asked:
 
     def is_cross(self, shown: str, entities: Sequence[str], indicators: Sequence[str]) -> bool:
         kinds = [self._layer.entities[ident].kind for ident in entities]
-        return kinds == ["currency"] * 2 and list(indicators) == ["eur_rate"] and bool(cues.PER.search(shown))
+        return (
+            kinds == ["currency"] * 2
+            and list(indicators) == ["eur_rate"]
+            and bool(cues.PER.search(shown))
+            and not EURO_NAMED.search(shown)
+        )
 
     def parts(self, shown: str, indicators: list[str]) -> list[str]:
         """Of a difference or a quotient and its two parts only the parts: they are set against each other."""
@@ -210,6 +327,36 @@ class Asked:
             name for name in indicators if name in self._layer.indicators and not self._layer.indicators[name].formula
         ]
         return stored if len(stored) == 2 and len(indicators) == 3 and cues.combination(shown) else indicators
+
+
+def within_year(reading: grammar.Reading) -> bool:
+    """Whether a text names one period of a year or less."""
+    whole = reading.whole
+    return (
+        len(reading.periods) == 1
+        and whole.start is not None
+        and whole.end is not None
+        and bool(whole.grain)
+        and whole.start.year == whole.end.year
+    )
+
+
+def owners_of(shown: str, mentions: Sequence[Mention], span: tuple[int, int]) -> list[int]:
+    """The places of the mentions that words of change stand right behind, or right before, and of those linked to them."""
+    behind = [at for at, m in enumerate(mentions) if m.end <= span[0] and NEAR.fullmatch(shown[m.end : span[0]])]
+    ahead = [at for at, m in enumerate(mentions) if m.start >= span[1] and NEAR.fullmatch(shown[span[1] : m.start])]
+    within = [at for at, m in enumerate(mentions) if m.start <= span[0] and span[1] <= m.end]
+    found = (within or behind or ahead)[-1:]
+    step = -1 if behind else 1
+    while found and not within:
+        at = found[-1] + step
+        if not 0 <= at < len(mentions):
+            break
+        one, other = sorted((mentions[at], mentions[found[-1]]), key=lambda m: m.start)
+        if not LINK.fullmatch(shown[one.end : other.start]):
+            break
+        found.append(at)
+    return found
 
 
 def parse_rate(unit: str) -> bool:

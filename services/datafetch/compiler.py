@@ -82,7 +82,7 @@ class Compiler:
         if layout == "summary":
             return summary.summed(part, self._query, parameters)
         if layout.startswith("rows:"):
-            return summary.picked(part, Statistic(layout.removeprefix("rows:")), parameters)
+            return summary.picked(part, self._query, Statistic(layout.removeprefix("rows:")), parameters)
         return summary.combined(part, self._query, self._wide(part, parameters))
 
     def _resampled(self, part: Part) -> str:
@@ -204,11 +204,7 @@ class Compiler:
         for entity_id, source, name in columns:
             selected.append(f"max({quoted(source)}) filter (where entity = ?) as {quoted(name)}")
             parameters.append(entity_id)
-        limit = f" limit {int(self._query.limit)}" if self._query.limit > 0 else ""
-        rows = f"select date::timestamp as date, {', '.join(selected)} from done group by date order by date{limit}"
-        return (
-            f"select * from ({rows} desc limit {int(self._query.tail)}) order by date" if self._query.tail > 0 else rows
-        )
+        return f"select date::timestamp as date, {', '.join(selected)} from done group by date"
 
     def _long(self, part: Part) -> str:
         """A row per entity and date, filtered and ordered."""

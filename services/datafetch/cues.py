@@ -10,8 +10,8 @@ SERIES = re.compile(
     r"走势|曲线|画|图表|作图|\b(?:chart|plot|draw|trend|time series|day by day|month by month)\b", re.I | re.A
 )
 BROAD = re.compile(r"表现|\bperformances?\b(?!.*(?:%|percent))", re.I | re.A)
-UP = "上升|上涨|增加|增长|升高|提高|上行|走高|走强|回升|抬升|攀升|扩大|走阔|反弹|飙升|涨|升|上|增|加"
-DOWN = "下降|下跌|减少|降低|下行|走低|走弱|回落|下滑|收窄|缩小|缩窄|跌|降|下|减|蒸发|缩水|回撤|变动|变化|波动"
+UP = "上升|上涨|增加|增长|升高|提高|上行|走高|走强|回升|抬升|攀升|扩大|走阔|反弹|飙升|升值|涨|升|上|增|加"
+DOWN = "下降|下跌|减少|降低|下行|走低|走弱|回落|下滑|收窄|缩小|缩窄|跌|降|下|减|蒸发|缩水|贬值|回撤|变动|变化|波动"
 MOVED = (
     r"(?:rise|rose|risen|fall|fell|fallen|drop|climb|gain|lose|lost|increase|decrease|decline|jump|surge|plunge|slump|tumble|shed|add"
     r"|grow|grew|grown|shrink|shrank|shrunk|move|change|advance|slide|slid|soar|appreciate|depreciate|rally|rallied|return|widen|narrow"
@@ -23,21 +23,21 @@ STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
     for pattern, statistic in [
         (r"最大回撤|最大跌幅|回撤|从(?:最)?高点?(?:位)?(?:跌)?[到至](?:最)?低点?(?:位)?(?:的)?(?:最多|最大)?|max(?:imum)?\.?\s+drawdowns?|drawdowns?|peak[\s-]to[\s-]trough"
          r"|\b(?:worst|deepest|biggest|largest) (?:decline|drop|loss|fall) from", Statistic.DRAWDOWN),
-        (r"年化波动率|年化波动|波动率|波动性|\bvolatility\b|\bvolatile\b|\b(?:annuali[sz]ed )?vol\b|\bannuali[sz]ed standard deviation\b", Statistic.VOLATILITY),
+        (r"年化波动率|年化波动|波动率|波动性|波动(?:有)?(?:多大|多少|如何|多高)|\bvolatility\b|\bvolatile\b|\b(?:annuali[sz]ed )?vol\b|\bannuali[sz]ed standard deviation\b", Statistic.VOLATILITY),
         (r"年化(?:收益率?|回报率?|涨幅|增速|增长率?)|年?(?:均)?复合(?:年均?)?(?:增长率|增速|收益率|回报率|涨幅|增长)|复合年化(?:收益率|回报率|增长率|增速|涨幅)?|年均复合|年均(?:涨幅|收益率|回报率|增速|增长率)"
          r"|\bcagr\b|compound(?:ed)? annual|annual(?:i[sz]ed)? (?:compound(?:ed)? )?(?:return|growth) ?(?:rate)?\b(?=.*\b(?:from|between|over|since|past)\b)"
          r"|\bannual(?:i[sz]ed)? compound\w*(?: (?:return|growth)(?: rate)?)?|annuali[sz]ed (?:returns?|gains?)|annual rate\b.*\bcompound\w*|\bcompound\w*\b.*\bper (?:year|annum)|(?:return|gain)s? per (?:year|annum)", Statistic.CAGR),
         (r"均值|日均|月均(?!汇率)|平均值?|均价|\b(?:average|averaged|mean)\b", Statistic.MEAN),
-        (r"最高|最大值|峰值|高点|顶点|见顶|\b(?:highest|maximum|peak|peaked|all-time high|record high|topped out)\b(?!\s+drawdown)|\bhigh\b(?= (?:of|in|for|close))", Statistic.MAX),
-        (r"最低|最小值|谷底|低点|见底|\b(?:lowest|minimum|trough|troughed|bottom|bottomed)\b(?!\s+volatility)|\blow\b(?= (?:of|in|for|close))", Statistic.MIN),
+        (r"最高|最大值|峰值|高点|顶点|见顶|\b(?:highest|maximum|peak|peaked|all-time high|record high|topped out)\b(?!\s+drawdown)|\bhighs\b|\bhigh\b\s*[?.]?$|\bhigh\b(?= (?:of|in|for|close))", Statistic.MAX),
+        (r"最低|最小值|谷底|低点|见底|\b(?:lowest|minimum|trough|troughed|bottom|bottomed)\b(?!\s+volatility)|\blows\b|\blow\b\s*[?.]?$|\blow\b(?= (?:of|in|for|close))", Statistic.MIN),
         (rf"(?:{UP}|{DOWN})了?(?:大?约|共计?)?(?:多少|几)(?:个?百分点|个?基点|个?bps?|点|亿|万|千|人|套|元|美元)|净?新增"
          rf"|\b(?:how many|by how many|what)\s+(?:more |fewer )?{COUNTED}\b.*\b{MOVED}\b|\b{MOVED}\b.*\bby how many {COUNTED}\b"
          rf"|\b(?:changes?|moves?|increase|decrease|rise|fall|drop|decline|gain) (?:of|in|for)\b.*\b(?:percentage points?|basis points|points|bps?)\b"
          r"|net change|change from the month before|basis points during", Statistic.CHANGE),
-        (rf"涨了|跌了|回报|涨幅|跌幅|涨跌幅|收益率(?!曲线)|回报率|累计收益|累计[涨跌]|(?:{UP}|{DOWN})了?(?:大?约)?(?:多少|几个点|几成|百分之)"
-         rf"|\b(?:total |cumulative |price )?returns?\b|price (?:gains?|appreciation|change)\b|\bhow (?:much|far)\b.*\b{MOVED}\b"
+        (rf"涨了|跌了|回报|涨幅|跌幅|涨跌(?!停)|(?:升值|贬值)(?:了)?(?:幅度|多少|几|百分之)|[高低](?:出|了)?百分之[几多]|收益率(?!曲线)|回报率|累计收益|收益(?!率|曲线|债|公告)|累计[涨跌]|(?:{UP}|{DOWN})了?(?:大?约)?(?:多少|几个点|几成|百分之)"
+         rf"|\b(?:total |cumulative |price )?returns?\b|price (?:gains?|appreciation|change)\b|\bhow (?:much|far)\b.*\b{MOVED}\b|\b{MOVED}\b.*\bby how much\b"
          rf"|\b(?:what|how many|by what|by how many) per ?cent(?:age)?\b.*\b{MOVED}\b|\bhow (?:did|has|have|well did)\b.*\b(?:do|done|fare|fared|perform|performed)\b"
-         r"|(?:price )?change in per ?cent|percent(?:age)? (?:change|gain|loss|move)|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
+         r"|(?:price )?change in per ?cent|% (?:change|gain|loss|move)|percent(?:age)? (?:change|gain|loss|move|increase|decrease|rise|decline)|% (?:increase|decrease|rise|decline|growth)|\bhow (?:much|far) (?:higher|lower)\b|\bdaily (?:change|move)\b|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
         (r"合计|总额|总和|总计|总共|一共|累计|加总|加起来|总值|全年一共|\bsum(?:med)?\b|\btotal(?:l?ed|ing)?\b|\badd(?:ed)? up\b|\baltogether\b|\bcumulative(?:ly)?\b", Statistic.SUM),
     ]
 ]  # fmt: skip
@@ -73,11 +73,14 @@ RATIO = re.compile(
     r"比值|之比|比率|金油比|占.*(?:比例|比重)|除以|\bratio\b|\bdivided by\b|\bas a (?:share|percentage) of\b|\bshare of\b",
     re.I | re.A,
 )
-PER = re.compile(r"(?:汇率|兑|对|换|等于|值|折|合|=|\bto\b|\bfor\b|\bper\b|\bagainst\b|\brate\b|/|\bin\b)", re.I | re.A)
+PER = re.compile(
+    r"(?:汇率|兑|对|换|等于|值|折|合|=|\bto\b|\bfor\b|\bper\b|\bagainst\b|\brate\b|/|\bin\b|\bworth\b|\bbuys?\b|\bgets?\b|\bequals?\b)",
+    re.I | re.A,
+)
 
 
 GROWTH = re.compile(
-    r"的?(?:年|同比)?(?:增长率|增速|增幅|增长幅度|增长(?!额)|变动率|变化率|涨幅)(?:是?多少)?|\s+(?:yoy|year[\s-]over[\s-]year|annual)?\s*growth(?:\s+rate)?\b",
+    r"的?(?:年|同比)?(?:增长率|增速|增幅|增长幅度|增长(?!额)|变动率|变化率|涨幅)(?:是?多少)?|\s+(?:yoy|year[\s-]over[\s-]year|annual)?\s*(?:growth|inflation)(?:\s+rate)?\b|的?通胀率?",
     re.I | re.A,
 )
 AGAINST = re.compile(
@@ -86,29 +89,77 @@ AGAINST = re.compile(
     re.I | re.A,
 )
 ENDING = re.compile(
-    r"(?<!每)年[末底](?!现金)|\b(?:at|by) the end of (?:19|20)\d{2}|\bend of (?:19|20)\d{2}\b|\byear[\s-]end (?:19|20)\d{2}",
+    r"(?<![每各])(?:年[末底终]|月[末底]|季度?[末底]|年中)(?!现金)|\b(?:at|by) the (?:end|close) of (?:[a-z]+ |q[1-4] )?(?:19|20)\d{2}"
+    r"|\bend[\s-](?:of[\s-])?(?:[a-z]+ |q[1-4] )?(?:19|20)\d{2}\b|\byear[\s-]end (?:19|20)\d{2}|(?:19|20)\d{2} (?:year|month|quarter)[\s-]end|\bmid[\s-](?:19|20)\d{2}",
     re.I | re.A,
 )
-EACH = re.compile(r"每|各|\beach\b|\bevery\b", re.I | re.A)
-ANNUAL = re.compile(r"年度数据|年度值|\bannual\b|\byearly\b", re.I | re.A)
+RANKED = [
+    re.compile(
+        r"(涨幅|跌幅|涨跌幅|回报率?|收益率?|波动率|波动性|波动|增速)(?:是)?(?:最|更)(?:高|低|大|小|多|少|好|差|强|弱|快|慢)"
+    ),
+    re.compile(
+        r"\b(?:highest|lowest|best|worst|largest|biggest|smallest|greatest|higher|lower|bigger|smaller|larger)\s+"
+        r"((?:\w+\s+){0,2}?(?:returns?|gains?|volatility|drawdowns?|cagr|loss(?:es)?|performance|declines?|drops?))\b(?! from)",
+        re.I | re.A,
+    ),
+]
+"""Words that choose among several by a statistic; the statistic is what is asked for."""
+RIVALS = re.compile(
+    r"(?:谁|哪[个只家支种]|哪一[个只家]).{0,16}?(?:涨|跌|表现|赚|亏|跑赢)|跑赢|\b(?:did|do|does|fared?|performed?|perform) (?:better|worse|best|worst)\b"
+    r"|\boutperform(?:ed|s)?\b|\bbeat\b|\b(?:better|best|worse|worst)[\s-]perform",
+    re.I | re.A,
+)
+HIGHER = re.compile(
+    r"[高低升降](?:了|出)?多少(?!%|百分之)|(?:上升|下降|变化|变动|升高|降低)(?:了)?(?:多少)?(?!率|百分之)|\b(?:higher|lower|changes?|rise|risen|rose|fall|fell|up|down)\b(?!.*(?:%|per ?cent(?!age p)))",
+    re.I | re.A,
+)
+"""Words by which a rate moves in points."""
+CHANGED = re.compile(
+    r"\bchanges? (?:in|of|for|on) (?!per ?cent)|\bchange[?.]?$|\bjob (?:gains?|losses|growth|creation)\b|\bjobs (?:added|lost|created|shed)\b|\b(?:gains?|increases?|rises?|drops?|declines?|falls?|loss(?:es)?) in\b|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$",
+    re.I | re.A,
+)
+OF_DAY = re.compile(
+    r"涨跌?幅|跌幅|涨了|跌了|涨跌|当[天日]|单日|收益率|回报|\bchange|\bmove|\breturn|\b(?:gain|lose|lost|fall|fell|rise|rose|drop)",
+    re.I | re.A,
+)
+INFLATION = re.compile(r"(?:\binflation(?: rate)?|通胀率?|通货膨胀率?)$", re.I | re.A)
+ANNUAL_CHANGE = re.compile(r"\bannual (?:changes?|increases?|rises?)\b(?! rate)|年度?(?:变化|变动)率", re.I | re.A)
+SURGED = re.compile(r"\s*增长(?:了|百分之)")
+QUARTERS = re.compile(r"季|\bquarter|\bq[1-4]\b|每|各", re.I | re.A)
+LAST_DAY = re.compile(
+    r"(?:的)?最后一个?(?:交易日|工作日|天)(?:的)?|\b(?:on )?(?:the )?(?:last|final) (?:trading |business )?(?:day|session) (?:of|in)\b",
+    re.I | re.A,
+)
+FIRST_DAY = re.compile(
+    r"(?:的)?(?:第一个?|首个?)(?:交易日|工作日|天)(?:的)?|\b(?:on )?(?:the )?first (?:trading |business )?(?:day|session) (?:of|in)\b",
+    re.I | re.A,
+)
+"""Words of a change that say neither in what nor by how much."""
+COMPARED = re.compile(r"比|较|相对|\b(?:than|versus|vs\.?|compared|against|relative|over|from)\b", re.I | re.A)
+EACH = re.compile(r"每|各|逐|按|\beach\b|\bevery\b", re.I | re.A)
+ANNUAL = re.compile(r"年度数据|年度值|全年|\bfull[\s-]year\b|\bwhole year\b|\bannual\b|\byearly\b", re.I | re.A)
 
 
 def spoken(text: str) -> list[tuple[int, int]]:
     """Where a text says what is done with values, rather than of what."""
-    patterns = [AGAINST, LATEST, SPREAD, *(pattern for pattern, _ in (*STATISTICS, *DENSITIES))]
+    patterns = [AGAINST, LATEST, SPREAD, RIVALS, *(pattern for pattern, _ in (*STATISTICS, *DENSITIES))]
     return [match.span() for pattern in patterns for match in pattern.finditer(text) if match.group()]
 
 
 def statistics(text: str) -> tuple[Statistic, ...]:
     """The statistics that a text asks for; none when it asks for a series as well."""
-    if SERIES.search(text) or BROAD.search(text):
+    if not RIVALS.search(text) and (SERIES.search(text) or BROAD.search(text)):
         return ()
     found: list[Statistic] = []
     rest = text
+    for words in RANKED:
+        rest = words.sub(r"\1", rest)
     for pattern, statistic in STATISTICS:
         if pattern.search(rest):
             found.append(statistic)
             rest = pattern.sub(" ", rest)
+    if RIVALS.search(text) and not found:
+        found.append(Statistic.RETURN)
     if Statistic.RETURN in found and Statistic.CHANGE in found:
         found.remove(Statistic.RETURN)
     return tuple(found)

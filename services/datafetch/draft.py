@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import TYPE_CHECKING
 
 from services.datafetch import grammar, joined, rankings
-from services.datafetch.asked import Asked
+from services.datafetch.conditions import Conditions
 from services.datafetch.entities import Found, Resolver
+from services.datafetch.grouping import Grouping
 from services.datafetch.indicators import Matcher
 from services.datafetch.leftovers import Understanding
 from services.datafetch.model import Match, Missing
@@ -19,11 +21,18 @@ from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.text import blank
 from services.datafetch.units import find_unit
 
+if TYPE_CHECKING:
+    from services.datafetch.asked import Asked
+
 EURO = re.compile(
     r"(?:兑换?|对|每|一|1|/)?\s*欧元(?:兑换?|对|等于|折合|合)?|\b(?:(?:per|to|against|one|the|a)\s+)*(?:euros?|eur)\b",
     re.I | re.A,
 )
 QUALIFIES = re.compile(r"\s*,?\s*(?:of|for|in|by)\s+(?:all\s+)?", re.I)
+MATURITY = re.compile(r"\d{1,2}[- ]?(?:years?|months?|yr|y)|[\d一二三五七十两]{1,3}(?:年|个月)期?", re.I)
+OF_MATURITY = re.compile(r" (?!(?:and|minus|less|vs|versus|to|over|or|against|plus) )(?:[a-z]+ )?|期?", re.I)
+OF_WHAT = re.compile(r"(?:(?<![\w-])(?P<w>[A-Za-z][A-Za-z-]{2,}) |(?P<w_>[\u3400-\u9fff]{2,4}))$")
+INFLATION = re.compile(r"inflation(?: rate)?|通胀率?|通货膨胀率?", re.I)
 MEASURED = re.compile(
     r"(?:\b(?:in|into|to|as|of)\s+(?:the\s+)?|(?:折|合|换|兑|成|以|用|按|值|计|等于|相当于|多少|几)\s*(?:算|合|换)?成?\s*(?:多少|几)?\s*(?:块|元)?\s*)$",
     re.I | re.A,
@@ -43,6 +52,9 @@ class Draft:
     kinds: set[str] = field(default_factory=set)
     ranking: Ranking | None = None
     currency: str = ""
+    conditions: Conditions | None = None
+    grouping: Grouping | None = None
+    asked: str = ""
 
     @property
     def entities(self) -> list[str]:
@@ -56,8 +68,11 @@ class Drafter:
     def __init__(self, layer: Layer, matcher: Matcher, resolver: Resolver, asked: Asked) -> None:
         self._layer, self._matcher, self._resolver, self._asked = layer, matcher, resolver, asked
 
-    def draft(self, shown: str, as_of: date | None, seen: Understanding) -> Draft:
-        """The unit, the entities and the indicators that a question names, each taken out of what is left."""
+    def draft(self, shown: str, as_of: date | None, seen: Understanding, kind: str = "") -> Draft:
+        """The unit, the entities and the indicators that a question names, each taken out of what is left.
+
+        ``kind``: all of which kind are meant where the question names none.
+        """
         unit, rest = self._unit(shown)
         if unit and self._is_rate(rest):
             # "How many yen for one pound": a currency that is asked for, and no unit of something else.
@@ -66,14 +81,18 @@ class Drafter:
         found, currency = self._converted(found, shown, seen)
         mentions = [m for m in self._layer.loose_names.find_loosely(rest, PARTICLES) if not m.surface.isdecimal()]
         mentions = joined.coordinated(shown, mentions, self._layer.loose_names)
-        mentions = self._whole(shown, mentions)
+        mentions = self._inflated(shown, self._priced(shown, self._whole(shown, mentions)))
         rest = blank(rest, [(m.start, m.end) for m in mentions])
+        if mentions:
+            rest = blank(rest, [m.span() for m in INFLATION.finditer(rest)])
         if not found:
             timeless = blank(rest, grammar.read(rest, as_of or date.today()).spans)
             found = self._taken(self._resolver.approximate(timeless), seen)
             rest = blank(rest, [(item.start, item.end) for item in found])
         draft = Draft(shown, rest, unit, found, mentions, currency=currency)
         draft.ranking = None if found else rankings.find(shown)
+        if kind and not found and draft.ranking is None:
+            draft.ranking = Ranking((0, 0), kind, 0, False)
         if draft.ranking:
             draft.rest = blank(rest, [draft.ranking.span])
         draft.kinds = {self._layer.entities[ident].kind for ident in draft.entities}
@@ -99,6 +118,39 @@ class Drafter:
                 if near and near[0].id == kept[-1].id and near[0].id not in mention.ids:
                     last = kept[-1]
                     kept[-1] = Mention(last.ids, last.start, mention.end, shown[last.start : mention.end])
+                    continue
+            kept.append(mention)
+        return kept
+
+    def _priced(self, shown: str, mentions: list[Mention]) -> list[Mention]:
+        """ "Housing inflation" is the growth of the housing CPI; "30-year fixed mortgage rate" is no Treasury yield."""
+        kept: list[Mention] = []
+        for mention in mentions:
+            if (
+                kept
+                and MATURITY.fullmatch(kept[-1].surface)
+                and OF_MATURITY.fullmatch(shown[kept[-1].end : mention.start])
+            ):
+                last = kept.pop()
+                mention = Mention(mention.ids, last.start, mention.end, shown[last.start : mention.end])
+            word = OF_WHAT.search(shown[: mention.start]) if INFLATION.fullmatch(mention.surface) else None
+            if word:
+                key = "w" if word["w"] else "w_"
+                start, what = word.start(key), word[key]
+                names = (f"{what} CPI", f"CPI {what}", f"{what}CPI")
+                ids = next(filter(None, map(self._layer.indicator_names.all, names)), ())
+                if ids:
+                    mention = Mention(ids, start, word.end(key), what)
+            kept.append(mention)
+        return kept
+
+    def _inflated(self, shown: str, mentions: list[Mention]) -> list[Mention]:
+        """Without "inflation" that is the growth of the price index named right before it."""
+        kept: list[Mention] = []
+        for mention in mentions:
+            if kept and INFLATION.fullmatch(mention.surface) and not shown[kept[-1].end : mention.start].strip(" 的"):
+                spec = self._layer.indicators[kept[-1].id]
+                if "=100" in spec.unit:
                     continue
             kept.append(mention)
         return kept

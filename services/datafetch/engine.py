@@ -194,11 +194,14 @@ class Engine:
         table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
         if layout == "summary" and query.kind and table.num_rows:
             table = first_columns(table, query)
+            if table is None:
+                return None, [self._nothing(part, query)]
         columns = provenance(table, part, self.layer, query, layout)
         missing = [] if layout == "long" else empty_cells(table, part, query, as_of, layout)
         values = [column for column in columns if column.indicator]
         if not table.num_rows or all(column.nulls == table.num_rows for column in values):
-            return None, missing or [self._nothing(part, query)]
+            unfit = query.filters and table.num_rows == 0
+            return None, [self._nothing(part, query)] if unfit else missing or [self._nothing(part, query)]
         sheet = await asyncio.to_thread(make_sheet, table, self._title(part, query), columns)
         return sheet, missing
 
@@ -213,11 +216,13 @@ class Engine:
         """Wide for series, summary and rows for statistics, long for rankings, conditions and too many columns."""
         if query.statistics and query.kind and len(part.cells) <= MOST_RANKED:
             return ["summary"]
-        if query.order or query.filters or query.kind:
+        if query.order or query.kind or (query.filters and not query.statistics and len(part.entities) > 1):
             return ["long"]
         if 1 + len(part.cells) > self._config.max_columns:
             asked, most = len(part.cells), self._config.max_columns
             raise InvalidField("typed", f"asks for {asked} columns; at most {most} are allowed")
+        if query.statistics and query.every:
+            return ["summary"]
         found = [f"rows:{item}" for item in query.statistics if item in ROWS]
         found += ["summary"] if any(item not in ROWS for item in query.statistics) else []
         return found or ["wide"]

@@ -15,6 +15,7 @@ from services.datafetch.periods import (
     back,
     days_before,
     quarter_period,
+    week_of,
 )
 from services.datafetch.readings import (
     FROM,
@@ -24,11 +25,14 @@ from services.datafetch.readings import (
     Twin,
     american_day,
     before,
+    bounds,
     day,
+    day_pair,
     decade,
     first_quarters,
     fiscal,
     half,
+    middle,
     month,
     month_days,
     month_of_years,
@@ -44,14 +48,18 @@ from services.datafetch.readings import (
     report,
     since,
     single_year,
+    year_until,
     years,
 )
-from services.datafetch.relative import past, span_before, this, trailing, year_to_date, yesterday
+from services.datafetch.relative import past, so_far, span_before, this, trailing, week, year_to_date, yesterday
 from services.datafetch.semantic.schema import Frequency
 from services.datafetch.semantic.text import DIGITS, chinese_number, plain
 
 Y4 = r"(?:19|20)\d{2}"
-SEP = r"\s*(?:to|through|thru|until|till|and|vs\.?|versus|-|~|至|到|和|与|及|、|,|，|—)+\s*"
+COMPARED = r"vs\.?|versus|than|compared (?:with|to)|relative to|against|相较于?|相比于?|相对于?|对比|比|较"
+SEP = rf"\s*(?:,\s*)?(?:to|through|thru|until|till|and|{COMPARED}|-|~|至|到|和|与|及|以及|、|,|，|—)+\s*(?:于|在|in\s+|the\s+)?"
+ALONE = r"\s*(?:和|与|及|以及|、|,|，|比|较|\band\b|\bvs\.?|\bversus\b)\s*(?:on\s+)?"
+AT = r"(?:the\s+)?(?:year[\s-])?(?P<{0}>end|close|start|beginning)(?:[\s-]+of)?[\s-]+"
 MON = r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 NUM = r"(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[一二两三四五六七八九十]{1,3}|半)"
 
@@ -114,11 +122,22 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<a>{MON})\s*(?:-|~|to|through|until)\s*(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<b>{MON}),?\s+(?P<y>{Y4})\b", named_days),
     (rf"\b(?P<a>{MON})\s+(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:-|~|to|through|until)\s*(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", month_days),
     (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d1>\d{{1,2}})\s*[日号]?\s*(?:-|~|至|到)\s*(?:(?P<m2>\d{{1,2}})\s*月\s*)?(?P<d2>\d{{1,2}})\s*[日号]", month_days),
+    (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d1>\d{{1,2}})\s*[日号]?{ALONE}(?:(?P<m2>\d{{1,2}})\s*月\s*)?(?P<d2>\d{{1,2}})\s*[日号](?!\s*(?:之间|期间))", day_pair),
+    (rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?{ALONE}(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<b>{MON}),?\s+(?P<y>{Y4})\b", day_pair),
+    (rf"\b(?P<a>{MON})\s+(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?{ALONE}(?:(?P<b>{MON})\s+)?(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", day_pair),
+    (rf"\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<a>{MON}){ALONE}(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<b>{MON}),?\s+(?P<y>{Y4})\b", day_pair),
     (rf"(?<!\d)(?P<y>{Y4})\s*[-/.年]\s*(?P<m>\d{{1,2}})\s*[-/.月]\s*(?P<d>\d{{1,2}})(?!\d)\s*[日号]?(?:t?\s*\d{{1,2}}:\d{{2}}(?::\d{{2}})?)?", day),
     (rf"(?<!\d)(?P<y>{Y4})(?P<m>\d{{2}})(?P<d>\d{{2}})(?!\d)", day),
     (rf"\b(?P<mon>{MON})\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", named_day),
     (rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<mon>{MON}),?\s+(?P<y>{Y4})\b", named_day),
     (rf"(?<![\d/])(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<y>{Y4})(?![\d/])", american_day),
+    # From the beginning of a year to a day or month of it.
+    (rf"\b(?P<y>{Y4})\s*,?\s+(?:up\s+)?(?:to|until|till|through)\s+(?:the\s+end\s+of\s+)?(?:(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+)?(?P<mon>{MON})(?:\s+(?P<d_>\d{{1,2}})(?!\d))?(?!\s*,?\s*(?:\d|{Y4}))", year_until),
+    (rf"(?<!\d)(?P<y>{Y4})年?(?:初)?(?:截至|截止到?|至|到)(?P<m>\d{{1,2}})月(?:(?P<d>\d{{1,2}})[日号]|底|末)?(?!\d)", year_until),
+    # From the beginning or the end of a year to that of another.
+    (rf"(?<!\d)(?P<y1>{Y4})\s*年?(?P<x>[初末底])\s*(?:-|~|至|到)\s*(?P<y2>{Y4})\s*年?(?P<z>[初末底])?", bounds),
+    (rf"\b{AT.format('x')}(?P<y1>{Y4})\s*(?:-|to|through|until|and)\s*{AT.format('z')}(?P<y2>{Y4})\b", bounds),
+    (rf"\bmid(?:dle)?(?:-|\s+of\s+|\s+)(?P<y>{Y4})\b|(?<!\d)(?P<y_>{Y4})\s*年中(?![\w报期国间旬级小美欧央日外东西])", middle),
     # Decades.
     (r"(?<!\d)(?P<c>(?:19|20)?)(?P<d>\d0)年代|\b(?:the\s+)?(?P<c_>(?:19|20))?(?P<d_>\d0)'?s\b", decade),
     # Fiscal years.
@@ -144,27 +163,29 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?:the\s+)?{QN}\s+quarter\s+(?:of\s+)?(?P<y>{Y4})", quarter),
     # Months.
     (rf"(?<!\d)(?P<y1>{Y4})\s*[-/年.]\s*(?P<m1>\d{{1,2}})\s*月?{SEP}(?P<y2>{Y4})\s*[-/年.]\s*(?P<m2>\d{{1,2}})(?!\d)\s*月?", months),
-    (rf"(?<!\d)(?P<y1>{Y4})\s*年\s*(?P<m1>\d{{1,2}})\s*月?{SEP}(?:(?P<y2>{Y4})\s*年\s*)?(?P<m2>\d{{1,2}})\s*月", months),
+    (rf"(?<!\d)(?P<y1>{Y4})\s*年\s*(?P<m1>\d{{1,2}})\s*月?份?{SEP}(?:(?P<y2>{Y4})\s*年\s*)?(?P<m2>\d{{1,2}})\s*月", months),
     (rf"\b(?P<a>{MON})\s*(?P<y1>{Y4})?{SEP}(?P<b>{MON})\s*,?\s*(?P<y2>{Y4})\b", named_months),
     (rf"(?:自|从|since\s+|from\s+)(?P<y>{Y4})\s*[-/年]\s*(?P<m>0?[1-9]|1[0-2])\s*月?(?:以来|起|至今|开始)?(?!\s*(?:to|到|至|-|~))", since),
     (rf"(?<!\d)(?P<y>{Y4})\s*[-/年.]\s*(?P<m>\d{{1,2}})(?![-/.\d])\s*月?份?", month),
     (rf"\b(?P<mon>{MON})\s*,?\s+(?:of\s+)?(?P<y>{Y4})\b", named_month),
     (rf"(?<!\d)(?P<y>{Y4})(?P<m>0[1-9]|1[0-2])(?!\d)", month),
     # Years.
-    (rf"(?<!\d)(?P<a>{Y4})\s*年?(?:年?度|年报)?{SEP}(?:fy\s*)?(?P<b>{Y4})(?!\d)\s*年?(?:度|末|底)?", years),
+    (rf"(?<!\d)(?P<a>{Y4})\s*年?(?:年?度|年报|[末底终])?{SEP}(?:fy\s*)?(?P<b>{Y4})(?!\d)\s*年?(?:度|末|底)?", years),
     (rf"(?<!\d)(?P<a>\d{{2}}|{Y4})\s*年?{SEP}(?P<b>\d{{2}})年(?:度)?", years),
     (rf"(?:\bsince|\bafter|\bfrom|\bstarting(?:\s+in)?)\s+(?P<y>{Y4})|(?:自|从)\s*{YY.replace('<y>', '<y_>')}\s*年?(?:以来|起|至今|开始)?", since),
     (rf"(?<!\d)(?P<y>{Y4}|\d{{2}})\s*年?(?:以来|至今|之后|以后|onwards?)", since),
     (rf"\b(?:before|until|up\s+to|prior\s+to)\s+(?P<y>{Y4})|(?P<y_>{Y4})\s*年?(?:以前|之前)", before),
     # Relative to today.
-    (rf"\b(?P<n>\d{{1,2}}|{'|'.join(NUMBERS)})[\s-](?P<u>year|quarter|month|week|day)(?=\s+(?:(?:total|price|cumulative|annuali[sz]ed)\s+)?(?:\0|returns?|performance|change|gain|loss|volatility|drawdown|max(?:imum)? drawdown|high|low))", span_before),
+    (rf"\b(?P<n>\d{{1,2}}|{'|'.join(NUMBERS)})[\s-](?P<u>year|quarter|month|week|day)(?=\s+(?:(?:total|price|cumulative|annuali[sz]ed)\s+)?(?:\0|returns?|averages?|means?|performance|change|gain|loss|volatility|drawdown|max(?:imum)? drawdown|high|low))", span_before),
     (r"(?<![近前去过第年\d])(?P<n>[1-9]|[一二两三四五六七八九十])个?(?P<u>年|季度|月|周|天)期?(?=的?(?:\0|涨幅|跌幅|涨跌幅|回报率?|最大回撤|年化波动率|波动率))", span_before),
     (r"年初至今|今年以来|今年至今|本年至今|\b(?:ytd|year[\s-]to[\s-]date)\b", year_to_date),
     (r"\bttm\b|\bltm\b|trailing[\s-]+(?:twelve|12)[\s-]+months?|(?:过去|最近|近)(?:12|十二)个月|滚动(?:12|十二)个月|滚动一年", trailing),
     (r"大前年|前年|去年度?|上个?年度|上一年度?|上年度?|今年度?|本年度?|明年|后年|\b(?:last|previous|prior|this|next|(?:the\s+)?current)\s+year\b|\b(?:the\s+)?year before last\b", this),
     (r"上一?个?季度|本季度|这个季度|(?<!first to )(?<!first and )\b(?:last|previous|this)\s+quarter\b", this),
+    (r"本月以来|本月至今|月初至今|\b(?:mtd|month[\s-]to[\s-]date)\b|本季度?以来|本季度?至今|季初至今|\b(?:qtd|quarter[\s-]to[\s-]date)\b", so_far),
+    (r"上周|上个?星期|本周|这周|这个?星期|\b(?:last|previous|this)\s+week\b(?!\s+of)", week),
     (r"上个?月|本月|这个月|\b(?:last|previous|this)\s+month\b", this),
-    (rf"(?<!first to )(?<!first and )\b(?:the\s+)?(?:past|last|previous|recent|trailing)\s+(?:(?P<n>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<u>(?:fiscal\s+)?years?|quarters?|months?|weeks?|trading\s+days?|(?:trading\s+)?sessions?|days?)\b", past),
+    (rf"(?<!first to )(?<!first and )\b(?:the\s+)?(?:past|last|previous|recent|trailing|latest|most recent)\s+(?:(?P<n>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<u>(?:fiscal\s+)?years?|quarters?|months?|weeks?|trading\s+days?|(?:trading\s+)?sessions?|days?)\b(?!\s+of\s+(?:\0|19|20|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|q[1-4]))", past),
     (r"(?:过去|最近|近|前)的?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,3}|半)个?(?:完整)?(?P<u>财年|年度|年|季度|月|周|星期|交易日|天|日)(?:以来|来|内|间)?", past),
     (r"前天|昨天|昨日|\byesterday\b", yesterday),
     # A year alone.
@@ -172,6 +193,25 @@ RULES: list[tuple[str, Reader]] = [
     (r"(?<![\d.])(?P<y>\d{2})\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年)(?!前|内|来|以来|间|期)", single_year),
     (r"(?<=\s)'(?P<y>\d{2})\b", single_year),
 ]  # fmt: skip
+FIRST_DAYS = re.compile(
+    rf"\bfirst\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$", re.I | re.A
+)
+LAST_DAYS = re.compile(
+    rf"\b(?:last|final)\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$",
+    re.I | re.A,
+)
+FIRST_DAYS_ZH = re.compile(
+    r"\s*的?(?:前|头|第)(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)(?!个?交易)"
+)
+LAST_DAYS_ZH = re.compile(r"\s*的?最后(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)")
+THIRD = re.compile(r"\s*份?(上|中|下)旬")
+OF_WEEK = re.compile(r"\bweek\s+(?:of|beginning|starting|commencing|from)\s+(?:the\s+|on\s+)?$", re.I | re.A)
+TO_WEEK = re.compile(r"\bweek\s+(?:ending|ended|to)\s+(?:the\s+|on\s+)?$|截至\s*$(?=周)", re.I | re.A)
+IN_WEEK = re.compile(r"\s*(?:的?当周|那一?周|所在的?那?一?周|这一?周)")
+SINCE = re.compile(r"\bsince\s+(?:the\s+)?(?:close\s+(?:of|on)\s+|end\s+of\s+|start\s+of\s+)?$", re.I | re.A)
+ONWARDS = re.compile(
+    r"\s*(?:以来|至今|起(?!点)|以后|之后|到现在|到目前|到今天|onwards?\b|to date\b|until now\b|to now\b)", re.I | re.A
+)
 BARE_QUARTER = re.compile(r"第(?P<q>[一二三四1-4])季度|\bq(?P<e>[1-4])\b", re.I | re.A)
 COMPILED = [(re.compile(pattern, re.I | re.A), reader) for pattern, reader in RULES]
 # Every group may have a twin with an underscore, since one pattern cannot name a group twice.
@@ -217,21 +257,75 @@ def read(text: str, today: date) -> Reading:
             spans.append(match.span())
             rest = rest[: match.start()] + "\0" * len(match[0]) + rest[match.end() :]
     transform, _ = transform_of(plain(text))
-    periods = anchored(
-        listed_days(rest_of(text), tuple(period for _, period in sorted(found, key=lambda item: item[0])))
-    )
+    ordered = tuple(period for _, period in sorted(found, key=lambda item: item[0]))
+    periods = anchored(listed_days(rest_of(text), opened(rest_of(text), ordered)))
     bare = BARE_QUARTER.search(rest)
     if bare and len(periods) == 1 and periods[0].grain == Frequency.ANNUAL and periods[0].start and periods[0].end:
         which = number(bare["q"] or bare["e"])
         if which and periods[0].start.year == periods[0].end.year:
             periods = (replace(quarter_period(periods[0].start.year, which), span=periods[0].span),)
             spans.append(bare.span())
-    return Reading(open_pairs(periods), tuple(impossible), transform, tuple(sorted(spans)))
+    return Reading(narrowed(open_pairs(periods)), tuple(impossible), transform, tuple(sorted(spans)))
 
 
 def rest_of(text: str) -> str:
     """The text as the rules read it."""
     return digits(plain(text))
+
+
+def part_of(period: Period, ahead: str, behind: str) -> Period | None:
+    """ "The first ten days of February 2018", 2月上旬, "last week of March 2020": a part of one month, quarter or year."""
+    if period.start is None or period.end is None or (period.end - period.start).days < 27:
+        return None
+    first = FIRST_DAYS.search(ahead) or FIRST_DAYS_ZH.match(behind)
+    if first:
+        count = (number(first["n"] or "one") or 1) * (7 if re.search("week|周", first[0], re.I) else 1)
+        return replace(period, end=min(period.end, days_before(period.start, 1 - count)), grain=Frequency.DAILY)
+    last = LAST_DAYS.search(ahead) or LAST_DAYS_ZH.match(behind)
+    if last:
+        count = (number(last["n"] or "one") or 1) * (7 if re.search("week|周", last[0], re.I) else 1)
+        return replace(period, start=max(period.start, days_before(period.end, count - 1)), grain=Frequency.DAILY)
+    third = THIRD.match(behind)
+    if third and period.start.month == period.end.month:
+        days = {"上": (1, 10), "中": (11, 20), "下": (21, period.end.day)}[third[1]]
+        return replace(
+            period,
+            start=period.start.replace(day=days[0]),
+            end=period.start.replace(day=days[1]),
+            grain=Frequency.DAILY,
+        )
+    return None
+
+
+def narrowed(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "The last week of March 2020, from the 23rd to the 27th": of one period inside the other the inner one is meant."""
+    if len(periods) < 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
+        return periods
+    spans = [(p.start or date.min, p.end or date.max) for p in periods]
+    outer = [
+        at
+        for at, (start, end) in enumerate(spans)
+        if all(start <= s and e <= end and (s, e) != (start, end) for k, (s, e) in enumerate(spans) if k != at)
+    ]
+    return tuple(period for at, period in enumerate(periods) if at not in outer)
+
+
+def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "Since 2020-03-23", 自2020年3月23日以来: a period that something goes on from is open at its end."""
+    if len(periods) != 1 or periods[0].relative or periods[0].start is None or periods[0].end is None:
+        return periods
+    (period,) = periods
+    if period.start is not None and period.start == period.end:
+        first, last = week_of(period.start)
+        if OF_WEEK.search(text[: period.span[0]]) or IN_WEEK.match(text[period.span[1] :]):
+            return (replace(period, start=first, end=last),)
+        if TO_WEEK.search(text[: period.span[0]]):
+            return (replace(period, start=days_before(period.start, 6)),)
+    part = part_of(period, text[: period.span[0]], text[period.span[1] :])
+    if part is not None:
+        return (part,)
+    goes_on = SINCE.search(text[: period.span[0]]) or ONWARDS.match(text[period.span[1] :])
+    return (replace(period, end=None, grain=Frequency.NATIVE),) if goes_on else periods
 
 
 def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:

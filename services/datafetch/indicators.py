@@ -50,6 +50,8 @@ characters) than 16, which means more than one name does."""
 SUPPORT, FRIENDS = 0.5, 3
 """What the three likeliest indicators of a table add to all of its indicators."""
 NEAR = 300
+STRANGE = 0.25
+"""The share of a mention's characters that an indicator's names may lack."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Matcher:
     ) -> None:
         """``extra``: further names, as pairs of id and name; ``tables``: the wide table of an indicator."""
         self._tables = tables or {}
+        self._said: dict[str, set[str]] = {}
         self._documents: list[tuple[str, str]] = []
         for spec in specs:
             names = [spec.name, spec.name_zh, spec.definition, *spec.synonyms]
@@ -138,6 +141,20 @@ class Matcher:
             if len(best) >= limit:
                 break
         return list(best.values())[:limit]
+
+    def covers(
+        self, mention: str, ident: str, allowed: float = STRANGE, more: Callable[[str], Iterable[str]] | None = None
+    ) -> bool:
+        """Whether the names of an indicator hold what a mention says: every Latin word, most Chinese characters."""
+        known = self._said.get(ident)
+        if known is None:
+            names = [name for own, name in self._documents if own == ident] + list(more(ident) if more else ())
+            known = self._said[ident] = {gram for name in names for gram in grams(name)}
+        own = [gram for gram in grams(mention) if not CJK.match(gram)]
+        latin = [gram for gram in own if not (gram[0] == "c" and CJK.match(gram[1:2]))]
+        chars = [gram for gram in own if gram not in latin]
+        strange = sum(gram not in known for gram in chars)
+        return all(gram in known for gram in latin) and strange <= allowed * len(chars)
 
     def _support(self, scores: dict[int, float]) -> None:
         """Adds to each indicator what speaks for its table: who asks for one column often means its neighbours too."""

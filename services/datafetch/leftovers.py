@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from services.datafetch import cues
 from services.datafetch.entities import Found, Resolver
+from services.datafetch.indicators import STRANGE as STRANGE_CHARS
 from services.datafetch.indicators import Matcher
 from services.datafetch.model import Match, Missing, Query
 from services.datafetch.residue import (
@@ -31,6 +32,10 @@ PHRASE = re.compile(
 OF = re.compile(
     r"\s+(?:of|in|for|among)\s+(?:the\s+|all\s+)?(?P<what>[a-z][a-z'-]+(?:\s+(?!in\b|for\b|from\b|at\b|on\b|during\b|between\b|by\b|over\b|since\b)[a-z][a-z'-]+){0,3})"
 )
+BEFORE = re.compile(r"(?<![\w'-])(?P<w>[A-Za-z][A-Za-z-]{2,}) $")
+AFTER = re.compile(r" (?P<per>per )?(?P<w>[A-Za-z][A-Za-z-]{2,})(?![\w'-])")
+PRICES = re.compile(r"prices?", re.I)
+BEFORE_PRICES = re.compile(r"(?<![\w'-])(?P<w>[A-Za-z][A-Za-z-]{2,}(?: [A-Za-z][A-Za-z-]{2,})? prices?) $")
 JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
 MARGIN = 0.04
 STRANGE, ALIEN = 0.35, 0.2
@@ -76,14 +81,11 @@ class Leftovers:
             elif not ECONOMIES.fullmatch(name):
                 seen.missing.append(unknown_entity(name, tuple(self._layer.entity_names.nearest(name))))
         if not names and not is_chinese(shown) and not self._phrase(rest, shown, kinds, names, seen):
-            for words in latin_leftovers(rest):
-                if any(words in item.subject or item.subject in words for item in seen.missing):
-                    continue
-                if not self._match_free(words, kinds, names, seen, quiet=True) and found:
-                    self._unknown(words, kinds, found, seen)
+            self._runs(rest, found, names, kinds, seen)
         self._attached(shown, mentions, names, found, kinds, seen)
         if not is_chinese(shown):
             self._of(rest, mentions, names, kinds, seen)
+            self._beside(rest, mentions, names, kinds, seen)
         left = list(chinese_leftovers(rest))
         for position, (words, start, end) in enumerate(left):
             touching = [
@@ -101,6 +103,30 @@ class Leftovers:
                 self._qualified(surface, touching[0], names, mentions, kinds, seen)
             elif not names and (found or mentions or is_chinese(shown)):
                 self._match_free(words, kinds, names, seen)
+        if found:
+            owner = self._layer.entities[found[0].ids[0]].name
+            seen.missing = [
+                replace(item, detail=f"{item.detail}, asked of {owner}")
+                if item.reason == "UNKNOWN_INDICATOR" and "asked of" not in item.detail
+                else item
+                for item in seen.missing
+            ]
+
+    def _runs(self, rest: str, found: list[Found], names: list[str], kinds: set[str], seen: Understanding) -> None:
+        """Runs of words that nothing explains: each must be an indicator's name, or none of them is taken for one."""
+        strange = []
+        for words in latin_leftovers(rest):
+            if any(words in item.subject or item.subject in words for item in seen.missing):
+                continue
+            if not self._match_free(words, kinds, names, seen, quiet=True):
+                strange.append(words)
+        if found:
+            for words in strange:
+                self._unknown(words, kinds, found, seen)
+        elif strange and names:
+            seen.missing.append(self._unknown_indicator(" ".join(strange), names))
+            seen.unmatched += strange
+            names.clear()
 
     def _phrase(self, rest: str, shown: str, kinds: set[str], names: list[str], seen: Understanding) -> bool:
         """Words that prepositions join are tried as one name before each alone: "capacity utilization of manufacturing"."""
@@ -116,6 +142,31 @@ class Leftovers:
             words = latin_leftovers(more["what"])
             if words and len(" ".join(words)) > 3 and not ECONOMIES.fullmatch(more["what"].strip()):
                 self._qualified(mention.surface + more.group().rstrip(), mention, names, mentions, kinds, seen)
+
+    def _beside(
+        self, rest: str, mentions: list[Mention], names: list[str], kinds: set[str], seen: Understanding
+    ) -> None:
+        """ "Natural gas price", "consumer sentiment": a word right beside a name makes it another one."""
+        for mention in list(mentions):
+            if mention not in mentions or len(mentions) != len(names):
+                continue
+            if self._layer.indicators[names[mentions.index(mention)]].default:
+                continue
+            before, after = BEFORE.search(rest[: mention.start]), AFTER.match(rest, mention.end)
+            spec = self._layer.indicators[names[mentions.index(mention)]]
+            if before and PRICES.fullmatch(before["w"]):
+                # "New car prices CPI": what the prices are of says which.
+                before = BEFORE_PRICES.search(rest[: mention.start]) or before
+            words = [match["w"] for match in (before, after) if match and latin_leftovers(match["w"])]
+            if after and PRICES.fullmatch(after["w"]) and "=" not in spec.unit and " per " not in spec.unit:
+                words.append(after["w"])
+            if after and after["per"]:
+                words.append(after["w"])
+            if words and not any(ECONOMIES.fullmatch(word) for word in words):
+                start = before.start("w") if before and before["w"] in words else mention.start
+                end = after.end("w") if after and after["w"] in words else mention.end
+                surface = rest[start : mention.start] + mention.surface + rest[mention.end : end]
+                self._qualified(surface, mention, names, mentions, kinds, seen)
 
     def _economies(self, rest: str, names: Sequence[str]) -> list[str]:
         """Economies that are named beside an indicator that is kept for another one."""
@@ -211,6 +262,8 @@ class Leftovers:
         position = mentions.index(mention)
         if position >= len(names):
             return
+        if self._covers(surface, names[position], 0.0):
+            return
         near = [item for item in self._matcher.match(surface) if self._fits(item.id, kinds)]
         if near and near[0].score >= 0.8 and near[0].id != names[position]:
             seen.matches.append(
@@ -223,12 +276,16 @@ class Leftovers:
         names.pop(position)
         mentions.pop(position)
 
+    def _covers(self, words: str, ident: str, allowed: float = STRANGE_CHARS) -> bool:
+        return self._matcher.covers(words, ident, allowed, self._layer.indicator_names.of)
+
     def _match_free(
         self, words: str, kinds: set[str], names: list[str], seen: Understanding, *, quiet: bool = False
     ) -> bool:
         """Takes an indicator by likeness only when it is alike enough and nothing else is as near."""
         near = [item for item in self._matcher.match(words) if self._fits(item.id, kinds)]
-        if near and near[0].score >= ACCEPT and (len(near) < 2 or near[0].score - near[1].score >= MARGIN):
+        sure = near and near[0].score >= ACCEPT and (len(near) < 2 or near[0].score - near[1].score >= MARGIN)
+        if sure and self._covers(words, near[0].id):
             names.append(near[0].id)
             seen.matches.append(
                 Match(words, near[0].id, near[0].score, near[0].how, tuple(item.id for item in near[1:4]))

@@ -25,7 +25,7 @@ class Period:
 
     ``grain`` is the density that the words imply ("" for none), ``cumulative`` whether the flow runs from the start of
     the fiscal year ("the first three quarters"), ``fiscal`` whether years are the entity's own, ``listed`` whether
-    it is one of several named one by one, ``rows`` how many trading days are meant (0 for all), ``span`` where it
+    it is one of several named one by one, ``rows`` how many trading days are meant (0 for all), ``steps`` how many times ``step`` months up to today, ``span`` where it
     stands in the text.
     """
 
@@ -38,6 +38,8 @@ class Period:
     relative: bool = field(default=False, compare=False)
     listed: bool = field(default=False, compare=False)
     rows: int = field(default=0, compare=False)
+    steps: int = field(default=0, compare=False)
+    step: int = field(default=0, compare=False)
     span: tuple[int, int] = field(default=(0, 0), compare=False)
 
 
@@ -121,6 +123,12 @@ def safe_day(year: int, month: int, day: int) -> date | None:
         return date(year, month, day)
     except ValueError:
         return None
+
+
+def week_of(day: date) -> tuple[date, date]:
+    """The Monday and the Sunday around a day."""
+    monday = day - timedelta(days=day.weekday())
+    return monday, monday + timedelta(days=6)
 
 
 def days_before(day: date, days: int) -> date:

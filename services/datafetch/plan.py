@@ -164,7 +164,8 @@ class Planner:
             "ttm": "trailing twelve months of",
         }
         shown = f"{words[node.name]} {first.name}" if isinstance(node, formulas.Call) and node.name in words else text
-        update = {"id": text, "name": shown, "name_zh": "", "formula": text, "unit": "", "synonyms": []}
+        unit = "%" if text.startswith(("100 * yoy(", "100 * qoq(", "100 * mom(")) else ""
+        update = {"id": text, "name": shown, "name_zh": "", "formula": text, "unit": unit, "synonyms": []}
         return first.model_copy(update=update)
 
     def _owners(self, spec: IndicatorSpec, entities: list[EntitySpec], query: Query, plan: Plan) -> list[EntitySpec]:

@@ -8,20 +8,25 @@ from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 
-from services.datafetch import cues, grammar, rankings
-from services.datafetch.asked import Asked, parse_rate
+from services.datafetch import conditions, cues, grammar, rankings
+from services.datafetch import grouping as groups
+from services.datafetch.asked import VALUES, Asked, parse_rate
 from services.datafetch.draft import Draft, Drafter
 from services.datafetch.entities import Resolver
 from services.datafetch.indicators import Matcher
 from services.datafetch.leftovers import Leftovers, Understanding
 from services.datafetch.model import Basis, Missing, Query, Statistic, Transform
 from services.datafetch.periods import Period, in_fiscal
+from services.datafetch.selected import Selection
 from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.schema import EntitySpec
 from services.datafetch.semantic.text import blank, plain
 
 STEP_MONTHS = {Transform.YOY: 12, Transform.QOQ: 3, Transform.MOM: 1}
-EACH_PERIOD = {Statistic.RETURN, Statistic.SUM, Statistic.MEAN, Statistic.CHANGE}
+EACH_PERIOD = {Statistic.LAST, Statistic.RETURN, Statistic.SUM, Statistic.MEAN, Statistic.CHANGE}
+CODES = "eur|usd|jpy|gbp|cny|hkd|chf|aud|cad|nzd|krw|sgd|sek|nok|mxn|inr|brl|try|zar|thb"
+PAIR = re.compile(rf"(?<![\w/])({CODES})[ -]?({CODES})(?![\w/])", re.I | re.A)
+TO = re.compile(r"\b(\w+)-to-(\w+)\b")
 TOGETHER = re.compile(r"和|与|、|及|对比|比较|相比|,|，|\b(?:and|versus|vs|against|compare[ds]?|with)\b", re.I | re.A)
 
 
@@ -32,6 +37,7 @@ class Reader:
         self._layer, self._latest = layer, latest
         self._resolver = Resolver(layer)
         self._left, self._asked = Leftovers(layer, matcher, self._resolver), Asked(layer)
+        self._selection = Selection(layer, self._asked)
         self._drafter = Drafter(layer, matcher, self._resolver, self._asked)
 
     @property
@@ -41,14 +47,27 @@ class Reader:
     def read(self, question: str, as_of: date | None) -> Understanding:
         """The typed query of a question of 1 to 2,000 characters."""
         seen = Understanding()
-        draft = self._drafter.draft(
-            re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question)), as_of, seen
-        )
+        shown = paired(re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question)))
+        shown = TO.sub(self._apart, shown)
+        asked = conditions.find(shown)
+        shown = blank(shown, asked.spans) if asked else shown
+        words = shown
+        # The edge of a period is no period of trading days.
+        shown = cues.LAST_DAY.sub(lambda m: "\0" * len(m[0]), cues.FIRST_DAY.sub(lambda m: "\0" * len(m[0]), shown))
+        grouping = groups.find(shown)
+        shown = blank(shown, [grouping.span]) if grouping else shown
+        draft = self._drafter.draft(shown, as_of, seen, asked.kind if asked else "")
+        draft.conditions, draft.grouping, draft.asked = asked, grouping, words
         reading = self._timed(draft, as_of, seen)
         self._left.read(draft.rest, draft.found, draft.mentions, draft.names, draft.kinds, draft.shown, seen)
         self._completed(draft, seen)
         seen.query = self._query(draft, reading, seen)
         return seen
+
+    def _apart(self, match: re.Match[str]) -> str:
+        """ "Gold-to-oil ratio" is gold to oil, and "price-to-earnings" a name of its own."""
+        names = self._layer.entity_names
+        return f"{match[1]} to {match[2]}" if names.all(match[1]) and names.all(match[2]) else match[0]
 
     def _timed(self, draft: Draft, as_of: date | None, seen: Understanding) -> grammar.Reading:
         """The periods, told from the last day with data; what they and other phrases cover is taken out."""
@@ -83,15 +102,28 @@ class Reader:
         """Whether all that is asked of a company belongs to economies: its capacity use is not that of the country."""
         economy = {"economy"}
         owned = draft.names and all(set(self._layer.indicators[name].kinds) == economy for name in draft.names)
-        return bool(owned and draft.kinds and economy.isdisjoint(draft.kinds) and not TOGETHER.search(draft.shown))
+        return bool(
+            owned
+            and draft.found
+            and draft.kinds
+            and economy.isdisjoint(draft.kinds)
+            and not TOGETHER.search(draft.shown)
+        )
 
     def _query(self, draft: Draft, reading: grammar.Reading, seen: Understanding) -> Query:
         """What is asked of the names over the periods."""
         shown, entities = draft.shown, draft.entities
         names, mentions = self._asked.shares(shown, draft.mentions, draft.names)
-        indicators, transform = self._asked.growth(shown, mentions, names, reading.transform)
+        spans = grammar.transform_of(shown)[1]
+        asked = reading.transform
+        if not asked and cues.ANNUAL_CHANGE.search(shown) and not self._asked.of_prices(names):
+            asked = Transform.YOY
+        names, transform = self._asked.bound(shown, mentions, names, asked, spans)
+        indicators, transform = self._asked.growth(shown, mentions, names, transform)
         transform, indicators = self._asked.offset(transform, indicators, reading)
         indicators = self._asked.parts(shown, list(dict.fromkeys(indicators)))
+        if transform != Transform.QOQ:
+            indicators = self._asked.yearly(shown, indicators, reading)
         crossed = self._asked.is_cross(shown, entities, indicators)
         if crossed and self._turned(shown, entities, seen):
             entities = entities[::-1]
@@ -100,31 +132,44 @@ class Reader:
             transform = Transform.NONE
         ranking = draft.ranking
         said = blank(shown, [ranking.span]) if ranking else shown
-        statistics = () if transform else self._asked.statistics(said, mentions, indicators, reading)
+        wanted = self._selection.wanted(
+            said, mentions, indicators, reading, transform, draft.grouping, draft.conditions
+        )
+        statistics, every = wanted.statistics, wanted.every
         if ranking:
             single = all(spec.default for spec in map(self._layer.indicators.get, indicators) if spec)
-            statistics = rankings.statistics_of(shown, statistics) if single else ()
+            statistics = rankings.statistics_of(shown, statistics, ranking) if single else ()
         period = self._period(reading.whole, entities)
         if transform in STEP_MONTHS:
             reading, period = self._later(reading, period, transform)
-        if set(statistics) & {Statistic.RETURN, Statistic.CHANGE}:
+        if set(statistics) & {Statistic.RETURN, Statistic.CHANGE, Statistic.CAGR}:
+            reading, period = self._selection.between(shown, reading, period)
             period = self._asked.ends(reading, period, indicators)
+        combined = self._asked.combination(shown, entities, indicators)
+        unit = self._selection.in_points(shown, indicators, statistics) or draft.unit
         query = Query(
             tuple(entities),
             () if reading.impossible else tuple(dict.fromkeys(indicators)),
             period.start,
             period.end,
-            self._asked.frequency(period, indicators, transform) or self._asked.density(shown, mentions, statistics),
+            self._asked.frequency(period, indicators, transform, combined)
+            or self._asked.density(shown, mentions, statistics),
             transform=transform,
-            unit="" if crossed or (statistics and parse_rate(draft.unit)) else draft.unit,
+            unit="" if crossed or (set(statistics) - {Statistic.CHANGE} - VALUES and parse_rate(unit)) else unit,
             currency=draft.currency,
             statistics=statistics,
-            combination=self._asked.combination(shown, entities, indicators),
-            periods=apart(reading.periods, period, shown, statistics),
+            combination=combined,
+            periods=() if every else apart(reading.periods, period, shown, statistics),
             tail=0 if statistics else max((p.rows for p in reading.periods), default=0),
             basis=Basis.FISCAL if period.fiscal else Basis.CALENDAR,
+            every=every,
+            outer=wanted.outer,
+            limit=wanted.count,
         )
-        return rankings.ranked(query, ranking, names[0], shown) if ranking and names and query.indicators else query
+        query = self._selection.newest(draft.asked, query, reading)
+        if ranking and names and query.indicators:
+            query = rankings.ranked(query, ranking, names[0], shown)
+        return self._selection.conditioned(query, draft.conditions, seen) if draft.conditions else query
 
     def _later(self, reading: grammar.Reading, period: Period, transform: Transform) -> tuple[grammar.Reading, Period]:
         """ "Q4 against Q3: quarterly growth" asks for the growth of Q4; the other is what it is measured from."""
@@ -141,7 +186,7 @@ class Reader:
     def _turned(self, shown: str, entities: Sequence[str], seen: Understanding) -> bool:
         """Whether the first of two currencies is the one that is priced: "USD/JPY", "一美元兑多少日元" are yen per dollar."""
         one = [item.id for item in seen.matches if re.search(rf"(?:一|1|\bone)\s*{re.escape(item.surface)}", shown)]
-        return one[0] == entities[0] if one else not re.search(r"\bper\b|每", shown)
+        return one[0] == entities[0] if one else not re.search(r"\bper\b|每(?!个?(?:交易|[日天周月季年]))", shown)
 
     def _defaults(self, kinds: set[str]) -> list[str]:
         """A name alone asks for what its kind is known by."""
@@ -150,6 +195,12 @@ class Reader:
     def _period(self, period: Period, entities: Sequence[str]) -> Period:
         first: EntitySpec | None = self._layer.entities[entities[0]] if entities else None
         return in_fiscal(period, self._layer.calendar(first))
+
+
+def paired(text: str) -> str:
+    """ "EURUSD" is two currencies; words are spelt as the library does."""
+    text = re.sub(r"\b([Ll])abour\b", r"\1abor", text)
+    return PAIR.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
 
 
 def apart(

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from services.datafetch.model import Query, Statistic
 from services.datafetch.readings import number
 
-WAYS = "highest|largest|biggest|lowest|smallest|best|worst|strongest|weakest|most|least"
+WAYS = "hardest|highest|largest|biggest|lowest|smallest|best|worst|strongest|weakest|most|least"
 KINDS = "stocks?|companies|company|currencies|currency|shares?"
 COUNT = r"\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten"
 PATTERNS = [
     re.compile(
-        r"(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱|排名前|前)\s*(?:的)?(?:前)?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,2})?\s*(?:家|名|位|只|个|支)?(?:的)?\s*"
-        r"(?P<kind>上市公司|公司|企业|股票|个股)"
+        r"(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱|最惨|最糟|最猛|最狠|最凶|最厉害|排名前|前)\s*(?:的)?(?:前)?(?P<n>\d{1,3}|[一二两三四五六七八九十]{1,2})?\s*(?:家|名|位|只|个|支)?(?:的)?\s*"
+        r"(?P<kind>上市公司|公司|企业|股票|个股|货币)"
     ),
-    re.compile(r"(?P<kind>哪[一两二三四五]?[只家支个]?(?:股票|个股|公司|企业)).{0,12}?(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱)"),
+    re.compile(r"(?P<kind>哪(?P<n>\d{1,2}|[一两二三四五六七八九十])?[只家支个种]?(?:股票|个股|公司|企业|货币)).{0,12}?(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱|最惨|最糟|最猛|最狠|最凶|最厉害)"),
     re.compile(
-        rf"\b(?P<way>top|{WAYS})[\s-]*(?:(?P<n>{COUNT})\s+)?(?:[\w-]+\s+){{0,2}}?(?P<kind>{KINDS})\b", re.I | re.A
+        rf"\b(?:(?P<m>{COUNT})\s+)?(?P<way>top|{WAYS})[\s-]*(?:(?P<n>{COUNT})\s+)?(?:[\w-]+\s+){{0,2}}?(?P<kind>{KINDS})\b", re.I | re.A
     ),
     re.compile(rf"\bwhich\s+(?:(?P<n>{COUNT})\s+)?(?P<kind>{KINDS})\b.{{0,40}}?\b(?P<way>{WAYS})\b", re.I | re.A),
 ]  # fmt: skip
-LOW = ("最低", "最小", "最少", "最差", "最弱", "lowest", "smallest", "worst", "weakest", "least")
+WORST = re.compile(r"worst|最差|最惨|最糟", re.I)
+COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, "=": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
+}  # fmt: skip
+LOW = ("最低", "最小", "最少", "最差", "最弱", "最惨", "最糟", "lowest", "smallest", "worst", "weakest", "least")
+STRENGTH = re.compile(
+    r"升值|贬值|走强|走弱|最强|最弱|涨|跌|\b(?:apprecia|deprecia|strength|weak|strong|gain|lost|lose|fell|rose|best|worst|perform)",
+    re.I,
+)
+WEAKNESS = re.compile(r"贬值|走弱|跌|\b(?:deprecia|weaken|lost|lose|fell|fall)", re.I)
 LOSS = re.compile(r"跌幅|跌得|亏损|\b(?:loss|losses|losers?|lost|fell|decline[ds]?|drop(?:ped|s)?)\b", re.I | re.A)
 
 
@@ -43,20 +53,37 @@ def find(text: str) -> Ranking | None:
     for pattern in PATTERNS:
         match = pattern.search(text)
         if match:
-            count = number(match.groupdict().get("n") or "1") or 1
-            kind = "currency" if match["kind"].lower().startswith("currenc") else "stock"
+            count = number(match.groupdict().get("n") or match.groupdict().get("m") or "1") or 1
+            kind = "currency" if re.search("currenc|货币", match["kind"], re.I) else "stock"
             spans = [match.span("way"), match.span("kind")]
+            if match.groupdict().get("m"):
+                spans[0] = (match.start("m"), spans[0][1])
             span = match.span() if match.start("way") < match.start("kind") else (spans[1][0], spans[0][1])
             return Ranking(span, kind, count, match["way"].lower() in LOW)
     return None
 
 
-def statistics_of(text: str, asked: Sequence[Statistic]) -> tuple[Statistic, ...]:
-    """The one statistic by which a ranking orders; "the best performing" is the one with the highest return."""
+def statistics_of(text: str, asked: Sequence[Statistic], ranking: Ranking) -> tuple[Statistic, ...]:
+    """The one statistic by which a ranking orders; "the best performing" is the one with the highest return.
+
+    Without any the highest price of each is compared with that of the others.
+    """
     kept = [item for item in asked if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)]
-    if not kept and re.search(r"perform|表现|\bbest\b|\bworst\b|最好|最差|最强|最弱|涨得|跌得", text, re.I):
+    if not kept and re.search(
+        r"涨|跌|升|降|\b(?:rose|rise|fell|fall|gain|climb|jump|drop|declin|lost|lose|advance)|升值|贬值|apprecia|deprecia|strength|weak|perform|表现|\bbest\b|\bworst\b|最好|最差|最强|最弱|涨得|跌得",
+        text,
+        re.I,
+    ):
         kept = [Statistic.RETURN]
-    return tuple(kept[:1])
+    if kept:
+        return tuple(kept[:1])
+    return (
+        Statistic.LAST
+        if Statistic.LAST in asked or not ranking.count
+        else Statistic.MIN
+        if ranking.low
+        else Statistic.MAX,
+    )
 
 
 def ranked(query: Query, ranking: Ranking, indicator: str, text: str) -> Query:
@@ -64,14 +91,23 @@ def ranked(query: Query, ranking: Ranking, indicator: str, text: str) -> Query:
     falls = bool(query.statistics) and query.statistics[0] == Statistic.RETURN and LOSS.search(text) is not None
     drawn = bool(query.statistics) and query.statistics[0] == Statistic.DRAWDOWN
     # The greatest loss and the greatest drawdown are the lowest numbers.
-    low = ranking.low != (falls or drawn) if not (drawn and ranking.low and re.search(r"worst|最差", text)) else True
+    if ranking.kind == "currency" and query.statistics[:1] == (Statistic.RETURN,) and STRENGTH.search(text):
+        # Rates are units per euro: what has risen most has the rate that fell most.
+        falls = not WEAKNESS.search(text)
+    low = ranking.low != (falls or drawn) if not ((drawn or falls) and ranking.low and WORST.search(text)) else True
     return replace(query, kind=ranking.kind, order=indicator, descending=not low, limit=ranking.count)
 
 
 def first_columns(table: Any, query: Query) -> Any:
-    """Of the one row of a summary the key columns and the first ``limit`` values, in their order."""
+    """Of the one row of a summary the key columns and the first ``limit`` values that fit the filters, in their order.
+
+    None when no value fits.
+    """
     keys = [name for name in table.column_names if name in ("from", "to")]
     values = {name: table.column(name)[0].as_py() for name in table.column_names if name not in keys}
     there = [name for name, value in values.items() if value is not None and value == value]
+    there = [name for name in there if all(COMPARE[item.operator](values[name], item.value) for item in query.filters)]
+    if not there:
+        return None
     order = sorted(there, key=lambda name: (-values[name] if query.descending else values[name], name))
     return table.select([*keys, *order[: query.limit or len(order)]])

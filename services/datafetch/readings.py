@@ -55,7 +55,10 @@ class Twin:
         return {key.removesuffix("_"): value for key, value in self.match.groupdict().items() if value}
 
 
-LIST = re.compile(r"\band\b|\bvs\.?|\bversus\b|和|与|及|、|,|，", re.I | re.A)
+LIST = re.compile(
+    r"\band\b|\bvs\.?|\bversus\b|\bthan\b|\bcompared\b|\bagainst\b|\brelative\b|和|与|及|、|,|，|比|较|相对",
+    re.I | re.A,
+)
 FROM = re.compile(r"(?:\bbetween|\bfrom|从|自|在|介于)\s*$", re.I | re.A)
 WITHIN = re.compile(r"\s*(?:之间|期间|间)")
 
@@ -108,6 +111,43 @@ def month_days(match: Twin, today: date) -> Period | None:
     last_month = int(match["m2"] or month)
     first, last = safe_day(year, month, int(match["d1"])), safe_day(year, last_month, int(match["d2"]))
     return Period(first, last, Frequency.DAILY) if first and last and first <= last else None
+
+
+def day_pair(match: Twin, today: date) -> tuple[Period, ...] | None:
+    """ "23 and 24 June 2016", "6月23日和24日" of one year: two days that are named one by one."""
+    year = int(match["y"])
+    months = [MONTH[match[key][:3].lower()] if match[key] else 0 for key in ("a", "b")]
+    one = months[0] or int(match["m"] or 0) or months[1]
+    other = months[1] or int(match["m2"] or 0) or one
+    days = [safe_day(year, one, int(match["d1"])), safe_day(year, other, int(match["d2"]))]
+    return tuple(replace(day_period(found), listed=True) for found in days if found) if all(days) else None
+
+
+def bounds(match: Twin, today: date) -> Period | None:
+    """ "End of 2015 to end of 2022", 2015年初到2022年底: an end is the year's last day, a beginning its first."""
+    first, last = int(match["y1"]), int(match["y2"])
+    ends = re.compile(r"末|底|终|end|close", re.I)
+    start = date(first, 12, 31) if ends.search(match["x"]) else date(first, 1, 1)
+    # What has begun by "the beginning of 2022" is the year before it.
+    opens = match["z"] and not ends.search(match["z"])
+    end = date(last - 1, 12, 31) if opens else date(last, 12, 31)
+    return Period(start, end) if start <= end else None
+
+
+def year_until(match: Twin, today: date) -> Period | None:
+    """ "2022 up to 30 September", 2022年截至9月: from the year's beginning."""
+    year = int(match["y"])
+    groups = match.groupdict()
+    which = MONTH[groups["mon"][:3].lower()] if groups.get("mon") else int(groups["m"])
+    if not 1 <= which <= 12:
+        return None
+    end = safe_day(year, which, int(groups["d"])) if groups.get("d") else month_end(year, which)
+    return Period(date(year, 1, 1), end, Frequency.QUARTERLY, Kind.FLOW) if end else None
+
+
+def middle(match: Twin, today: date) -> Period | None:
+    """ "Mid-2022": June."""
+    return month_period(int(match["y"]), 6)
 
 
 def years(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
@@ -176,8 +216,12 @@ def half(match: Twin, today: date) -> Period | None:
 def months(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
     y1, m1, m2 = int(match["y1"]), int(match["m1"]), int(match["m2"])
     y2 = int(match["y2"] or y1)
-    if not (1 <= m1 <= 12 and 1 <= m2 <= 12) or (y1, m1) > (y2, m2):
+    if not (1 <= m1 <= 12 and 1 <= m2 <= 12):
         return None
+    if (y1, m1) > (y2, m2):
+        if not LIST.search(match[0]):
+            return None
+        (y1, m1), (y2, m2) = (y2, m2), (y1, m1)
     return several(
         match, month_period(y1, m1), month_period(y2, m2), replace(month_period(y1, m1), end=month_end(y2, m2))
     )
@@ -188,7 +232,9 @@ def named_months(match: Twin, today: date) -> Period | tuple[Period, ...] | None
     y2 = int(match["y2"])
     y1 = int(match["y1"] or y2)
     if (y1, m1) > (y2, m2):
-        return None
+        if not LIST.search(match[0]):
+            return None
+        (y1, m1), (y2, m2) = (y2, m2), (y1, m1)
     return several(
         match, month_period(y1, m1), month_period(y2, m2), replace(month_period(y1, m1), end=month_end(y2, m2))
     )

@@ -14,6 +14,7 @@ from services.datafetch.periods import (
     days_before,
     month_period,
     quarter_period,
+    week_of,
     year_period,
 )
 from services.datafetch.readings import Twin, number
@@ -67,8 +68,8 @@ def span_before(match: Twin, today: date) -> Period | None:
     if count is None:
         return None
     if unit in UNIT_DAYS:
-        return Period(days_before(today, count * UNIT_DAYS[unit]), today, relative=True)
-    return Period(back(today, count * UNIT_MONTHS[unit]), today, relative=True)
+        return Period(days_before(today, count * UNIT_DAYS[unit]), today, kind=Kind.FLOW, relative=True)
+    return Period(back(today, count * UNIT_MONTHS[unit]), today, kind=Kind.FLOW, relative=True)
 
 
 def past(match: Twin, today: date) -> Period | None:
@@ -86,7 +87,8 @@ def past(match: Twin, today: date) -> Period | None:
     if unit in UNIT_DAYS:
         return Period(days_before(today, count * UNIT_DAYS[unit]), today, relative=True)
     grain = {12: Frequency.ANNUAL, 3: Frequency.QUARTERLY}.get(UNIT_MONTHS[unit], Frequency.NATIVE)
-    return Period(back(today, count * UNIT_MONTHS[unit]), today, grain, Kind.FLOW, relative=True)
+    start = back(today, count * UNIT_MONTHS[unit])
+    return Period(start, today, grain, Kind.FLOW, relative=True, steps=count, step=UNIT_MONTHS[unit])
 
 
 def this(match: Twin, today: date) -> Period | None:
@@ -101,6 +103,20 @@ def this(match: Twin, today: date) -> Period | None:
             return replace(quarter_period(start.year, start.month // 3 + 1), relative=True)
     start = back(date(today.year, today.month, 1), 0 if words.startswith(("本", "this", "这")) else 1)
     return replace(month_period(start.year, start.month), relative=True)
+
+
+def so_far(match: Twin, today: date) -> Period | None:
+    """Since the beginning of this month or quarter."""
+    quarterly = re.search(r"季|q", match[0], re.I) is not None
+    month = (today.month - 1) // 3 * 3 + 1 if quarterly else today.month
+    return Period(date(today.year, month, 1), today, relative=True)
+
+
+def week(match: Twin, today: date) -> Period | None:
+    """This week, or the one before it, from Monday to Sunday."""
+    back_by = 0 if re.match(r"本|这|this", match[0], re.I) else 7
+    first, last = week_of(days_before(today, back_by))
+    return Period(first, last, Frequency.WEEKLY, relative=True)
 
 
 def year_to_date(match: Twin, today: date) -> Period | None:

@@ -12,10 +12,10 @@ NAME_LIKE = re.compile(r"\b(?:[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*|[A-Z]{2,5})\b")
 # Words that begin a sentence or name a method, a unit or a time rather than something with data.
 COMMON = frozenset(
     """A An And Annual At Average Between Both By CAGR CEO Calculate Chart Compare Compared Compute Daily
-    Describe Did Do Does Draw During EPS Explain Find For From GDP Get Give Global Has Have Hello Hi How I
+    Describe Did Do Does Draw During Explain Find For From GDP Get Give Global Has Have Hello Hi How I
     If In Is It January February March April May June July August September October November December
-    Let List Maximum Minimum Monthly Name Of On Or Over PE Please Plot Price Q1 Q2 Q3 Q4 Quarterly ROE
-    Rank Return Share Show Since Sharpe Stock Suppose Table Tell Thanks The Their Then They This To
+    Let List Maximum Minimum Monthly Name Of On Or Over Please Plot Price Q1 Q2 Q3 Q4 Quarterly
+    Rank Return Share Show Since Stock Suppose Table Tell Thanks The Their Then They This To
     Total US USA Until Versus Volatility Was Were What When Where Which While Who Why Will With Would
     Year Yearly ETF CPI PCE YoY YTD QoQ TTM Sell Buy Great Financial Crisis Recession Covid Dollar Euro Federal
     Convert Express Report Return Returns Using Use Can Could Also Highest Lowest Top Largest Smallest Latest
@@ -30,7 +30,7 @@ PHRASES = """
 年报 年度报告 年度 报告 报告中 报告期 财报 财务报告 财务报表 财务数据 财务 报表 中 里 内 时 期间 当年 当期 本期 同期 末 底 期末 年末 截至 截止 根据 依据 按照 按 基于 从 到 至 对比 相比 比较 相较 比 较 与上年 变化 变动 增减 是否相同 相同 不同 一样 一致 有无 有没有 改变 变更
 保留 保留两位小数 保留2位小数 请保留 两位小数 2位小数 小数 小数点 小数点后 小数点后两位 小数点后2位 位小数 两位 需要 后两位 并保留 且保留 四舍五入 结果 答案 回答 精确 至 单位 元 万元 亿元 人 名 位 个 百分比 百分之 单位是 单位为 使用
 下 情况下 的话 如果 对于 关于 有关 相关 涉及 方面 提及 披露 显示 记载 公布 发布 公告 所 被 将 把 让 使 能 会 要 应 就 都 也 还 又 再 吗 呢 吧 啊 呀 嘛 谢谢 谢谢你 谢谢啊 您好 你好 好 多大 多高 怎么样 如何 怎样 怎么 走势 图 表 表格 画 展示 显示 分析 看看 看 说 讲 介绍 期 历史 最近 目前 现在 今天
-当时 总共 一共 共 共有 合计 全部 所有 整个 整体 大约 大概 约 左右 达到 达 实现 取得 录得 获得 拥有 存在 属于 名称 数 我 你 您 我们 你们 咱 想 知道 知晓 得知 获取 获悉 得到 找 找到 找出 准确 确切 精准 准确的 具体是 地 得 着 过 上 以 于 之 间 对 由 向 给 用 跟 同 等 某 各 每 另外 此外 同时 其中 那么 那 么 嗯 哎 请教 年 月 日 号 季度 季 全年 一年 财年 份 两 三 二 一 2 第 开始 起 以来 至今 的时候 时候 之间 还是 这个 那个 这些 这一 一 点 后 前 小 帮 帮查 查找 检索 资料 内容 部分 项 项目 指标 名义 水准 现 呈现 表示 计 为单位 折合 换算 汇总 统计 呢吗 共计 多 少 各是 各为 都是 均 平均 最 大 高 低 最大 最高 最低 最小 多少钱 钱 存量 (年化) (季调) (年度) (季末) 季调 增加 减少 上升 下降 上涨 下跌 增长 了 日 当日 当天 收 收在 收盘时 收盘 哪天 美股 美国市场 美股市场 股票 一股 每股 每桶 每盎司 盎司 桶 一桶 合 折 兑换 换 能换 可以换 可换 可以兑换 能兑换 等于 相当于 值 值多少 平均值 请帮忙 列一下 列出来 拉一下 看一下 对比一下 比较一下 那天 那日 那会儿 收于 报 报多少 走高 走低 上行 下行 回升 回落 读数 季调后 未季调 经季调 季节调整 每个 每 个 交易日 逐日 每日 每天 从高点到低点 最多 日度 月度 年度值 月度数据 差 差多少 倒挂 倒挂多少 高多少 间 之间 百分之几 百分之多少 几个 百分点 个百分点 基点 个基点 点 几 哪一天 出现在 用 以 用于 不 波动 变化幅度 幅度 累计 全部 整年 分年 各年 对应 的话 那天 何时 比重 比例 季 月 周 年 累计 单 单季 单季度
+当时 总共 一共 共 共有 合计 全部 所有 整个 整体 大约 大概 约 左右 达到 达 实现 取得 录得 获得 拥有 存在 属于 名称 数 我 你 您 我们 你们 咱 想 知道 知晓 得知 获取 获悉 得到 找 找到 找出 准确 确切 精准 准确的 具体是 地 得 着 过 上 以 于 之 间 对 由 向 给 用 跟 同 等 某 各 每 另外 此外 同时 其中 那么 那 么 嗯 哎 请教 年 月 日 号 季度 季 全年 一年 财年 份 两 三 二 一 2 第 开始 起 以来 至今 的时候 时候 之间 还是 这个 那个 这些 这一 一 点 后 前 小 帮 帮查 查找 检索 资料 内容 部分 项 项目 指标 名义 水准 现 呈现 表示 计 为单位 折合 换算 汇总 统计 呢吗 共计 多 少 各是 各为 都是 均 平均 最 大 高 低 最大 最高 最低 最小 多少钱 钱 存量 (年化) (季调) (年度) (季末) 季调 增加 减少 上升 下降 上涨 下跌 增长 了 日 当日 当天 收 收在 收盘时 收盘 哪天 哪只 哪家 哪支 哪一只 哪一家 哪个 美股 美国市场 美股市场 股票 一股 每股 每桶 每盎司 盎司 桶 一桶 合 折 兑换 换 能换 可以换 可换 可以兑换 能兑换 等于 相当于 值 值多少 平均值 请帮忙 列一下 列出来 拉一下 看一下 对比一下 比较一下 那天 那日 那会儿 收于 报 报多少 走高 走低 上行 下行 回升 回落 读数 季调后 未季调 经季调 季节调整 每个 每 个 交易日 逐日 每日 每天 从高点到低点 最多 日度 月度 年度值 月度数据 差 差多少 倒挂 倒挂多少 高多少 间 之间 百分之几 百分之多少 几个 百分点 个百分点 基点 个基点 点 几 哪一天 出现在 用 以 用于 不 波动 变化幅度 幅度 累计 全部 整年 分年 各年 对应 的话 那天 何时 比重 比例 季 月 周 年 累计 单 单季 单季度
 """
 WORDS = sorted(set(PHRASES.split()), key=len, reverse=True)
 FILLER = re.compile("|".join(map(re.escape, WORDS)))
@@ -64,7 +64,7 @@ STOP_WORDS = frozenset(
     off out into onto upon via without versus relative compared comparing comparison compare side beside together respectively separately
     combined complete full whole entire overall single double full-year calendar trading session sessions date dates dated time times moment
     point-in-time per-share each-year adjusted unadjusted seasonally nominal actual real-time official headline monthly-average ask asking asked
-    answer question calculate calculated compute computed work figure out express expressed convert converted conversion denominate denominated
+    answer question range size count counts tally print prints calculate calculated compute computed work figure out express expressed convert converted conversion denominate denominated
     percent percentage pct bps pp cent cents dollar dollars yuan yen pounds sterling currency currencies exchange shares unit units thousand
     thousands million millions billion billions trillion trillions hundred many few several couple some any no none nothing something
     may might must shall let's im i'm i'd you're it's that's what's where's who's whose whom there's here there thereby hence thus therefore
@@ -84,12 +84,15 @@ COMPANY_END = re.compile(
 )
 
 
+MULTIPLE = re.compile(r"\b(?:[A-Z]{1,3}/[A-Z]{1,6}|p/[ebs])\b")
+"""Multiples that stand for themselves: P/E, EV/EBITDA."""
 GLUE = "比对和与在从由给用各"
 
 
 def unknown_names(rest: str) -> list[str]:
     """Latin words of a blanked question that look like names and stand for nothing here."""
-    unknown: list[str] = []
+    unknown: list[str] = [match.group() for match in MULTIPLE.finditer(rest)]
+    rest = MULTIPLE.sub(lambda match: "\0" * len(match[0]), rest)
     for match in NAME_LIKE.finditer(rest):
         hyphened = (
             rest[match.end() : match.end() + 2] in ("-o", "-b", "-e") or rest[match.start() - 1 : match.start()] == "-"

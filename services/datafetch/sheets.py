@@ -45,15 +45,17 @@ def provenance(table: Any, part: Part, layer: Layer, query: Query, layout: str) 
             for name, statistic in names_of(prefix, measure, query, layout):
                 if name in table.column_names and name not in found:
                     column = of_measure(table, name, owner, measure, part, entity.id)
-                    found[name] = summarised(column, measure, statistic) if statistic else column
+                    found[name] = summarised(column, measure, statistic, part.frequency) if statistic else column
+                    if statistic and query.outer:
+                        found[name] = of_groups(found[name], query)
         for ident in shown_inputs(part, entity.id):
             name = f"{prefix}{ident}"
             if name in table.column_names and name not in found:
                 stored = Measure(layer.indicators[ident], Leaf(ident), (), Conversion(), Transform.NONE)
                 found[name] = of_measure(table, name, owner, stored, part, entity.id)
     together, _ = summary.combination(part, query)
-    if together in table.column_names:
-        found[together] = against(table, together, query, list(found.values()))
+    if together:
+        found |= of_both(table, part, query, together)
     return [found.get(name) or described(table, name) for name in table.column_names]
 
 
@@ -61,34 +63,55 @@ def names_of(prefix: str, measure: Measure, query: Query, layout: str) -> list[t
     """The columns that a measure has in a layout."""
     if layout != "summary":
         return [(f"{prefix}{measure.spec.id}", None)]
-    return [(f"{prefix}{item}({measure.spec.id})", item) for item in query.statistics if item not in ROWS]
+    if query.outer in (Statistic.MEAN, Statistic.COUNT):
+        inner = query.statistics[0]
+        return [(f"{prefix}{query.outer}({inner}({measure.spec.id}))", inner)]
+    wanted = [item for item in query.statistics if query.every or query.kind or item not in ROWS]
+    return [(f"{prefix}{item}({measure.spec.id})", item) for item in wanted]
 
 
-def summarised(column: Column, measure: Measure, statistic: Statistic) -> Column:
+def summarised(column: Column, measure: Measure, statistic: Statistic, density: Frequency) -> Column:
     """A column of a statistic: its unit, and the statistic as its formula."""
-    unit = summary.unit_of(statistic, column.unit)
+    unit = summary.unit_of(statistic, column.unit, density)
     inputs = column.inputs or (measure.spec.id,)
     return replace(column, unit=unit, formula=f"{statistic}({column.formula or measure.spec.id})", inputs=inputs)
 
 
-def against(table: Any, name: str, query: Query, pair: list[Column]) -> Column:
-    """The column of two series against each other."""
-    one, other = pair[0], pair[1]
-    unit = summary.combined_unit(query, (one.entity, other.entity), (one.unit, other.unit))
-    sources = ", ".join(dict.fromkeys((one.source, other.source)))
-    vendors = ", ".join(dict.fromkeys((one.vendor, other.vendor)))
-    bare = described(table, name)
-    shown = str(query.combination)
-    as_of = min(one.as_of, other.as_of)
-    return replace(
-        bare, unit=unit, indicator=shown, entity=one.entity, source=sources, vendor=vendors, as_of=as_of, formula=name,
-        inputs=(one.name, other.name),
+def of_groups(column: Column, query: Query) -> Column:
+    """The column of a statistic of each period's statistic."""
+    unit = summary.unit_of(Statistic.COUNT, "", query.every) if query.outer == Statistic.COUNT else column.unit
+    return replace(column, unit=unit, formula=f"{query.outer}({column.formula} of each period, {query.every})")
+
+
+def of_both(table: Any, part: Part, query: Query, together: str) -> dict[str, Column]:
+    """The columns of two series against each other, and of its statistics."""
+    measures = {measure.spec.id: measure for measure in part.measures}
+    pair = [
+        of_measure(table, f"{entity}.{indicator}", entity, measures[indicator], part, entity)
+        for entity, indicator in summary.cells(part)
+    ]
+    one, other = pair
+    whole = Column(
+        together, "double", summary.combined_unit(query, (one.entity, other.entity), (one.unit, other.unit)),
+        str(query.combination), one.entity, ", ".join(dict.fromkeys((one.source, other.source))),
+        min(one.as_of, other.as_of), 0, together, (one.name, other.name),
+        ", ".join(dict.fromkeys((one.vendor, other.vendor))),
     )  # fmt: skip
+    names = {f"{item}({together})": item for item in query.statistics if item not in ROWS or query.every}
+    found = {
+        name: replace(whole, name=name, formula=name, unit=summary.unit_of(item, whole.unit, part.frequency))
+        for name, item in names.items()
+    } | {together: whole}
+    return {
+        name: replace(column, nulls=table.column(name).null_count)
+        for name, column in found.items()
+        if name in table.column_names
+    }
 
 
 def of_measure(table: Any, name: str, entity: str, measure: Measure, part: Part, member: str) -> Column:
     """One column; ``member`` is the entity whose sources are named."""
-    bare = described(table, name)
+    bare = described(table, name) if name in table.column_names else Column(name, "double")
     leaves = measure.inputs or (measure.spec.id,)
     facts = [part.facts[member, leaf][1] for leaf in leaves if (member, leaf) in part.facts]
     unit = measure.conversion.unit or (facts[0].unit if facts and not measure.formula else measure.spec.unit)

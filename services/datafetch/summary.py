@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from services.datafetch.model import ROWS, Combination, Query, Statistic
+from services.datafetch.model import ROWS, Combination, Filter, Frequency, Query, Statistic
 from services.datafetch.plan import Part
 from services.datafetch.semantic.files import quoted
 
@@ -13,6 +14,35 @@ TRADING_DAYS = 252
 YEAR_DAYS = 365.25
 LAST_VALUE = "arg_max(v, date) filter (where inside)"
 ORDERS = {Statistic.MAX: "v desc, date", Statistic.MIN: "v, date", Statistic.LAST: "date desc"}
+BUCKETS = {
+    Frequency.DAILY: ("day", "1 day"),
+    Frequency.WEEKLY: ("week", "1 week"),
+    Frequency.MONTHLY: ("month", "1 month"),
+    Frequency.QUARTERLY: ("quarter", "3 months"),
+    Frequency.ANNUAL: ("year", "1 year"),
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A series that statistics are told of: the column ``name`` of a wide sheet, and SQL for its rows (date, v)."""
+
+    name: str
+    sql: str
+    parameters: tuple[str, ...]
+    indicator: str
+
+    def of(self, statistic: Statistic) -> str:
+        """The name of the column of a statistic: ``AAPL.return(close_adj)``, ``mean(US.gs10 - US.gs2)``."""
+        if not self.indicator:
+            return f"{statistic}({self.name})"
+        return f"{self.name.removesuffix('.' + self.indicator)}.{statistic}({self.indicator})"
+
+    def of_each(self, outer: Statistic, inner: Statistic) -> str:
+        """The name of the column of a statistic of statistics: ``SP500.mean(return(close_adj))``."""
+        if not self.indicator:
+            return f"{outer}({inner}({self.name}))"
+        return f"{self.name.removesuffix('.' + self.indicator)}.{outer}({inner}({self.indicator}))"
 
 
 def base(start: date | None) -> str:
@@ -21,19 +51,27 @@ def base(start: date | None) -> str:
     return f"coalesce(arg_max(v, date) filter (where not inside), {first})" if start and start.day == 1 else first
 
 
-def aggregate(statistic: Statistic, start: date | None) -> str:
-    """The statistic of rows (date, v, inside, p the value before, peak the highest so far inside)."""
-    begin = base(start)
+def aggregate(statistic: Statistic, start: date | None, grouped: bool, conditions: str) -> str:
+    """The statistic of rows (date, v, inside, p the value before, d its day, peak the highest so far inside).
+
+    Groups are measured from the last value before them.
+    """
+    begin = "arg_min(coalesce(p, v), date) filter (where inside)" if grouped else base(start)
+    first_day = "min(coalesce(d, date)) filter (where inside)"
     days = begin.replace("arg_max(v, date)", "max(date)").replace("arg_min(v, date)", "min(date)")
     return {
         Statistic.RETURN: f"100 * ({LAST_VALUE} / nullif({begin}, 0) - 1)",
         Statistic.CHANGE: f"{LAST_VALUE} - {begin}",
         Statistic.CAGR: f"100 * (pow({LAST_VALUE} / nullif({begin}, 0), {YEAR_DAYS} /"
-        f" nullif(max(date) filter (where inside) - {days}, 0)) - 1)",
+        f" nullif(max(date) filter (where inside) - {first_day if grouped else days}, 0)) - 1)",
         Statistic.VOLATILITY: f"100 * sqrt({TRADING_DAYS}) * stddev_samp(v / nullif(p, 0) - 1) filter (where inside)",
         Statistic.DRAWDOWN: "100 * min(v / nullif(peak, 0) - 1) filter (where inside)",
         Statistic.MEAN: "avg(v) filter (where inside)",
         Statistic.SUM: "sum(v) filter (where inside)",
+        Statistic.MAX: "max(v) filter (where inside)",
+        Statistic.MIN: "min(v) filter (where inside)",
+        Statistic.LAST: LAST_VALUE,
+        Statistic.COUNT: f"count(v) filter (where inside and {conditions})::double",
     }[statistic]
 
 
@@ -47,70 +85,146 @@ def cells(part: Part) -> list[tuple[str, str]]:
     ]
 
 
+def rows_of(indicator: str) -> str:
+    """The rows (date, v) of one cell; its entity is a parameter."""
+    value = quoted(f"m.{indicator}")
+    return f"select date, {value} as v from done where entity = ? and {value} is not null"
+
+
+def sources(part: Part, query: Query) -> list[Source]:
+    """The series of a part: its cells, or the one of both against each other."""
+    found = cells(part)
+    name, sign = combination(part, query)
+    if not name:
+        return [Source(f"{e}.{i}", rows_of(i), (e,), i) for e, i in found]
+    (e1, i1), (e2, i2) = found
+    value = f"a.v {sign} " + ("nullif(b.v, 0)" if sign == "/" else "b.v")
+    joined = f"select a.date, {value} as v from ({rows_of(i1)}) a join ({rows_of(i2)}) b on a.date = b.date"
+    return [Source(name, f"select * from ({joined}) where v is not null", (e1, e2), "")]
+
+
+def kept(filters: tuple[Filter, ...], source: Source, column: str = "v") -> str:
+    """The query's conditions on a series, as SQL."""
+    return " and ".join(
+        f"{column} {item.operator} {float(item.value)!r}::double"
+        for item in filters
+        if item.indicator in (source.indicator, "")
+    ) or "true"  # fmt: skip
+
+
 def summed(part: Part, query: Query, parameters: list[Any]) -> str:
-    """One row: the first and last day that were read, then a column per cell and statistic."""
-    wanted = [item for item in query.statistics if item not in ROWS]
+    """One row for the period, or one for each of its weeks, months …: a column per series and statistic."""
+    grouped = bool(query.every)
+    bucket, length = BUCKETS.get(query.every, ("", ""))
+    wanted = [item for item in query.statistics if grouped or query.kind or item not in ROWS]
     inside = "true" if query.start is None else "date >= ?"
-    steps, columns = [], []
-    for number, measure in enumerate(part.measures):
+    group = f"date_trunc('{bucket}', date)" if grouped else "0"
+    steps, columns, joins = [], [], []
+    for number, source in enumerate(sources(part, query)):
         if query.start is not None:
             parameters.append(query.start)
-        value = quoted(f"m.{measure.spec.id}")
+        parameters += source.parameters
         steps.append(
-            f"v{number} as (select entity, date, v, inside, lag(v) over (partition by entity order by date) as p,"
-            " max(v) over (partition by entity, inside order by date) as peak"
-            f" from (select entity, date, {value} as v, {inside} as inside from done where {value} is not null))"
+            f"v{number} as (select g, date, v, inside, lag(v) over (order by date) as p, lag(date) over (order by date) as d,"
+            " max(v) over (partition by g, inside order by date) as peak"
+            f" from (select {group} as g, date, v, {inside} as inside from ({source.sql})))"
         )
-    numbers = {measure.spec.id: number for number, measure in enumerate(part.measures)}
-    for entity, indicator in cells(part):
-        for statistic in wanted:
-            body = aggregate(statistic, query.start)
-            name = quoted(f"{entity}.{statistic}({indicator})")
-            columns.append(f"(select {body} from v{numbers[indicator]} where entity = ?) as {name}")
-            parameters.append(entity)
+        bodies = [aggregate(item, query.start, grouped, kept(query.filters, source)) for item in wanted]
+        shown = [f"{body} as {quoted(source.of(item))}" for item, body in zip(wanted, bodies, strict=True)]
+        steps.append(f"s{number} as (select g, {', '.join(shown)} from v{number} group by g)")
+        columns += [f"s{number}.{quoted(source.of(item))}" for item in wanted]
+        joins.append(f"left join s{number} on s{number}.g = k.g")
+    if grouped:
+        keys = " union ".join(f"select distinct g from v{number} where inside" for number in range(len(joins)))
+        last = f"(k.g + interval '{length}' - interval '1 day')::timestamp as date"
+        rows = f"select {last}, {', '.join(columns)} from ({keys}) k {' '.join(joins)}"
+        return f", {', '.join(steps)}, groups as ({rows}) {nested(part, query)}"
     span = "(select {0}(date)::timestamp from v0 where inside) as {1}"
     days = f"{span.format('min', quoted('from'))}, {span.format('max', quoted('to'))}"
-    return f", {', '.join(steps)} select {days}, {', '.join(columns)}"
+    return f", {', '.join(steps)} select {days}, {', '.join(columns)} from (select 0 as g) k {' '.join(joins)}"
 
 
-def picked(part: Part, statistic: Statistic, parameters: list[Any]) -> str:
-    """The row in which the highest, lowest or last value of a cell stands."""
+def nested(part: Part, query: Query) -> str:
+    """The groups that fit the query's conditions, the highest or lowest of them, or their mean or number."""
+    series, (inner, *_) = sources(part, query), query.statistics
+    names = [quoted(source.of(inner)) for source in series]
+    fits = [kept(query.filters, source, name) for source, name in zip(series, names, strict=True)]
+    if query.outer in (Statistic.MEAN, Statistic.COUNT):
+        function = "avg" if query.outer == Statistic.MEAN else "count"
+        shown = [
+            f"{function}({name}) filter (where {fit})::double as {quoted(source.of_each(query.outer, inner))}"
+            for source, name, fit in zip(series, names, fits, strict=True)
+        ]
+        return f"select min(date) as {quoted('from')}, max(date) as {quoted('to')}, {', '.join(shown)} from groups"
+    if query.outer in (Statistic.MAX, Statistic.MIN):
+        way = "desc" if query.outer == Statistic.MAX else "asc"
+        tops = [
+            f"select date, {', '.join(name if name == own else f'null::double as {name}' for name in names)}"
+            f" from (select * from groups where {own} is not null and {fit} order by {own} {way}, date limit {max(1, query.limit)})"
+            for own, fit in zip(names, fits, strict=True)
+        ]
+        aggregated = ", ".join(f"max({name}) as {name}" for name in names)
+        return f"select date, {aggregated} from ({' union all '.join(tops)}) group by date order by date"
+    where = f" where {' or '.join(f'({fit})' for fit in fits)}" if query.filters else ""
+    limit = f" limit {int(query.limit)}" if query.limit > 0 else ""
+    if query.tail > 0:
+        last = f"select * from groups{where} order by date desc limit {int(query.tail)}"
+        return f"select * from ({last}) order by date"
+    return f"select * from groups{where} order by date{limit}"
+
+
+def picked(part: Part, query: Query, statistic: Statistic, parameters: list[Any]) -> str:
+    """The row in which the highest, lowest or last value of a series stands."""
     order = ORDERS[statistic]
     steps, columns = [], []
-    for number, (entity, indicator) in enumerate(cells(part)):
-        value = quoted(f"m.{indicator}")
-        steps.append(
-            f"k{number} as (select date, {value} as v from done where entity = ? and {value} is not null"
-            f" order by {order} limit 1)"
-        )
-        parameters.append(entity)
-        columns.append(f"max(v) filter (where n = {number}) as {quoted(f'{entity}.{indicator}')}")
+    for number, source in enumerate(sources(part, query)):
+        steps.append(f"k{number} as (select date, v from ({source.sql}) order by {order} limit 1)")
+        parameters += source.parameters
+        columns.append(f"max(v) filter (where n = {number}) as {quoted(source.name)}")
     union = " union all ".join(f"select {number} as n, * from k{number}" for number in range(len(steps)))
     chosen = f"select date::timestamp as date, {', '.join(columns)} from ({union}) group by date order by date"
     return f", {', '.join(steps)} {chosen}"
 
 
 def combined(part: Part, query: Query, wide: str) -> str:
-    """The wide sheet with its first two cells against each other."""
-    name, expression = combination(part, query)
-    if not name:
-        return wide
-    return f", whole as ({wide}) select *, {expression} as {quoted(name)} from whole order by date"
+    """The wide sheet with its first two cells against each other, its rows only those that fit the conditions."""
+    name, sign = combination(part, query)
+    if name:
+        one, other = (quoted(f"{entity}.{indicator}") for entity, indicator in cells(part))
+        right = f"nullif({other}, 0)" if sign == "/" else other
+        wide = f"select *, {one} {sign} {right} as {quoted(name)} from ({wide})"
+    series = sources(part, query) if query.filters else []
+    conditions = [kept(query.filters, source, quoted(source.name)) for source in series]
+    where = f" where {' and '.join(conditions)}" if conditions else ""
+    limit = f" limit {int(query.limit)}" if query.limit > 0 else ""
+    rows = f"select * from whole{where} order by date{limit}"
+    if query.tail > 0:
+        names = ", ".join(quoted(source.name) for source in sources(part, query))
+        some = f"{where} and" if where else " where"
+        last = f"select * from whole{some} coalesce({names}) is not null order by date desc limit {int(query.tail)}"
+        rows = f"select * from ({last}) order by date"
+    return f", whole as ({wide}) {rows}"
 
 
 def combination(part: Part, query: Query) -> tuple[str, str]:
-    """Name and SQL of the combined column; empty when there are not two."""
+    """Name and sign of the combined column; empty when there are not two."""
     found = cells(part)
     if query.combination == Combination.NONE or len(found) != 2:
         return "", ""
-    one, other = (f"{entity}.{indicator}" for entity, indicator in found)
-    if query.combination == Combination.SPREAD:
-        return f"{one} - {other}", f"{quoted(one)} - {quoted(other)}"
-    return f"{one} / {other}", f"{quoted(one)} / nullif({quoted(other)}, 0)"
+    sign = "-" if query.combination == Combination.SPREAD else "/"
+    return f" {sign} ".join(f"{entity}.{indicator}" for entity, indicator in found), sign
 
 
-def unit_of(statistic: Statistic, unit: str) -> str:
-    """The unit of a statistic of values in ``unit``."""
+def unit_of(statistic: Statistic, unit: str, density: Frequency) -> str:
+    """The unit of a statistic of values in ``unit``, told of series of a density."""
+    if statistic == Statistic.COUNT:
+        return {
+            "daily": "days",
+            "weekly": "weeks",
+            "monthly": "months",
+            "quarterly": "quarters",
+            "annual": "years",
+        }.get(str(density), "values")
     if statistic in (Statistic.RETURN, Statistic.CAGR, Statistic.VOLATILITY, Statistic.DRAWDOWN):
         return "%"
     return "percentage points" if statistic == Statistic.CHANGE and unit.startswith("%") else unit

@@ -72,10 +72,11 @@ async def graded(
     verdicts, taken = [], []
     for question in questions:
         columns = [[(point.day, point.value) for point in oracle.range(wanted)] for wanted in question.ranges]
+        computed = [oracle.computed(made) for made in question.computed]
         started = time.perf_counter()
         answer = await contender(question)
         taken.append(time.perf_counter() - started)
-        verdicts.append(judge(question, answer, columns, names))
+        verdicts.append(judge(question, answer, columns, names, computed))
     return verdicts, taken
 
 
@@ -129,9 +130,9 @@ def reason(item: Any) -> str:
     return name.removeprefix(REASON)
 
 
-def given_columns(sheet: pb.Sheet, arrow: bytes) -> list[Given]:
+def given_columns(sheet: pb.Sheet, data: bytes) -> list[Given]:
     """The columns of a sheet that hold numbers."""
-    frame = frames.from_arrow(arrow)
+    frame = frames.to_frame(frames.read_stored(data, sheet.data.content_type, sheet.id))
     days = [day.date() for day in frame["date"]] if "date" in frame else [None] * len(frame)
     return [
         Given(

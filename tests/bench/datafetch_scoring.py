@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from tests.golden.datafetch.schema import Absent, Cell, Measure, Question, Range
+from tests.golden.datafetch.schema import Absent, Cell, Computed, Measure, Question, Range
 
 TOLERANCE = 1e-6
 SCALES = (
@@ -84,16 +84,21 @@ def judge(
     answer: Answer,
     columns: Sequence[Sequence[tuple[date, float]]],
     names: Sequence[Collection[str]],
+    computed: Sequence[Sequence[tuple[date | None, float]]] = (),
 ) -> Verdict:
     """Compares an answer with a gold question.
 
-    ``columns``: the whole expected column of each of the question's ranges. ``names``: sets of names of one thing each,
+    ``columns``: the whole expected column of each of the question's ranges, ``computed`` of what it has computed.
+    ``names``: sets of names of one thing each,
     case-folded, so that "Apple" is taken for AAPL.
     """
     verdict = Verdict(question)
     verdict.faults += [fault for cell in question.cells if (fault := check_cell(cell, question, answer))]
     for wanted, points in zip(question.ranges, columns, strict=True):
         if fault := check_range(wanted, points, answer):
+            verdict.faults.append(fault)
+    for made, rows in zip(question.computed, computed, strict=True):
+        if fault := check_computed(made, rows, answer):
             verdict.faults.append(fault)
     verdict.faults += [fault for absent in question.missing if (fault := check_absent(absent, answer, names))]
     # Told from a today, the newest figure of a series may truly not be out yet.
@@ -109,7 +114,7 @@ def judge(
 
 def operands(question: Question) -> set[str]:
     """The series that may appear in an answer."""
-    found = {wanted.of for wanted in question.ranges}
+    found = {wanted.of for wanted in question.ranges} | {made.of for made in question.computed}
     for cell in question.cells:
         found |= {cell.of, cell.against or cell.of}
         if cell.currency:
@@ -162,6 +167,24 @@ def check_range(wanted: Range, points: Sequence[tuple[date, float]], answer: Ans
             fault = f"{wanted.of} has other days, values or units ({column.unit})"
         else:
             return ""
+    return fault
+
+
+def check_computed(wanted: Computed, points: Sequence[tuple[date | None, float]], answer: Answer) -> str:
+    """What is wrong with a column that is made of a series; "" if nothing."""
+    fault = f"no column made of {wanted.of}"
+    for column in answer.columns:
+        if wanted.of not in series_of(column):
+            continue
+        if len(column.points) != len(points):
+            fault = f"what is made of {wanted.of} has {len(column.points)} rows instead of {len(points)}"
+        elif all(
+            (right[0] is None or given[0] == right[0]) and same(right[1], wanted.unit, given[1], column.unit)
+            for given, right in zip(column.points, points, strict=True)
+        ):
+            return ""
+        else:
+            fault = f"what is made of {wanted.of} has other days, values or units ({column.unit})"
     return fault
 
 

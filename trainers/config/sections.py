@@ -37,6 +37,8 @@ class DataConfig(Settings):
     """What happens to a prompt that is too long and is not filtered."""
     filter_overlong_prompts: bool = True
     """Leave too long prompts out."""
+    return_raw_chat: bool = False
+    """Give the messages beside their ids."""
     oversample_factor: float = Field(default=1.0, ge=1)
     """Prompts drawn per prompt trained on (PRIME: 4.0)."""
     filter_accuracy: bool = False
@@ -62,6 +64,8 @@ class ModelConfig(Settings):
     """Its layers."""
     window: int = Field(default=256, ge=32)
     """Its positions."""
+    vocabulary: tuple[str, ...] = ()
+    """Its words."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Type of the forward pass; parameters and optimiser stay float32."""
     enable_gradient_checkpointing: bool = False
@@ -135,10 +139,6 @@ class RolloutConfig(Settings):
     """Search-R1: what is kept of the prompt."""
     max_obs_length: int = Field(default=500, ge=1)
     """Longest observation."""
-    topk: int = Field(default=3, ge=1)
-    """Passages per search."""
-    search_url: str | None = None
-    """POST /retrieve of retrieval; None asks planner's own search."""
     tools: tuple[str, ...] = ()
     """Tools of the research protocol; empty is all."""
     timeout_s: float = Field(default=300.0, gt=0)
@@ -147,6 +147,39 @@ class RolloutConfig(Settings):
     """0 is greedy."""
     importance_cap: float | None = Field(default=None, gt=0)
     """Truncation of the rollout importance weight; None leaves it off."""
+    group_versions: Literal["single", "weighted"] = "single"
+    """Async: groups of several versions are begun anew, or trained on with importance weights."""
+    max_restarts: int = Field(default=2, ge=0)
+    """Async: how often a group that got too old is begun anew before the step waits for it."""
+    concurrency: int = Field(default=0, ge=0)
+    """Episodes in flight at once; 0 leaves it to planner."""
+    episodes_per_s: float = Field(default=0.0, ge=0)
+    """Episodes that are begun per second at most; 0 sets no limit."""
+    attempts: int = Field(default=5, ge=1)
+    """Attempts without progress before a rollout counts as failed."""
+    final_turn: bool = True
+    """Search-R1: a last round without search after ``max_turns``."""
+    stop: tuple[str, ...] = ()
+    """Strings that end a completion; empty is the protocol's own."""
+    system_prompt: str = ""
+    """Search-R1: instead of the protocol's instruction."""
+    publish_lanes: tuple[Literal["interactive", "evaluation", "training"], ...] = ()
+    """Lanes that new weights serve; empty is all."""
+    publish_timeout_s: float = Field(default=120.0, gt=0)
+    """How long policy may take to serve new weights."""
+    record: bool = True
+    """Keep each batch under the output folder, to be trained on again."""
+    replay: Path | None = None
+    """Folder of such records: train on these instead of new episodes."""
+
+
+class RetrieverConfig(Settings):
+    """Search of ``trainers.search_r1``'s own rollout loop; planner's rollouts have their own."""
+
+    url: str | None = None
+    """POST /retrieve of retrieval, the whole URL."""
+    topk: int = Field(default=3, ge=1)
+    """Passages per search."""
 
 
 class ActorConfig(BatchingConfig):
@@ -280,6 +313,8 @@ class AlgorithmConfig(Settings):
     """Weight of the implicit rewards (PRIME)."""
     reward_gt_coef: float = Field(default=5.0, ge=0)
     """Weight of the outcome (PRIME)."""
+    bypass_mode: bool = False
+    """Take the rollout's own log-probabilities for the old ones: for episodes that span versions."""
     no_think_rl: bool = False
     """Search-R1: keep only the action's text."""
     state_masking: bool = True
@@ -293,6 +328,8 @@ class TrainerConfig(Settings):
     """Passes over the prompts."""
     total_training_steps: int | None = Field(default=None, ge=1)
     """Cap on steps; None leaves it to the epochs."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """First steps in which only the critic learns."""
     test_freq: int = Field(default=10, ge=0)
     """Steps between validations; 0 validates at the end."""
     val_before_train: bool = True
@@ -325,3 +362,47 @@ class TrainerConfig(Settings):
         if self.resume_mode == "resume_path" and not self.resume_path:
             raise ValueError("resume_mode: resume_path needs resume_path")
         return self
+
+
+class CollapseConfig(Settings):
+    """When a training counts as collapsed; each bound is on the mean of ``window`` steps, None leaves it out."""
+
+    enable: bool = True
+    """Watch; what is not finite ends a training in any case."""
+    window: int = Field(default=5, ge=1)
+    """Steps that a mean is taken over."""
+    patience: int = Field(default=5, ge=1)
+    """Consecutive suspicious steps that end the training."""
+    entropy_floor: float | None = Field(default=None, ge=0)
+    """Nats per token; a policy that has learnt a short answer may well be certain, so it is off by default."""
+    entropy_ceiling: float | None = Field(default=8.0, gt=0)
+    """Nats per token; near the logarithm of the vocabulary's size it is noise."""
+    kl_ceiling: float | None = Field(default=2.0, gt=0)
+    """Nats per token."""
+    length_share: float | None = Field(default=0.1, gt=0, lt=1)
+    """Responses shorter than this share of their first length."""
+    invalid_ceiling: float | None = Field(default=0.9, gt=0, le=1)
+    """Share of rounds without a valid action, once it has been lower."""
+    reward_share: float | None = Field(default=0.3, gt=0, lt=1)
+    """Reward below this share of its best."""
+
+
+class InterpreterConfig(Settings):
+    """GRPO of the code interpreter: rewards of the cells that an episode ran (rows T02 to T07)."""
+
+    style_weight: float = Field(default=0.5, ge=0, le=1)
+    """Weight of functional style."""
+    length_weight: float = Field(default=0.5, ge=0, le=1)
+    """Weight of the functions' length."""
+    hack_weight: float = Field(default=0.5, ge=0, le=1)
+    """What a cell with a hack flag loses."""
+    task_weight: float = Field(default=0.5, ge=0)
+    """Weight of the answer's score, for tasks that have an answer."""
+    answer_grader: str = "number"
+    """Grader of that score."""
+    cost_per_call: float = Field(default=0.01, ge=0)
+    """What each cell costs."""
+    normalise: Literal["total", "components"] = "total"
+    """Compare episodes by their whole reward (GRPO), or each component by itself (GDPO)."""
+    length_share: float = Field(default=0.5, gt=0, lt=1)
+    """Code shorter than this share of its first length, while the reward rises, ends the training (T07)."""

@@ -12,12 +12,16 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from fathom.config import ConfigError, Settings, read_file
 from trainers.config.grpo import number
+from trainers.config.imitation import ImitationConfig
 from trainers.config.sections import (
     ActorConfig,
     AlgorithmConfig,
+    CollapseConfig,
     CriticConfig,
     DataConfig,
+    InterpreterConfig,
     ModelConfig,
+    RetrieverConfig,
     RewardConfig,
     RewardModelConfig,
     RolloutConfig,
@@ -31,12 +35,16 @@ class TrainConfig(Settings):
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
     rollout: RolloutConfig = RolloutConfig()
+    retriever: RetrieverConfig = RetrieverConfig()
     actor: ActorConfig = ActorConfig()
     critic: CriticConfig = CriticConfig()
     reward_model: RewardModelConfig = RewardModelConfig()
     reward: RewardConfig = RewardConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     trainer: TrainerConfig = TrainerConfig()
+    collapse: CollapseConfig = CollapseConfig()
+    interpreter: InterpreterConfig = InterpreterConfig()
+    imitation: ImitationConfig = ImitationConfig()
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:

@@ -11,6 +11,8 @@ from services.datafetch.semantic.text import folded, normal, plain
 
 LATIN = re.compile(r"[a-z0-9]")
 NEAREST = 3
+SHORTEST = 7
+"""Letters of a name that is known in the singular and in the plural."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,13 @@ class Names:
                 mixed.add(key)
             elif name == ident and name.isalnum() and not name.isdecimal():
                 self._codes.add(key)
+        for key in list(ids):
+            # "Nonfarm payroll" and "nonfarm payrolls" are one name.
+            if key.isascii() and len(key) >= SHORTEST and key[-1].isalpha() and not key.endswith(("ss", "is", "us")):
+                twin = key[:-1] if key.endswith("s") else f"{key}s"
+                if twin not in ids:
+                    ids[twin] = list(ids[key])
+                    self._spelt.setdefault(twin, self._spelt[key])
         self._codes -= mixed
         self._ids = {key: tuple(found) for key, found in ids.items()}
         lengths: dict[str, set[int]] = defaultdict(set)
@@ -62,6 +71,10 @@ class Names:
     def all(self, mention: str) -> tuple[str, ...]:
         """All ids that a whole mention stands for."""
         return self._ids.get(normal(mention), ())
+
+    def of(self, ident: str) -> list[str]:
+        """The names of one thing, in the form in which they are compared."""
+        return [name for name, ids in self._ids.items() if ident in ids]
 
     def find(self, text: str) -> list[Mention]:
         """Names in the order of the text, longest first where they overlap. Positions are those of ``plain(text)``."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from tests.golden.datafetch.schema import Cell, Measure, Range
+from tests.golden.datafetch.schema import Cell, Computed, Measure, Range
 
 MONTHS = {Measure.YOY: 12, Measure.QOQ: 3, Measure.MOM: 1}
 AGGREGATES = {Measure.MAX: "max", Measure.MIN: "min", Measure.MEAN: "avg", Measure.SUM: "sum"}
@@ -119,6 +119,10 @@ class Oracle:
     def range(self, wanted: Range) -> list[Point]:
         """The column of a range."""
         return self.column(wanted.of, wanted.start, wanted.end, wanted.every)
+
+    def computed(self, wanted: Computed) -> list[tuple[date | None, float]]:
+        """The column that a statement makes."""
+        return [(day, float(value)) for day, value in self._connection.execute(wanted.sql).fetchall()]
 
     def days_of(self, cell: Cell) -> list[date]:
         """The days on which a maximum or minimum is reached."""

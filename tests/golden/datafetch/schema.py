@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 FOLDER = Path(__file__).parent
 HELD = FOLDER / "questions_held.yaml"
 LATE = FOLDER / "questions_late.yaml"
-FRESH = tuple(FOLDER / f"questions_fresh_{name}.yaml" for name in "abc")
+FRESH = tuple(FOLDER / f"questions_fresh_{name}.yaml" for name in "abcde")
 DAY_MEASURES = frozenset({"value", "yoy", "qoq", "mom", "ratio", "spread", "cross", "convert"})
 SERIES = r"^[A-Z0-9]{2,6}\.[a-z0-9_]+$"
 
@@ -101,6 +101,20 @@ class Range(Closed):
     last: Edge
 
 
+class Computed(Closed):
+    """A column that no other measure tells: what ``sql`` selects from ``observations``, as (day, value) in its order.
+
+    ``day`` may be null, when the answer is one number of a period. ``of`` names a series that it is made of.
+    """
+
+    of: str = Field(pattern=SERIES)
+    unit: str
+    sql: str = Field(min_length=20)
+    rows: int = Field(gt=0)
+    first: float
+    last: float
+
+
 class Absent(Closed):
     """Something that must be reported as missing. An empty subject stands for any."""
 
@@ -118,11 +132,12 @@ class Question(Closed):
     as_of: date | None = None
     cells: list[Cell] = Field(default_factory=list)
     ranges: list[Range] = Field(default_factory=list)
+    computed: list[Computed] = Field(default_factory=list)
     missing: list[Absent] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def answered(self) -> Self:
-        if not (self.cells or self.ranges or self.missing):
+        if not (self.cells or self.ranges or self.computed or self.missing):
             raise ValueError(f"{self.id} expects nothing")
         return self
 

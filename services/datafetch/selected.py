@@ -1,0 +1,199 @@
+"""Which periods and which values of a question count: statistics of groups, two points compared, conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from services.datafetch import cues, grammar, grouping
+from services.datafetch.asked import CHANGES, Asked
+from services.datafetch.conditions import Bound, Conditions
+from services.datafetch.grouping import Grouping
+from services.datafetch.leftovers import Understanding
+from services.datafetch.model import Combination, Filter, Frequency, Missing, Query, Statistic, Transform
+from services.datafetch.periods import Period, back, days_before, month_end, week_of
+from services.datafetch.semantic.layer import Layer
+from services.datafetch.semantic.names import Mention
+from services.datafetch.semantic.schema import IndicatorSpec
+from services.datafetch.semantic.text import blank
+from services.datafetch.units import scale_of
+
+MOVES = {Statistic.RETURN, Statistic.CHANGE}
+SHARES = {Statistic.RETURN, Statistic.CAGR, Statistic.VOLATILITY, Statistic.DRAWDOWN}
+FLIPPED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+BASIS = re.compile(r"个?基点|\bbasis points?\b|\bbps?\b", re.I | re.A)
+COMPOUND = re.compile(r"年化|复合|\bcagr\b|compound|annuali[sz]ed", re.I | re.A)
+ORDER = list(Frequency)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The statistics of a query, of what each, and which of those."""
+
+    statistics: tuple[Statistic, ...] = ()
+    every: Frequency = Frequency.NATIVE
+    outer: Statistic | None = None
+    count: int = 0
+
+
+class Selection:
+    """Reads what of a series is wanted."""
+
+    def __init__(self, layer: Layer, asked: Asked) -> None:
+        self._layer, self._asked = layer, asked
+
+    def wanted(
+        self,
+        shown: str,
+        mentions: list[Mention],
+        indicators: Sequence[str],
+        reading: grammar.Reading,
+        transform: Transform,
+        nested: Grouping | None,
+        asked: Conditions | None,
+    ) -> Wanted:
+        """The statistics of a question; those that it nests, and those of every period that it counts or chooses."""
+        specs = [self._layer.indicators[name] for name in self._asked.stored(indicators)]
+        native = min((spec.frequency for spec in specs), key=ORDER.index, default=Frequency.NATIVE)
+        if nested is not None and specs and not transform:
+            inner = self._asked.fitting((nested.inner,), specs, shown)
+            return Wanted(inner[:1], nested.every, nested.outer, nested.count) if inner else Wanted()
+        statistics = self._asked.statistics(shown, mentions, indicators, reading, transform)
+        if statistics == (Statistic.CAGR,) and cues.density(shown) and not COMPOUND.search(shown):
+            statistics = (Statistic.RETURN,)
+        if asked is not None:
+            return self._counted(asked, statistics, specs, native, transform)
+        whole = reading.whole
+        if set(statistics) and set(statistics) <= MOVES and native == Frequency.DAILY and whole.start is not None:
+            if whole.start == whole.end:
+                return Wanted(statistics, Frequency.DAILY)
+            if len(reading.periods) == 1 and whole.end is not None and week_of(whole.start) == (whole.start, whole.end):
+                return Wanted(statistics, Frequency.WEEKLY)
+        own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
+        every = grouping.each(blank(shown, own), statistics, native)
+        return Wanted(statistics, every)
+
+    def _counted(
+        self,
+        asked: Conditions,
+        statistics: tuple[Statistic, ...],
+        specs: Sequence[IndicatorSpec],
+        native: Frequency,
+        transform: Transform,
+    ) -> Wanted:
+        """What conditions are set on: values as they are, or a move or a mean of each period."""
+        moved = any(bound.moved for bound in asked.bounds) and not transform
+        coarser = ORDER.index(asked.every) > ORDER.index(native)
+        inner: tuple[Statistic, ...] = tuple(
+            item for item in statistics if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)
+        )[:1]
+        if moved and not inner:
+            inner = self._asked.fitting((Statistic.RETURN,), list(specs), "")
+        outer = Statistic.COUNT if asked.pick == "count" else None
+        if asked.pick == "who":
+            return Wanted(inner or (Statistic.LAST,))
+        if inner and asked.every and (coarser or (inner[0] in MOVES and asked.every == native)):
+            return Wanted(inner, asked.every, outer)
+        if inner and inner[0] not in MOVES:
+            return Wanted(inner)
+        return Wanted((Statistic.COUNT,)) if outer else Wanted()
+
+    def between(self, shown: str, reading: grammar.Reading, period: Period) -> tuple[grammar.Reading, Period]:
+        """A move from one point to another: "April against February", "end of 2015 to end of 2022".
+
+        A start at a month's last day is measured from the last value up to it.
+        """
+        if len(reading.periods) == 2:
+            one, other = sorted(reading.periods, key=lambda p: (p.end is None, p.end, p.start is None, p.start))
+            points = one.grain == other.grain and one.grain in (Frequency.MONTHLY, Frequency.QUARTERLY, Frequency.DAILY)
+            first, last = sorted(p.span for p in reading.periods)
+            between = shown[first[1] : last[0]]
+            joined = any(p.listed for p in reading.periods) and re.search(
+                r"比|较|\b(?:than|versus|vs|from|to)\b", shown[first[0] : last[1]]
+            )
+            if points and one.end and other.end and (cues.COMPARED.search(between) or joined):
+                start = one.end if one.grain != Frequency.DAILY else one.start
+                period = Period(start, other.end)
+                reading = replace(reading, periods=(period,))
+        start = period.start
+        if start is not None and period.end != start and start == month_end(start.year, start.month):
+            period = replace(period, start=days_before(start, -1))
+        return reading, period
+
+    def newest(self, shown: str, query: Query, reading: grammar.Reading) -> Query:
+        """The query for the first or last day of its period, or for the newest n values of a regular series."""
+        if cues.EACH.search(shown):
+            return query
+        if cues.FIRST_DAY.search(shown) and not query.statistics:
+            return replace(query, limit=1)
+        if cues.LAST_DAY.search(shown) and not query.statistics and len(reading.periods) == 1:
+            return replace(query, tail=1)
+        if len(reading.periods) != 1 or query.statistics or query.transform or query.periods or query.start is None:
+            return query
+        period = reading.periods[0]
+        specs = [self._layer.indicators[name] for name in self._asked.stored(query.indicators)]
+        steps = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
+        if period.steps and specs and all(steps.get(spec.frequency) == period.step for spec in specs):
+            # What is not out yet is no value: the newest n reach further back.
+            return replace(query, start=back(query.start, 6 + period.step), tail=period.steps)
+        return query
+
+    def in_points(self, shown: str, indicators: Sequence[str], statistics: Sequence[Statistic]) -> str:
+        """Basis points, when a move of rates is asked for in these."""
+        specs = [self._layer.indicators.get(name) for name in indicators]
+        rates = bool(specs) and all(spec is not None and spec.unit.startswith(("%", "percentage")) for spec in specs)
+        return "basis points" if tuple(statistics) == (Statistic.CHANGE,) and rates and BASIS.search(shown) else ""
+
+    def conditioned(self, query: Query, asked: Conditions, seen: Understanding) -> Query:
+        """The query with its filters; a number that cannot be compared with the series is said."""
+        if not query.indicators:
+            return query
+        bounds = [self._filter(query, bound) for bound in asked.bounds]
+        if any(item is None for item in bounds):
+            names = ", ".join(self._layer.indicators[name].name for name in self._asked.stored(query.indicators))
+            said = f"{names} is no rate: it cannot be compared with a percentage"
+            seen.missing.append(Missing(names, "NO_MATCH", said, aspect=query.indicators[0]))
+            return replace(query, indicators=())
+        filters = tuple(item for item in bounds if item is not None)
+        every = asked.every if ORDER.index(asked.every) > ORDER.index(self._native(query)) else query.frequency
+        low = all(item.operator.startswith("<") for item in filters)
+        changed = replace(query, filters=filters, descending=not low if query.kind else query.descending)
+        if not query.statistics and not query.every and not query.transform:
+            changed = replace(changed, frequency=every)
+        if asked.pick == "first":
+            return replace(changed, limit=1)
+        if asked.pick == "last":
+            return replace(changed, tail=1, statistics=tuple(s for s in query.statistics if s != Statistic.LAST))
+        return changed
+
+    def _native(self, query: Query) -> Frequency:
+        specs = [self._layer.indicators[name] for name in self._asked.stored(query.indicators)]
+        return min((spec.frequency for spec in specs), key=ORDER.index, default=Frequency.NATIVE)
+
+    def _filter(self, query: Query, bound: Bound) -> Filter | None:
+        """A bound in the unit of what it is set on; None when it has another."""
+        name = query.indicators[0]
+        operator, value = bound.operator, bound.value * bound.scale
+        if query.kind == "currency" and query.statistics[:1] == (Statistic.RETURN,) and bound.rate and bound.moved:
+            # A currency that gains 10 % has a rate per euro that falls to 1 / 1.1 of what it was.
+            shift = abs(value) / 100 * bound.moved
+            operator = FLIPPED[operator] if bound.moved > 0 else operator
+            return Filter(name, operator, 100 * (1 / (1 + shift) - 1))
+        inner = query.statistics[0] if query.statistics else None
+        falls = bound.moved < 0 or (inner == Statistic.DRAWDOWN and value > 0)
+        if falls and value > 0 and (inner in MOVES | {Statistic.DRAWDOWN} or query.transform in CHANGES):
+            operator, value = FLIPPED[operator], -value
+        spec = self._layer.indicators.get(name)
+        fractions = query.transform in CHANGES or (spec is None and name.startswith(CHANGES))
+        if spec is None and name.startswith("100 *"):
+            return Filter(name, operator, value)
+        over = "" if query.combination != Combination.NONE or fractions or spec is None else name
+        if fractions:
+            return Filter(name, operator, value / 100)
+        unit = spec.unit if spec else ""
+        if inner in SHARES or unit.startswith(("%", "percentage")):
+            return Filter(over, operator, value)
+        if bound.rate and not (spec is None and "/" in name):
+            return None
+        return Filter(over, operator, value / 100 if bound.rate else value / scale_of(unit))
