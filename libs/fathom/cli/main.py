@@ -150,6 +150,20 @@ def synthesise_data(
     synthesise(home, target, count=count, seed=seed, test_share=test_share)
 
 
+@data_app.command("compress")
+def compress_data(
+    source: Annotated[Path, typer.Option(help="JSONL of `fathom export sft`.")],
+    target: Annotated[Path, typer.Option(help="JSONL to write.")],
+    model: Annotated[str, typer.Option(help="Model that will learn: tokens are counted and rendered by its own.")],
+    home: Home = HOME,
+    budget: Annotated[int, typer.Option(help="Tokens that a thought may keep.", min=1)] = 64,
+) -> None:
+    """Shortens thinking before training: of each thought, the sentences that what follows makes use of."""
+    from fathom.cli.convert import compress_thinking
+
+    compress_thinking(home, source, target, budget=budget, model=model)
+
+
 @frameworks_app.command("validate")
 def validate_frameworks(
     paths: Annotated[list[Path], typer.Argument(help="Framework files, or folders of them.")],

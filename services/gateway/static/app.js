@@ -80,8 +80,8 @@ class App {
     try {
       const body = {
         question, conversation_id: this.conversation, model: byId("model").value, mode: byId("mode").value,
+        window: byId("window").value,
       };
-      const body = { question, conversation_id: this.conversation, model: byId("model").value, window: byId("window").value };
       const accepted = await post("/v1/runs", body);
       byId("question").value = "";
       this.composed();
