@@ -151,7 +151,7 @@ class RolloutConfig(Settings):
     """Truncation of the rollout importance weight; None leaves it off."""
     group_versions: Literal["single", "weighted"] = "single"
     """Async: groups of several versions are begun anew, or trained on with importance weights."""
-    max_restarts: int = Field(default=2, ge=0)
+    max_restarts: int = Field(default=4, ge=0)
     """Async: how often a group that got too old is begun anew before the step waits for it."""
     concurrency: int = Field(default=0, ge=0)
     """Episodes in flight at once; 0 leaves it to planner."""

@@ -234,9 +234,11 @@ def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(bridge: Bridge,
     assert len(under_way) == staleness * size, "what was not given out is what was still under way"
 
 
-def test_a_group_that_takes_longer_than_the_bound_is_waited_for_in_the_end(bridge: Bridge) -> None:
+@pytest.mark.parametrize("kind", ["single", "weighted"])
+def test_a_group_that_takes_longer_than_the_bound_is_waited_for_in_the_end(bridge: Bridge, kind: str) -> None:
     planner = ScriptedPlanner(lambda uid, sample: 0.25 if uid == "p0" else 0.0)
-    overrides = [*ASYNC, "rollout.staleness=1", "rollout.max_restarts=1"]
+    overrides = [*ASYNC, "rollout.staleness=1", "rollout.max_restarts=1", "rollout.importance_cap=2.0"]
+    overrides.append(f"rollout.group_versions={kind}")
     rollouts = source(planner, bridge, load_config(overrides=overrides))
     rollouts.submit(prompts(0, 2))
     found = []
