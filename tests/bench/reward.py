@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fathom.grading.graders import GRADERS, Item
-from services.reward.config import Config
 from services.reward.judging.judge import Judge, Pair
 from services.reward.judging.settings import JudgeSettings
 from services.reward.pool import Pool
@@ -170,11 +169,11 @@ def process() -> None:
     print(f"score                           {tokens / scored:>9,.0f} tokens/s, ratio {base / scored:.2f}")
     print(f"update (score, then one step)   {tokens / updated:>9,.0f} tokens/s, ratio {base / updated:.2f}")
     with TemporaryDirectory() as folder:
+        path = Path(folder) / "state.pt"
         started = time.perf_counter()
-        torch.save(model.state(), Path(folder) / "state.pt")
-        print(
-            f"checkpoint: {(Path(folder) / 'state.pt').stat().st_size / 1e6:.1f} MB in {time.perf_counter() - started:.3f} s; verify_workers {Config().verify_workers}"
-        )
+        torch.save(model.state(), path)
+        seconds = time.perf_counter() - started
+        print(f"checkpoint of phi and optimiser: {path.stat().st_size / 1e6:.1f} MB in {seconds * 1000:.0f} ms")
 
 
 if __name__ == "__main__":
