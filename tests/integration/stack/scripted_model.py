@@ -27,6 +27,7 @@ class Seen:
 
     tokens: list[int] = field(default_factory=list)
     messages: list[Said] = field(default_factory=list)
+    tools: list[Any] = field(default_factory=list)
     writings: int = 0
     """Requests without tools: summaries."""
 
@@ -56,6 +57,7 @@ class ScriptedModel:
         line = self.scripts[key][len(seen.tokens)]
         seen.tokens.append(tokens)
         seen.messages.append(messages)
+        seen.tools.append(body["tools"])
         name, arguments = line if isinstance(line, tuple) else line(messages)
         call = {"name": name, "arguments": json.dumps({"intent": f"{name} it", **arguments})}
         delta = {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": call}]}

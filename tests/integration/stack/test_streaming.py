@@ -147,3 +147,24 @@ async def test_sse_and_a_later_reader_see_the_same(made: Made) -> None:
     assert [one["answer_delta"]["draft"] for one in seen if "answer_delta" in one] == [
         event.answer_delta.draft for event in events if event.HasField("answer_delta")
     ]
+
+
+async def test_tools_travel_as_tools_and_no_schema_stands_in_the_prompt(made: Made) -> None:
+    """Row R05, on what the endpoint really receives."""
+    _, clients, model = made
+    model.seen.pop("case live", None)
+    request = pb.RunRequest(
+        request_id="run-payload", question="case live: what was the price of Apple?", model="scripted"
+    )
+    async for _ in run(clients, request):
+        pass
+    seen = model.seen["case live"]
+    for tools, messages in zip(seen.tools, seen.messages, strict=True):
+        names = [tool["function"]["name"] for tool in tools]
+        assert names == sorted(names)
+        assert all("intent" in tool["function"]["parameters"]["required"] for tool in tools)
+        system = str(messages[0]["content"])
+        assert messages[0]["role"] == "system"
+        assert not any(word in system for word in ('"properties"', '"parameters"', '"type": "string"'))
+        for tool in tools:
+            assert json.dumps(tool["function"]["parameters"]) not in system

@@ -13,7 +13,8 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.memory import MemoryBus
 from fathom.bus.nats import NatsBus
 from fathom.bus.server import NatsServer
-from fathom.bus.streams import LEGS, events_subject, topology
+from fathom.bus.streams import LEGS, events_subject, run_subject, topology
+from fathom.call import Lane
 from fathom.errors import Conflict
 from fathom.store.memory import MemoryStore
 from services.planner.events import Events
@@ -167,3 +168,22 @@ async def test_a_resumption_whose_planner_was_lost_is_made_by_the_next_one_who_a
     assert (await house.record.leg(await house.record.header("run_1"))).request_id == "lost"
     async with house.working():
         assert (await house.events(leg=1))[-1].finished.leg == 1
+
+
+async def test_the_same_run_delivered_twice_is_played_once() -> None:
+    """Two messages for one run in the queue, two workers, both at it: one answer, each event once."""
+    house = House(echo("a"), echo("b", "c"), finish("It is so [1] and [3]."))
+    await house.ask()
+    async with house.working(), house.working(house.worker()):
+        for name in ("again", "and again"):
+            await house.bus.publish(run_subject(Lane.INTERACTIVE), b"run_1:0", message_id=name.replace(" ", "-"))
+        events = await house.events()
+        await asyncio.sleep(0.5)
+        later = await house.events()
+    assert later == events
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    assert sum(event.HasField("finished") for event in events) == 1
+    assert events[-1].finished.answer.markdown == "It is so [1] and [3]."
+    steps = await house.record.steps("run_1")
+    assert [one.index for one in steps] == [0, 1, 2]
+    assert [item.number for item in events[-1].finished.material] == [1, 2, 3]
