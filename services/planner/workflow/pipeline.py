@@ -15,6 +15,7 @@ from fathom.errors import Conflict
 from fathom.protocol.language import language_of
 from fathom.protocol.messages import Completion, Message, ToolCall
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
+from services.planner.answering.drafting import Draft
 from services.planner.budget import Account, account
 from services.planner.calls import Calls
 from services.planner.lifetime import Lifetime
@@ -150,9 +151,11 @@ class Pipeline:
                 return ended
             messages = (ended,)
         while True:
-            ended = await self._finish(await self._step(messages, composed))
+            step = await self._step(messages, composed)
+            ended = await self._finish(step)
             if isinstance(ended, Answer):
                 return ended
+            self._observer.dropped(step.index, "correction")
             messages = (ended,)
 
     async def _finish(self, step: Step) -> Answer | Message:
@@ -203,11 +206,21 @@ class Pipeline:
             raise BudgetSpent(str(budget))
         going_on = len(messages) == 1  # a correction: the stage's own conversation goes on
         view = View((*episode.visible, *messages), episode.token_ids, episode.covered) if going_on else View(messages)
+        # Only the last stage writes what a reader may see while it is written.
+        draft = Draft.of({item.number for item in episode.material}, prose=True) if read is composed else None
+
+        def hear(piece: str) -> None:
+            if draft is not None and (text := draft.feed(piece)):
+                self._observer.drafted(index, text)
+
         self._sampling = True
-        completion = await self._policy.generate(
-            f"{task.run_id}-{index}", task, view, (), self._protocol.sampling(task)
-        )
+        sampling = self._protocol.sampling(task)
+        completion = await self._policy.generate(f"{task.run_id}-{index}", task, view, (), sampling, hear)
         self._sampling = False
+        if draft is not None:
+            if rest := draft.end():
+                self._observer.drafted(index, rest)
+            self._observer.drafted(index, "")
         note = await read(completion)
         calls = calls_for(note.name, note.sent, self._arguments)
         return Step(index, messages, replace(completion, tool_calls=calls), stage=note)
