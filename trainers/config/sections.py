@@ -277,7 +277,7 @@ class RewardConfig(Settings):
     manager: Literal["service", "prime"] = "service"
     """The service's graders, or PRIME's pool of verifiers."""
     grader: str = "search_r1"
-    """Its name."""
+    """Its name; "own" takes each prompt's own, from its ``extra_info``."""
     parameters: dict[str, float] = Field(default_factory=dict)
     """Parameters of the grader."""
     format_score: float = Field(default=0.0, ge=0, le=1)
