@@ -12,9 +12,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from fathom.errors import Conflict
+from fathom.protocol.drafts import ProseDraft
 from fathom.protocol.language import language_of
 from fathom.protocol.messages import Completion, Message, ToolCall
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
+from services.planner.answering.drafting import Draft
 from services.planner.budget import Account, account
 from services.planner.calls import Calls
 from services.planner.lifetime import Lifetime
@@ -148,12 +150,17 @@ class Pipeline:
             ended = await self._finish(last)
             if isinstance(ended, Answer):
                 return ended
-            messages = (ended,)
+            messages = self._refused(ended)
         while True:
             ended = await self._finish(await self._step(messages, composed))
             if isinstance(ended, Answer):
                 return ended
-            messages = (ended,)
+            messages = self._refused(ended)
+
+    def _refused(self, correction: Message) -> tuple[Message, ...]:
+        """What the stage is told next; readers are told that its draft does not hold."""
+        self._observer.dropped(len(self.episode.steps) - 1, "correction")
+        return (correction,)
 
     async def _finish(self, step: Step) -> Answer | Message:
         budget = self._account()
@@ -203,11 +210,20 @@ class Pipeline:
             raise BudgetSpent(str(budget))
         going_on = len(messages) == 1  # a correction: the stage's own conversation goes on
         view = View((*episode.visible, *messages), episode.token_ids, episode.covered) if going_on else View(messages)
+        # Only the last stage writes for readers; they see it as it comes.
+        draft = Draft({item.number for item in episode.material}, (ProseDraft(),)) if read is composed else None
+
+        def hear(piece: str) -> None:
+            if draft is not None and (text := draft.feed(piece)):
+                self._observer.drafted(index, text)
+
         self._sampling = True
-        completion = await self._policy.generate(
-            f"{task.run_id}-{index}", task, view, (), self._protocol.sampling(task)
-        )
+        sampling = self._protocol.sampling(task)
+        completion = await self._policy.generate(f"{task.run_id}-{index}", task, view, (), sampling, hear)
         self._sampling = False
+        if draft is not None:
+            self._observer.drafted(index, draft.end())
+            self._observer.drafted(index, "")
         note = await read(completion)
         calls = calls_for(note.name, note.sent, self._arguments)
         return Step(index, messages, replace(completion, tool_calls=calls), stage=note)

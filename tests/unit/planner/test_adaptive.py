@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
@@ -41,7 +41,13 @@ class Curious:
         self.calls = 0
 
     async def generate(
-        self, request_id: str, of: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        of: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         self.calls += 1
         results = [message for message in view.messages if message.role is Role.TOOL]

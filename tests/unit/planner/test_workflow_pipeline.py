@@ -240,7 +240,7 @@ async def test_a_record_that_was_changed_is_told() -> None:
     found = await house.record.trajectory("run_1")
     assert found is not None
     found.steps[1].new_messages[1].content += " "
-    await house.record.finish(found)
+    await house.record.finish(found, epoch=10**9)
     replayed = await house.runs.replay("run_1")
     assert not replayed.same
     assert replayed.difference == "steps[1].new_messages[1]"
