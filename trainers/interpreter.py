@@ -19,7 +19,6 @@ from fathom.api.datafetch.v1.datafetch_pb2 import QueryRequest, Sheet
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord, Trajectory
 from fathom.api.reward.v1.reward_pb2 import Score, ScoreItem, ScoreRequest
 from fathom.clients import Clients
-from fathom.clients.services import RewardClient
 from fathom.errors import DependencyFailed, InvalidField
 from trainers.advantages import component_advantages
 from trainers.config import TrainConfig
@@ -47,7 +46,7 @@ def cells(episode: Trajectory) -> list[CodeRecord]:
 class CodeGrader:
     """Grades groups by the cells that ran; used as ``PlannerRollouts.grade``."""
 
-    reward: RewardClient
+    clients: Clients
     config: InterpreterConfig
     timeout_s: float = 60.0
 
@@ -93,7 +92,7 @@ class CodeGrader:
         found: list[Score] = []
         for start in range(0, len(items), MAX_ITEMS):
             request = ScoreRequest(items=items[start : start + MAX_ITEMS])
-            found += (await self.reward.score(request, timeout_s=self.timeout_s)).scores
+            found += (await self.clients.reward.score(request, timeout_s=self.timeout_s)).scores
         if len(found) != len(items):
             raise DependencyFailed("reward", f"gave {len(found)} scores for {len(items)} items")
         return found

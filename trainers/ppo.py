@@ -38,6 +38,7 @@ from trainers.roles import (
     WorkerGroupFactory,
 )
 from trainers.steps import (
+    ESTIMATORS,
     apply_kl_penalty,
     batch_metrics,
     checked_scores,
@@ -76,6 +77,9 @@ class RayPPOTrainer:
     scores episodes that come ungraded, ``val_reward_fn`` those of validations (else the same).
     """
 
+    estimators: tuple[str, ...] = ESTIMATORS
+    """Values of ``algorithm.adv_estimator`` that this trainer takes."""
+
     def __init__(
         self,
         config: TrainConfig,
@@ -88,7 +92,10 @@ class RayPPOTrainer:
         *,
         surroundings: Surroundings,
     ) -> None:
-        """Raises ``InvalidField`` naming a role that the settings need and the mapping lacks."""
+        """Raises ``InvalidField`` naming a role that the settings need and the mapping lacks, or a wrong estimator."""
+        if config.algorithm.adv_estimator not in self.estimators:
+            known = ", ".join(self.estimators)
+            raise InvalidField("algorithm.adv_estimator", f"is {config.algorithm.adv_estimator!r}, here it is {known}")
         self.config, self.tokenizer = config, tokenizer
         self.role_worker_mapping, self.pools = role_worker_mapping, resource_pool_manager
         self.group_factory = ray_worker_group_cls
@@ -120,8 +127,10 @@ class RayPPOTrainer:
         self.reference: ReferenceGroup | None = groups.get(Role.REF_POLICY)
 
     def make_group(self, role: Role) -> Any:
-        """The workers of one role behind one object."""
-        return self.group_factory(self.role_worker_mapping[role], self.config, self.pools.ranks(role))
+        """The workers of one role behind one object; schedules of learning rates end with the training."""
+        length = self.config.trainer.model_copy(update={"total_training_steps": self.total_steps})
+        config = self.config.model_copy(update={"trainer": length})
+        return self.group_factory(self.role_worker_mapping[role], config, self.pools.ranks(role))
 
     @property
     def prompts_per_step(self) -> int:

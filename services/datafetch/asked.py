@@ -59,6 +59,11 @@ class Asked:
         specs = self._layer.indicators
         return next((twin for twin in twins if twin in specs and "(NSA)" in specs[twin].unit), name)
 
+    def of_prices(self, names: Sequence[str]) -> bool:
+        """Whether all that is asked is of prices."""
+        specs = [self._layer.indicators[name] for name in self.stored(names)]
+        return bool(specs) and all(spec.default for spec in specs)
+
     def yearly(self, shown: str, indicators: list[str], reading: grammar.Reading) -> list[str]:
         """The yearly figures of what has some, when whole years are asked for and nothing of a quarter."""
         if reading.whole.grain != Frequency.ANNUAL or reading.whole.fiscal or cues.QUARTERS.search(shown):
@@ -130,7 +135,12 @@ class Asked:
             if spec.frequency != Frequency.ANNUAL and cues.SURGED.match(shown, mention.end):
                 # "M2增长了多少" of a period is told from its beginning to its end.
                 continue
-            if cues.GROWTH.match(shown, mention.end) and not spec.text and transform in (Transform.NONE, Transform.YOY):
+            inflation = "=100" in spec.unit and cues.INFLATION.search(mention.surface)
+            if (
+                (inflation or cues.GROWTH.match(shown, mention.end))
+                and not spec.text
+                and transform in (Transform.NONE, Transform.YOY)
+            ):
                 known = self._layer.indicator_names.all(f"{mention.surface}增长率")
                 grown[position] = known[0] if known else f"yoy({names[position]})"
         if grown != names:

@@ -42,8 +42,12 @@ SIGN: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"(?:是|为|转|变)?负值?(?!债)|倒挂|\b(?:negative|inverted|below zero|in the red)\b|\binvert\b", re.I | re.A), "<"),
     (re.compile(r"(?:为|转|变)正值?|\b(?:positive|above zero)\b", re.I | re.A), ">"),
 ]  # fmt: skip
+MOVED: list[tuple[re.Pattern[str], str, int]] = [
+    (re.compile(r"上涨的?|收涨的?|涨的|\b(?:up|positive|winning|green)(?= (?:days?|weeks?|months?|quarters?|years?|sessions?))", re.I | re.A), ">", 1),
+    (re.compile(r"下跌的?|收跌的?|跌的|\b(?:down|losing|red)(?= (?:days?|weeks?|months?|quarters?|years?|sessions?))", re.I | re.A), "<", -1),
+]  # fmt: skip
 COUNTS = re.compile(
-    r"(?:有|共|共有|一共|总共)*(?:多少|几)个?(?:交易日|季度|月|周|天|日|年)|\bhow many (?:\w+ )?(?:days?|sessions?|weeks?|months?|quarters?|years?|times)\b"
+    r"(?:有|共|共有|一共|总共)*(?:多少|几)个?(?:交易日|季度|月|周|天|日|年)|\bhow many (?:[\w\0]+ )?(?:days?|sessions?|weeks?|months?|quarters?|years?|times)\b"
     r"|\b(?:number|count) of (?:\w+ )?(?:days?|sessions?|weeks?|months?|quarters?|years?)\b|天数|月数|月份数",
     re.I | re.A,
 )
@@ -123,8 +127,16 @@ def find(text: str) -> Conditions | None:
             if match:
                 bounds, spans = [Bound(operator, 0.0)], [match.span()]
                 break
+    if not bounds and (selects[0] or selects[3]):
+        for pattern, operator, way in MOVED:
+            match = pattern.search(rest)
+            if match:
+                bounds, spans = [Bound(operator, 0.0, 1.0, True, False, way)], [match.span()]
+                rest = blank(rest, spans)
+                break
     if not bounds:
         return None
+    selects = [pattern.search(rest) for pattern in (COUNTS, FIRST, LAST, WHEN, WHO, CURRENCIES)]
     count, first, last, when, who, money = selects
     every = told(*(match[0] for match in (count, when) if match))
     if every:

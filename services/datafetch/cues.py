@@ -28,13 +28,13 @@ STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
          r"|\bcagr\b|compound(?:ed)? annual|annual(?:i[sz]ed)? (?:compound(?:ed)? )?(?:return|growth) ?(?:rate)?\b(?=.*\b(?:from|between|over|since|past)\b)"
          r"|\bannual(?:i[sz]ed)? compound\w*(?: (?:return|growth)(?: rate)?)?|annuali[sz]ed (?:returns?|gains?)|annual rate\b.*\bcompound\w*|\bcompound\w*\b.*\bper (?:year|annum)|(?:return|gain)s? per (?:year|annum)", Statistic.CAGR),
         (r"均值|日均|月均(?!汇率)|平均值?|均价|\b(?:average|averaged|mean)\b", Statistic.MEAN),
-        (r"最高|最大值|峰值|高点|顶点|见顶|\b(?:highest|maximum|peak|peaked|all-time high|record high|topped out)\b(?!\s+drawdown)|\bhighs\b|\bhigh\b(?= (?:of|in|for|close))", Statistic.MAX),
-        (r"最低|最小值|谷底|低点|见底|\b(?:lowest|minimum|trough|troughed|bottom|bottomed)\b(?!\s+volatility)|\blows\b|\blow\b(?= (?:of|in|for|close))", Statistic.MIN),
+        (r"最高|最大值|峰值|高点|顶点|见顶|\b(?:highest|maximum|peak|peaked|all-time high|record high|topped out)\b(?!\s+drawdown)|\bhighs\b|\bhigh\b\s*[?.]?$|\bhigh\b(?= (?:of|in|for|close))", Statistic.MAX),
+        (r"最低|最小值|谷底|低点|见底|\b(?:lowest|minimum|trough|troughed|bottom|bottomed)\b(?!\s+volatility)|\blows\b|\blow\b\s*[?.]?$|\blow\b(?= (?:of|in|for|close))", Statistic.MIN),
         (rf"(?:{UP}|{DOWN})了?(?:大?约|共计?)?(?:多少|几)(?:个?百分点|个?基点|个?bps?|点|亿|万|千|人|套|元|美元)|净?新增"
          rf"|\b(?:how many|by how many|what)\s+(?:more |fewer )?{COUNTED}\b.*\b{MOVED}\b|\b{MOVED}\b.*\bby how many {COUNTED}\b"
          rf"|\b(?:changes?|moves?|increase|decrease|rise|fall|drop|decline|gain) (?:of|in|for)\b.*\b(?:percentage points?|basis points|points|bps?)\b"
          r"|net change|change from the month before|basis points during", Statistic.CHANGE),
-        (rf"涨了|跌了|回报|涨幅|跌幅|涨跌(?!停)|(?:升值|贬值)(?:了)?(?:幅度|多少|几|百分之)|[高低](?:出|了)?百分之[几多]|收益率(?!曲线)|回报率|累计收益|累计[涨跌]|(?:{UP}|{DOWN})了?(?:大?约)?(?:多少|几个点|几成|百分之)"
+        (rf"涨了|跌了|回报|涨幅|跌幅|涨跌(?!停)|(?:升值|贬值)(?:了)?(?:幅度|多少|几|百分之)|[高低](?:出|了)?百分之[几多]|收益率(?!曲线)|回报率|累计收益|收益(?!率|曲线|债|公告)|累计[涨跌]|(?:{UP}|{DOWN})了?(?:大?约)?(?:多少|几个点|几成|百分之)"
          rf"|\b(?:total |cumulative |price )?returns?\b|price (?:gains?|appreciation|change)\b|\bhow (?:much|far)\b.*\b{MOVED}\b|\b{MOVED}\b.*\bby how much\b"
          rf"|\b(?:what|how many|by what|by how many) per ?cent(?:age)?\b.*\b{MOVED}\b|\bhow (?:did|has|have|well did)\b.*\b(?:do|done|fare|fared|perform|performed)\b"
          r"|(?:price )?change in per ?cent|% (?:change|gain|loss|move)|percent(?:age)? (?:change|gain|loss|move|increase|decrease|rise|decline)|% (?:increase|decrease|rise|decline|growth)|\bhow (?:much|far) (?:higher|lower)\b|\bdaily (?:change|move)\b|how many percent did|\bperformance\b|\b(?:gained|lost)\b", Statistic.RETURN),
@@ -115,13 +115,15 @@ HIGHER = re.compile(
 )
 """Words by which a rate moves in points."""
 CHANGED = re.compile(
-    r"\bchanges? (?:in|of|for|on) (?!per ?cent)|\bchange[?.]?$|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$",
+    r"\bchanges? (?:in|of|for|on) (?!per ?cent)|\bchange[?.]?$|\bjob (?:gains?|losses|growth|creation)\b|\bjobs (?:added|lost|created|shed)\b|\b(?:gains?|increases?|rises?|drops?|declines?|falls?|loss(?:es)?) in\b|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$",
     re.I | re.A,
 )
 OF_DAY = re.compile(
     r"涨跌?幅|跌幅|涨了|跌了|涨跌|当[天日]|单日|收益率|回报|\bchange|\bmove|\breturn|\b(?:gain|lose|lost|fall|fell|rise|rose|drop)",
     re.I | re.A,
 )
+INFLATION = re.compile(r"(?:\binflation(?: rate)?|通胀率?|通货膨胀率?)$", re.I | re.A)
+ANNUAL_CHANGE = re.compile(r"\bannual (?:changes?|increases?|rises?)\b(?! rate)|年度?(?:变化|变动)率", re.I | re.A)
 SURGED = re.compile(r"\s*增长(?:了|百分之)")
 QUARTERS = re.compile(r"季|\bquarter|\bq[1-4]\b|每|各", re.I | re.A)
 LAST_DAY = re.compile(

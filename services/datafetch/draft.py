@@ -29,6 +29,9 @@ EURO = re.compile(
     re.I | re.A,
 )
 QUALIFIES = re.compile(r"\s*,?\s*(?:of|for|in|by)\s+(?:all\s+)?", re.I)
+MATURITY = re.compile(r"\d{1,2}[- ]?(?:years?|months?|yr|y)|[\d一二三五七十两]{1,3}(?:年|个月)期?", re.I)
+OF_MATURITY = re.compile(r" (?!(?:and|minus|less|vs|versus|to|over|or|against|plus) )(?:[a-z]+ )?|期?", re.I)
+OF_WHAT = re.compile(r"(?:(?<![\w-])(?P<w>[A-Za-z][A-Za-z-]{2,}) |(?P<w_>[\u3400-\u9fff]{2,4}))$")
 INFLATION = re.compile(r"inflation(?: rate)?|通胀率?|通货膨胀率?", re.I)
 MEASURED = re.compile(
     r"(?:\b(?:in|into|to|as|of)\s+(?:the\s+)?|(?:折|合|换|兑|成|以|用|按|值|计|等于|相当于|多少|几)\s*(?:算|合|换)?成?\s*(?:多少|几)?\s*(?:块|元)?\s*)$",
@@ -78,8 +81,10 @@ class Drafter:
         found, currency = self._converted(found, shown, seen)
         mentions = [m for m in self._layer.loose_names.find_loosely(rest, PARTICLES) if not m.surface.isdecimal()]
         mentions = joined.coordinated(shown, mentions, self._layer.loose_names)
-        mentions = self._inflated(shown, self._whole(shown, mentions))
+        mentions = self._inflated(shown, self._priced(shown, self._whole(shown, mentions)))
         rest = blank(rest, [(m.start, m.end) for m in mentions])
+        if mentions:
+            rest = blank(rest, [m.span() for m in INFLATION.finditer(rest)])
         if not found:
             timeless = blank(rest, grammar.read(rest, as_of or date.today()).spans)
             found = self._taken(self._resolver.approximate(timeless), seen)
@@ -114,6 +119,28 @@ class Drafter:
                     last = kept[-1]
                     kept[-1] = Mention(last.ids, last.start, mention.end, shown[last.start : mention.end])
                     continue
+            kept.append(mention)
+        return kept
+
+    def _priced(self, shown: str, mentions: list[Mention]) -> list[Mention]:
+        """ "Housing inflation" is the growth of the housing CPI; "30-year fixed mortgage rate" is no Treasury yield."""
+        kept: list[Mention] = []
+        for mention in mentions:
+            if (
+                kept
+                and MATURITY.fullmatch(kept[-1].surface)
+                and OF_MATURITY.fullmatch(shown[kept[-1].end : mention.start])
+            ):
+                last = kept.pop()
+                mention = Mention(mention.ids, last.start, mention.end, shown[last.start : mention.end])
+            word = OF_WHAT.search(shown[: mention.start]) if INFLATION.fullmatch(mention.surface) else None
+            if word:
+                key = "w" if word["w"] else "w_"
+                start, what = word.start(key), word[key]
+                names = (f"{what} CPI", f"CPI {what}", f"{what}CPI")
+                ids = next(filter(None, map(self._layer.indicator_names.all, names)), ())
+                if ids:
+                    mention = Mention(ids, start, word.end(key), what)
             kept.append(mention)
         return kept
 

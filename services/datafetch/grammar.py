@@ -48,6 +48,7 @@ from services.datafetch.readings import (
     report,
     since,
     single_year,
+    year_until,
     years,
 )
 from services.datafetch.relative import past, so_far, span_before, this, trailing, week, year_to_date, yesterday
@@ -130,6 +131,9 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?P<mon>{MON})\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>{Y4})\b", named_day),
     (rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<mon>{MON}),?\s+(?P<y>{Y4})\b", named_day),
     (rf"(?<![\d/])(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<y>{Y4})(?![\d/])", american_day),
+    # From the beginning of a year to a day or month of it.
+    (rf"\b(?P<y>{Y4})\s*,?\s+(?:up\s+)?(?:to|until|till|through)\s+(?:the\s+end\s+of\s+)?(?:(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\s+)?(?P<mon>{MON})(?:\s+(?P<d_>\d{{1,2}})(?!\d))?(?!\s*,?\s*(?:\d|{Y4}))", year_until),
+    (rf"(?<!\d)(?P<y>{Y4})年?(?:初)?(?:截至|截止到?|至|到)(?P<m>\d{{1,2}})月(?:(?P<d>\d{{1,2}})[日号]|底|末)?(?!\d)", year_until),
     # From the beginning or the end of a year to that of another.
     (rf"(?<!\d)(?P<y1>{Y4})\s*年?(?P<x>[初末底])\s*(?:-|~|至|到)\s*(?P<y2>{Y4})\s*年?(?P<z>[初末底])?", bounds),
     (rf"\b{AT.format('x')}(?P<y1>{Y4})\s*(?:-|to|through|until|and)\s*{AT.format('z')}(?P<y2>{Y4})\b", bounds),
@@ -172,7 +176,7 @@ RULES: list[tuple[str, Reader]] = [
     (rf"(?<!\d)(?P<y>{Y4}|\d{{2}})\s*年?(?:以来|至今|之后|以后|onwards?)", since),
     (rf"\b(?:before|until|up\s+to|prior\s+to)\s+(?P<y>{Y4})|(?P<y_>{Y4})\s*年?(?:以前|之前)", before),
     # Relative to today.
-    (rf"\b(?P<n>\d{{1,2}}|{'|'.join(NUMBERS)})[\s-](?P<u>year|quarter|month|week|day)(?=\s+(?:(?:total|price|cumulative|annuali[sz]ed)\s+)?(?:\0|returns?|performance|change|gain|loss|volatility|drawdown|max(?:imum)? drawdown|high|low))", span_before),
+    (rf"\b(?P<n>\d{{1,2}}|{'|'.join(NUMBERS)})[\s-](?P<u>year|quarter|month|week|day)(?=\s+(?:(?:total|price|cumulative|annuali[sz]ed)\s+)?(?:\0|returns?|averages?|means?|performance|change|gain|loss|volatility|drawdown|max(?:imum)? drawdown|high|low))", span_before),
     (r"(?<![近前去过第年\d])(?P<n>[1-9]|[一二两三四五六七八九十])个?(?P<u>年|季度|月|周|天)期?(?=的?(?:\0|涨幅|跌幅|涨跌幅|回报率?|最大回撤|年化波动率|波动率))", span_before),
     (r"年初至今|今年以来|今年至今|本年至今|\b(?:ytd|year[\s-]to[\s-]date)\b", year_to_date),
     (r"\bttm\b|\bltm\b|trailing[\s-]+(?:twelve|12)[\s-]+months?|(?:过去|最近|近)(?:12|十二)个月|滚动(?:12|十二)个月|滚动一年", trailing),
@@ -189,6 +193,18 @@ RULES: list[tuple[str, Reader]] = [
     (r"(?<![\d.])(?P<y>\d{2})\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年)(?!前|内|来|以来|间|期)", single_year),
     (r"(?<=\s)'(?P<y>\d{2})\b", single_year),
 ]  # fmt: skip
+FIRST_DAYS = re.compile(
+    rf"\bfirst\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$", re.I | re.A
+)
+LAST_DAYS = re.compile(
+    rf"\b(?:last|final)\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$",
+    re.I | re.A,
+)
+FIRST_DAYS_ZH = re.compile(
+    r"\s*的?(?:前|头|第)(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)(?!个?交易)"
+)
+LAST_DAYS_ZH = re.compile(r"\s*的?最后(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)")
+THIRD = re.compile(r"\s*份?(上|中|下)旬")
 OF_WEEK = re.compile(r"\bweek\s+(?:of|beginning|starting|commencing|from)\s+(?:the\s+|on\s+)?$", re.I | re.A)
 TO_WEEK = re.compile(r"\bweek\s+(?:ending|ended|to)\s+(?:the\s+|on\s+)?$|截至\s*$(?=周)", re.I | re.A)
 IN_WEEK = re.compile(r"\s*(?:的?当周|那一?周|所在的?那?一?周|这一?周)")
@@ -257,16 +273,41 @@ def rest_of(text: str) -> str:
     return digits(plain(text))
 
 
+def part_of(period: Period, ahead: str, behind: str) -> Period | None:
+    """ "The first ten days of February 2018", 2月上旬, "last week of March 2020": a part of one month, quarter or year."""
+    if period.start is None or period.end is None or (period.end - period.start).days < 27:
+        return None
+    first = FIRST_DAYS.search(ahead) or FIRST_DAYS_ZH.match(behind)
+    if first:
+        count = (number(first["n"] or "one") or 1) * (7 if re.search("week|周", first[0], re.I) else 1)
+        return replace(period, end=min(period.end, days_before(period.start, 1 - count)), grain=Frequency.DAILY)
+    last = LAST_DAYS.search(ahead) or LAST_DAYS_ZH.match(behind)
+    if last:
+        count = (number(last["n"] or "one") or 1) * (7 if re.search("week|周", last[0], re.I) else 1)
+        return replace(period, start=max(period.start, days_before(period.end, count - 1)), grain=Frequency.DAILY)
+    third = THIRD.match(behind)
+    if third and period.start.month == period.end.month:
+        days = {"上": (1, 10), "中": (11, 20), "下": (21, period.end.day)}[third[1]]
+        return replace(
+            period,
+            start=period.start.replace(day=days[0]),
+            end=period.start.replace(day=days[1]),
+            grain=Frequency.DAILY,
+        )
+    return None
+
+
 def narrowed(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     """ "The last week of March 2020, from the 23rd to the 27th": of one period inside the other the inner one is meant."""
-    if len(periods) != 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
+    if len(periods) < 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
         return periods
-    (s1, e1), (s2, e2) = ((p.start or date.min, p.end or date.max) for p in periods)
-    if (s1, e1) == (s2, e2):
-        return periods
-    if s1 <= s2 and e2 <= e1:
-        return periods[1:]
-    return periods[:1] if s2 <= s1 and e1 <= e2 else periods
+    spans = [(p.start or date.min, p.end or date.max) for p in periods]
+    outer = [
+        at
+        for at, (start, end) in enumerate(spans)
+        if all(start <= s and e <= end and (s, e) != (start, end) for k, (s, e) in enumerate(spans) if k != at)
+    ]
+    return tuple(period for at, period in enumerate(periods) if at not in outer)
 
 
 def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
@@ -280,6 +321,9 @@ def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
             return (replace(period, start=first, end=last),)
         if TO_WEEK.search(text[: period.span[0]]):
             return (replace(period, start=days_before(period.start, 6)),)
+    part = part_of(period, text[: period.span[0]], text[period.span[1] :])
+    if part is not None:
+        return (part,)
     goes_on = SINCE.search(text[: period.span[0]]) or ONWARDS.match(text[period.span[1] :])
     return (replace(period, end=None, grain=Frequency.NATIVE),) if goes_on else periods
 

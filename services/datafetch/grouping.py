@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from services.datafetch import cues
 from services.datafetch.model import Frequency, Statistic
+from services.datafetch.readings import number
 
 EVERY = {
     "日": Frequency.DAILY, "天": Frequency.DAILY, "交易日": Frequency.DAILY, "周": Frequency.WEEKLY, "月": Frequency.MONTHLY, "月份": Frequency.MONTHLY,
@@ -16,7 +17,7 @@ EVERY = {
     "year": Frequency.ANNUAL, "yearly": Frequency.ANNUAL, "annual": Frequency.ANNUAL, "calendar year": Frequency.ANNUAL,
 }  # fmt: skip
 ZH = r"(?P<e>交易日|季度|月份|年份|年度|日|天|周|月|季|年)"
-EN = r"(?P<e>day|session|week|month|quarter|calendar year|year)"
+EN = r"(?P<e>day|session|week|month|quarter|calendar year|year)s?"
 ENLY = r"(?:(?:one|single|1)[\s-])?(?P<e>daily|weekly|monthly|quarterly|yearly|annual|day|week|month|quarter|year)"
 RISE, FALL = r"涨幅|升幅|上涨|涨得?|增幅|收益率?|回报率?|表现|反弹", r"跌幅|降幅|下跌|跌得?|亏损"
 GAIN = r"gains?|rises?|increases?|advances?|jumps?|returns?|rall(?:y|ies)|performances?"
@@ -40,7 +41,11 @@ PATTERNS: list[tuple[re.Pattern[str], Statistic]] = [
          rf"|\b(?:average|mean)\s+{ENLY.replace('<e>', '<e2>')}\s+(?:{GAIN}|{LOSS}|changes?|job (?:gains?|growth)|additions?)\b", Statistic.MEAN),
     ]
 ]  # fmt: skip
-SHARES = re.compile(r"跌幅|涨幅|收益|回报|表现|%|per ?cent|returns?|performance", re.I | re.A)
+COUNT = r"\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|[两三四五六七八九十]"
+SEVERAL = re.compile(
+    rf"(?:(?P<n>{COUNT})\s*(?:best|worst|biggest|largest|steepest)|(?:最大|最多|最好|最差|最惨)的?(?P<n_>{COUNT}))",
+    re.I,
+)
 COUNTED = re.compile(r"新增|增加|job|additions?", re.I | re.A)
 
 
@@ -51,7 +56,13 @@ class Grouping:
     every: Frequency
     inner: Statistic
     outer: Statistic
+    count: int
     span: tuple[int, int]
+
+
+def told(match: re.Match[str]) -> str:
+    """The word of number in a match."""
+    return match["n"] or match["n_"]
 
 
 def find(text: str) -> Grouping | None:
@@ -64,7 +75,10 @@ def find(text: str) -> Grouping | None:
         inner = Statistic.CHANGE if COUNTED.search(match[0]) else Statistic.RETURN
         every = EVERY.get(word.lower())
         if every is not None:
-            return Grouping(every, inner, outer, match.span())
+            counted = SEVERAL.search(match[0]) or SEVERAL.search(text[: match.start()][-16:] + match[0])
+            count = number(told(counted)) if counted else None
+            start = match.start() if counted is None else min(match.start(), text.index(told(counted)))
+            return Grouping(every, inner, outer, count or 1, (start, match.end()))
     return None
 
 
@@ -73,6 +87,8 @@ def each(text: str, statistics: tuple[Statistic, ...], native: Frequency) -> Fre
 
     The mean of a month's one value is the series itself; its change is not.
     """
+    # An end that is named once is no density: "up to the end of September".
+    text = re.sub(r"(?<![每各逐按])[年月季](?:度)?[末底]", "\0", text)
     found = cues.density(text) or (Frequency.ANNUAL if YEARS.search(text) else Frequency.NATIVE)
     if not statistics or not found or set(statistics) & {Statistic.CAGR, Statistic.LAST}:
         return Frequency.NATIVE

@@ -34,6 +34,8 @@ OF = re.compile(
 )
 BEFORE = re.compile(r"(?<![\w'-])(?P<w>[A-Za-z][A-Za-z-]{2,}) $")
 AFTER = re.compile(r" (?P<per>per )?(?P<w>[A-Za-z][A-Za-z-]{2,})(?![\w'-])")
+PRICES = re.compile(r"prices?", re.I)
+BEFORE_PRICES = re.compile(r"(?<![\w'-])(?P<w>[A-Za-z][A-Za-z-]{2,}(?: [A-Za-z][A-Za-z-]{2,})? prices?) $")
 JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
 MARGIN = 0.04
 STRANGE, ALIEN = 0.35, 0.2
@@ -79,11 +81,7 @@ class Leftovers:
             elif not ECONOMIES.fullmatch(name):
                 seen.missing.append(unknown_entity(name, tuple(self._layer.entity_names.nearest(name))))
         if not names and not is_chinese(shown) and not self._phrase(rest, shown, kinds, names, seen):
-            for words in latin_leftovers(rest):
-                if any(words in item.subject or item.subject in words for item in seen.missing):
-                    continue
-                if not self._match_free(words, kinds, names, seen, quiet=True) and found:
-                    self._unknown(words, kinds, found, seen)
+            self._runs(rest, found, names, kinds, seen)
         self._attached(shown, mentions, names, found, kinds, seen)
         if not is_chinese(shown):
             self._of(rest, mentions, names, kinds, seen)
@@ -114,6 +112,22 @@ class Leftovers:
                 for item in seen.missing
             ]
 
+    def _runs(self, rest: str, found: list[Found], names: list[str], kinds: set[str], seen: Understanding) -> None:
+        """Runs of words that nothing explains: each must be an indicator's name, or none of them is taken for one."""
+        strange = []
+        for words in latin_leftovers(rest):
+            if any(words in item.subject or item.subject in words for item in seen.missing):
+                continue
+            if not self._match_free(words, kinds, names, seen, quiet=True):
+                strange.append(words)
+        if found:
+            for words in strange:
+                self._unknown(words, kinds, found, seen)
+        elif strange and names:
+            seen.missing.append(self._unknown_indicator(" ".join(strange), names))
+            seen.unmatched += strange
+            names.clear()
+
     def _phrase(self, rest: str, shown: str, kinds: set[str], names: list[str], seen: Understanding) -> bool:
         """Words that prepositions join are tried as one name before each alone: "capacity utilization of manufacturing"."""
         found = PHRASE.search(rest)
@@ -139,7 +153,13 @@ class Leftovers:
             if self._layer.indicators[names[mentions.index(mention)]].default:
                 continue
             before, after = BEFORE.search(rest[: mention.start]), AFTER.match(rest, mention.end)
+            spec = self._layer.indicators[names[mentions.index(mention)]]
+            if before and PRICES.fullmatch(before["w"]):
+                # "New car prices CPI": what the prices are of says which.
+                before = BEFORE_PRICES.search(rest[: mention.start]) or before
             words = [match["w"] for match in (before, after) if match and latin_leftovers(match["w"])]
+            if after and PRICES.fullmatch(after["w"]) and "=" not in spec.unit and " per " not in spec.unit:
+                words.append(after["w"])
             if after and after["per"]:
                 words.append(after["w"])
             if words and not any(ECONOMIES.fullmatch(word) for word in words):

@@ -26,6 +26,7 @@ STEP_MONTHS = {Transform.YOY: 12, Transform.QOQ: 3, Transform.MOM: 1}
 EACH_PERIOD = {Statistic.LAST, Statistic.RETURN, Statistic.SUM, Statistic.MEAN, Statistic.CHANGE}
 CODES = "eur|usd|jpy|gbp|cny|hkd|chf|aud|cad|nzd|krw|sgd|sek|nok|mxn|inr|brl|try|zar|thb"
 PAIR = re.compile(rf"(?<![\w/])({CODES})[ -]?({CODES})(?![\w/])", re.I | re.A)
+TO = re.compile(r"\b(\w+)-to-(\w+)\b")
 TOGETHER = re.compile(r"和|与|、|及|对比|比较|相比|,|，|\b(?:and|versus|vs|against|compare[ds]?|with)\b", re.I | re.A)
 
 
@@ -47,6 +48,7 @@ class Reader:
         """The typed query of a question of 1 to 2,000 characters."""
         seen = Understanding()
         shown = paired(re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question)))
+        shown = TO.sub(self._apart, shown)
         asked = conditions.find(shown)
         shown = blank(shown, asked.spans) if asked else shown
         words = shown
@@ -61,6 +63,11 @@ class Reader:
         self._completed(draft, seen)
         seen.query = self._query(draft, reading, seen)
         return seen
+
+    def _apart(self, match: re.Match[str]) -> str:
+        """ "Gold-to-oil ratio" is gold to oil, and "price-to-earnings" a name of its own."""
+        names = self._layer.entity_names
+        return f"{match[1]} to {match[2]}" if names.all(match[1]) and names.all(match[2]) else match[0]
 
     def _timed(self, draft: Draft, as_of: date | None, seen: Understanding) -> grammar.Reading:
         """The periods, told from the last day with data; what they and other phrases cover is taken out."""
@@ -108,7 +115,10 @@ class Reader:
         shown, entities = draft.shown, draft.entities
         names, mentions = self._asked.shares(shown, draft.mentions, draft.names)
         spans = grammar.transform_of(shown)[1]
-        names, transform = self._asked.bound(shown, mentions, names, reading.transform, spans)
+        asked = reading.transform
+        if not asked and cues.ANNUAL_CHANGE.search(shown) and not self._asked.of_prices(names):
+            asked = Transform.YOY
+        names, transform = self._asked.bound(shown, mentions, names, asked, spans)
         indicators, transform = self._asked.growth(shown, mentions, names, transform)
         transform, indicators = self._asked.offset(transform, indicators, reading)
         indicators = self._asked.parts(shown, list(dict.fromkeys(indicators)))
@@ -154,6 +164,7 @@ class Reader:
             basis=Basis.FISCAL if period.fiscal else Basis.CALENDAR,
             every=every,
             outer=wanted.outer,
+            limit=wanted.count,
         )
         query = self._selection.newest(draft.asked, query, reading)
         if ranking and names and query.indicators:
@@ -187,7 +198,8 @@ class Reader:
 
 
 def paired(text: str) -> str:
-    """ "EURUSD" is two currencies."""
+    """ "EURUSD" is two currencies; words are spelt as the library does."""
+    text = re.sub(r"\b([Ll])abour\b", r"\1abor", text)
     return PAIR.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
 
 

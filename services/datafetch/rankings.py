@@ -21,7 +21,7 @@ PATTERNS = [
     ),
     re.compile(r"(?P<kind>哪(?P<n>\d{1,2}|[一两二三四五六七八九十])?[只家支个种]?(?:股票|个股|公司|企业|货币)).{0,12}?(?P<way>最高|最大|最多|最好|最强|最低|最小|最少|最差|最弱|最惨|最糟|最猛|最狠|最凶|最厉害)"),
     re.compile(
-        rf"\b(?P<way>top|{WAYS})[\s-]*(?:(?P<n>{COUNT})\s+)?(?:[\w-]+\s+){{0,2}}?(?P<kind>{KINDS})\b", re.I | re.A
+        rf"\b(?:(?P<m>{COUNT})\s+)?(?P<way>top|{WAYS})[\s-]*(?:(?P<n>{COUNT})\s+)?(?:[\w-]+\s+){{0,2}}?(?P<kind>{KINDS})\b", re.I | re.A
     ),
     re.compile(rf"\bwhich\s+(?:(?P<n>{COUNT})\s+)?(?P<kind>{KINDS})\b.{{0,40}}?\b(?P<way>{WAYS})\b", re.I | re.A),
 ]  # fmt: skip
@@ -53,9 +53,11 @@ def find(text: str) -> Ranking | None:
     for pattern in PATTERNS:
         match = pattern.search(text)
         if match:
-            count = number(match.groupdict().get("n") or "1") or 1
+            count = number(match.groupdict().get("n") or match.groupdict().get("m") or "1") or 1
             kind = "currency" if re.search("currenc|货币", match["kind"], re.I) else "stock"
             spans = [match.span("way"), match.span("kind")]
+            if match.groupdict().get("m"):
+                spans[0] = (match.start("m"), spans[0][1])
             span = match.span() if match.start("way") < match.start("kind") else (spans[1][0], spans[0][1])
             return Ranking(span, kind, count, match["way"].lower() in LOW)
     return None

@@ -134,6 +134,17 @@ def bounds(match: Twin, today: date) -> Period | None:
     return Period(start, end) if start <= end else None
 
 
+def year_until(match: Twin, today: date) -> Period | None:
+    """ "2022 up to 30 September", 2022年截至9月: from the year's beginning."""
+    year = int(match["y"])
+    groups = match.groupdict()
+    which = MONTH[groups["mon"][:3].lower()] if groups.get("mon") else int(groups["m"])
+    if not 1 <= which <= 12:
+        return None
+    end = safe_day(year, which, int(groups["d"])) if groups.get("d") else month_end(year, which)
+    return Period(date(year, 1, 1), end, Frequency.QUARTERLY, Kind.FLOW) if end else None
+
+
 def middle(match: Twin, today: date) -> Period | None:
     """ "Mid-2022": June."""
     return month_period(int(match["y"]), 6)

@@ -34,6 +34,7 @@ class Wanted:
     statistics: tuple[Statistic, ...] = ()
     every: Frequency = Frequency.NATIVE
     outer: Statistic | None = None
+    count: int = 0
 
 
 class Selection:
@@ -57,7 +58,7 @@ class Selection:
         native = min((spec.frequency for spec in specs), key=ORDER.index, default=Frequency.NATIVE)
         if nested is not None and specs and not transform:
             inner = self._asked.fitting((nested.inner,), specs, shown)
-            return Wanted(inner[:1], nested.every, nested.outer) if inner else Wanted()
+            return Wanted(inner[:1], nested.every, nested.outer, nested.count) if inner else Wanted()
         statistics = self._asked.statistics(shown, mentions, indicators, reading, transform)
         if statistics == (Statistic.CAGR,) and cues.density(shown) and not COMPOUND.search(shown):
             statistics = (Statistic.RETURN,)
@@ -122,6 +123,8 @@ class Selection:
 
     def newest(self, shown: str, query: Query, reading: grammar.Reading) -> Query:
         """The query for the first or last day of its period, or for the newest n values of a regular series."""
+        if cues.EACH.search(shown):
+            return query
         if cues.FIRST_DAY.search(shown) and not query.statistics:
             return replace(query, limit=1)
         if cues.LAST_DAY.search(shown) and not query.statistics and len(reading.periods) == 1:

@@ -15,6 +15,7 @@ from fathom.bus.streams import trajectory_subject
 from fathom.call import Call, Lane
 from fathom.clients import Clients
 from fathom.errors import InvalidField
+from fathom.grading.episodes import tool_steps
 from fathom.ids import checked_id, new_id
 from fathom.protocol.messages import ToolCall
 from fathom.protocol.proto import sampling_from_proto
@@ -151,6 +152,7 @@ class Rollouts:
             parameters=request.grader_parameters,
             # What was said after the opening, information included: form is judged on the whole exchange.
             response="".join(message.content for message in play.episode.messages[len(play.episode.opening) :]),
+            steps=tool_steps(message.steps),
         )
         response = await self.clients.reward.score(reward.ScoreRequest(items=[item]))
         score = response.scores[0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.api.planner.v1.trajectory_pb2 import (
+    PROTOCOL_SEARCH_R1,
     TOOL_STATUS_FAILED,
     TOOL_STATUS_INVALID,
     Step,
@@ -56,12 +57,16 @@ class Said:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Messages that one model was shown in a row, its last words at the end; ``part`` counts compactions before it."""
+    """Messages that one model was shown in a row, its last words at the end; ``part`` counts compactions before it.
+
+    ``tools`` says whether tools were offered; with Search-R1's tags there are none.
+    """
 
     run_id: str
     part: int
     said: tuple[Said, ...]
     steps: tuple[Step, ...]
+    tools: bool = True
 
     @property
     def messages(self) -> list[policy.Message]:
@@ -92,7 +97,7 @@ def conversations(trajectory: Trajectory, *, keep_failed: bool = False) -> list[
         parts[-1][0].append(Said(spoken, keep_failed or worthwhile(step), step.index))
         parts[-1][1].append(step)
     return [
-        Conversation(trajectory.run_id, number, tuple(said), tuple(steps))
+        Conversation(trajectory.run_id, number, tuple(said), tuple(steps), trajectory.protocol != PROTOCOL_SEARCH_R1)
         for number, (said, steps) in enumerate(parts)
         if steps
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,8 @@ from trainers.exports.tokens import Renderer, Tokens, rendered, sampled
 
 Kind = Literal["sft", "dpo", "ppo"]
 SOURCES = ("rollouts/", "runs/trajectories/")
+SUFFIX = ".pb"
+"""Of trajectories; what else stands beside them is planner's own."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ async def stored(store: ObjectStore, wanted: Wanted) -> AsyncIterator[Trajectory
         if wanted.prefix and not (wanted.prefix.startswith(source) or source.startswith(wanted.prefix)):
             continue
         for item in await store.list(wanted.prefix if wanted.prefix.startswith(source) else source):
+            if not item.key.endswith(SUFFIX):
+                continue
             try:
                 yield Trajectory.FromString(await store.get(item.key, item.sha256))
             except DecodeError as error:
@@ -105,7 +109,7 @@ async def sft_rows(
             if not conversation.learned:
                 done.left_out["it has nothing to learn"] += 1
                 continue
-            own = sampled(plain, wanted.model) if conversation == plain else None
+            own = sampled(plain, wanted.model) if wanted.model and conversation == plain else None
             yield sft_row(conversation, wanted, own or await by_template(conversation, renderer), done)
 
 
@@ -114,7 +118,7 @@ def sft_row(conversation: Conversation, wanted: Wanted, tokens: Tokens | None, d
     row: dict[str, Any] = {
         "id": f"{conversation.run_id}#{conversation.part}",
         "messages": [item.chat() for item in conversation.said],
-        "tools": tools_of(wanted.tools) if calls_tools(conversation) else [],
+        "tools": tools_of(wanted.tools) if conversation.tools else [],
     }
     if tokens is None:
         return row
@@ -126,10 +130,6 @@ def sft_row(conversation: Conversation, wanted: Wanted, tokens: Tokens | None, d
 async def by_template(conversation: Conversation, renderer: Renderer | None) -> Tokens | None:
     """Ids by the template of the model that will learn; None when none is named."""
     return await rendered(conversation, renderer) if renderer is not None else None
-
-
-def calls_tools(conversation: Conversation) -> bool:
-    return any(item.message.tool_calls for item in conversation.said)
 
 
 async def dpo_rows(
@@ -144,7 +144,7 @@ async def dpo_rows(
             "prompt": [item.chat() for item in prompt.said],
             "chosen": pair.chosen.chat(),
             "rejected": pair.rejected.chat(),
-            "tools": tools_of(wanted.tools) if pair.chosen.message.tool_calls else [],
+            "tools": tools_of(wanted.tools) if prompt.tools else [],
         }
         if renderer is not None:
             row |= await pair_ids(prompt, pair, renderer)
@@ -168,7 +168,7 @@ async def pair_ids(prompt: Conversation, pair: Pair, renderer: Renderer) -> dict
 def continued(prompt: Conversation, said: Said) -> Conversation:
     """The prompt with one more message, the only one to learn."""
     before = tuple(Said(item.message, False, item.step) for item in prompt.said)
-    return Conversation(prompt.run_id, prompt.part, (*before, said), prompt.steps)
+    return replace(prompt, said=(*before, said))
 
 
 async def ppo_rows(

@@ -30,8 +30,8 @@ class Tokens:
 class Renderer(Protocol):
     """Whoever knows a model's chat template."""
 
-    async def ids(self, messages: Sequence[policy.Message], *, prompt: bool) -> list[int]:
-        """Ids of the messages, with the generation prompt behind them when ``prompt``."""
+    async def ids(self, messages: Sequence[policy.Message], *, prompt: bool, tools: bool) -> list[int]:
+        """Ids of the messages, with the generation prompt behind them when ``prompt``, with ``tools`` on offer."""
         ...
 
 
@@ -43,9 +43,9 @@ class PolicyRenderer:
     model: str
     tools: Sequence[policy.ToolSpec] = ()
 
-    async def ids(self, messages: Sequence[policy.Message], *, prompt: bool) -> list[int]:
+    async def ids(self, messages: Sequence[policy.Message], *, prompt: bool, tools: bool) -> list[int]:
         request = policy.TokenizeRequest(
-            model=self.model, messages=messages, tools=self.tools, add_generation_prompt=prompt
+            model=self.model, messages=messages, tools=self.tools if tools else (), add_generation_prompt=prompt
         )
         return list((await self.clients.policy.tokenize(request)).token_ids)
 
@@ -80,8 +80,8 @@ async def rendered(conversation: Conversation, renderer: Renderer) -> Tokens:
     for place, item in enumerate(conversation.said):
         if not item.learn:
             continue
-        before = await renderer.ids(conversation.messages[:place], prompt=True)
-        whole = await renderer.ids(conversation.messages[: place + 1], prompt=False)
+        before = await renderer.ids(conversation.messages[:place], prompt=True, tools=conversation.tools)
+        whole = await renderer.ids(conversation.messages[: place + 1], prompt=False, tools=conversation.tools)
         check_prefix(ids[: len(ids) - len(ends) + 1], before, conversation, place)
         check_prefix(before, whole, conversation, place)
         if not ends or whole[len(whole) - len(ends) :] != ends:
@@ -92,7 +92,9 @@ async def rendered(conversation: Conversation, renderer: Renderer) -> Tokens:
         ids = whole
     if not any(mask):
         raise InvalidField("messages", f"{conversation.run_id} has nothing to learn")
-    return Tokens(tuple(ids), tuple(mask), False)
+    # Behind the last word to learn nothing is predicted.
+    stop = len(mask) - mask[::-1].index(1)
+    return Tokens(tuple(ids[:stop]), tuple(mask[:stop]), False)
 
 
 def check_prefix(first: Sequence[int], longer: Sequence[int], conversation: Conversation, place: int) -> None:
@@ -105,7 +107,9 @@ async def turn_end(renderer: Renderer) -> list[int]:
     """Ids that the template writes behind an answer: what two answers that share no word have in common."""
     opening = policy.Message(role=policy.ROLE_USER, content="u")
     one, other = [
-        await renderer.ids([opening, policy.Message(role=policy.ROLE_ASSISTANT, content=text)], prompt=False)
+        await renderer.ids(
+            [opening, policy.Message(role=policy.ROLE_ASSISTANT, content=text)], prompt=False, tools=False
+        )
         for text in STAND_INS
     ]
     count = 0

@@ -50,3 +50,18 @@ class Bridge:
         except BaseException:
             future.cancel()
             raise
+
+
+class RunningLoop:
+    """The same over a loop that runs in another thread already, whose clients are to be used; it is not ended."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begins the work and gives its future."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does the work and gives what it gives; never from the loop's own thread."""
+        return self.start(work).result()

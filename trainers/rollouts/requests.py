@@ -38,12 +38,20 @@ class Asked:
 
 
 def rollout_request(
-    config: TrainConfig, name: str, rows: Sequence[Row], asked: Asked, version: int, offset: int = 0
+    config: TrainConfig,
+    name: str,
+    rows: Sequence[Row],
+    asked: Asked,
+    version: int,
+    offset: int = 0,
+    *,
+    graded: bool = True,
 ) -> pb.RolloutRequest:
     """What planner is asked for ``rows``: ``asked.n`` episodes each, sampled with ``version`` (0: any).
 
     ``offset`` is the place of the first row in its batch, so that no two rows share a seed. The same arguments,
-    ``name`` included, give the same request with the same id. Raises ``InvalidField`` for a row without a question.
+    ``name`` included, give the same request with the same id. ``graded`` is False where the trainer grades
+    itself. Raises ``InvalidField`` for a row without a question.
     """
     rollout = config.rollout
     request = pb.RolloutRequest(
@@ -68,8 +76,8 @@ def rollout_request(
             stop=rollout.stop,
         ),
         budget=pb.Budget(max_rounds=rounds(config)),
-        grader=config.reward.grader,
-        grader_parameters=config.reward.parameters,
+        grader=config.reward.grader if graded else "",
+        grader_parameters=config.reward.parameters if graded else {},
         concurrency=rollout.concurrency,
         system_prompt=rollout.system_prompt,
         tools=rollout.tools if rollout.protocol == "research" else (),

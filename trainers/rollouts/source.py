@@ -19,7 +19,7 @@ from fathom.config import ConfigError
 from fathom.errors import InvalidField
 from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
-from trainers.rollouts.bridge import Bridge
+from trainers.rollouts.bridge import Bridge, RunningLoop
 from trainers.rollouts.client import Patience, collect
 from trainers.rollouts.groups import Group, Row, to_data
 from trainers.rollouts.pace import Pace
@@ -49,7 +49,7 @@ class PlannerRollouts:
     config: TrainConfig
     clients: Clients
     publisher: Publisher
-    bridge: Bridge
+    bridge: Bridge | RunningLoop
     recording: Recording | None = None
     pad: int = 0
     """Id that fills up rows."""
@@ -127,7 +127,7 @@ class PlannerRollouts:
             some, version = rows[start : start + MAX_TASKS], self.publisher.version
             kind = "val" if asked.validate else "step"
             name = f"{self.config.model.name}-{kind}{asked.step}-{start}"
-            request = rollout_request(self.config, name, some, asked, version, start)
+            request = rollout_request(self.config, name, some, asked, version, start, graded=self.grade is None)
             await self._pace.wait(len(some) * asked.n)
             found = await collect(self.clients.planner, request, self._patience)
             places = range(0, len(found), asked.n)
@@ -137,7 +137,7 @@ class PlannerRollouts:
     async def _group(self, job: Job) -> Group:
         """One prompt's episodes with whatever version is current; of a restart, nothing earlier is taken over."""
         name = f"{self.config.model.name}-{job.row['uid']}-v{job.begun_at}-r{job.restarts}"
-        request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place)
+        request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.grade is None)
         await self._pace.wait(job.asked.n)
         return Group(job.row, tuple(await collect(self.clients.planner, request, self._patience)))
 

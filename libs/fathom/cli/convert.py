@@ -1,10 +1,13 @@
-"""``fathom data convert`` and ``fathom data synth``: prompts with verifiable answers for trainers to read."""
+"""``fathom data convert``, ``synth`` and ``compress``: what trainers read, made from what is there."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import typer
+
+from fathom.cli.local import read_endpoints
 
 
 def convert_set(
@@ -32,3 +35,22 @@ def synthesise(home: Path, target: Path, *, count: int, seed: int, test_share: f
         bundle.close()
     for scenario, rows in written.items():
         typer.echo(f"{scenario}: {rows['train']:,} to train, {rows['test']:,} held out, in {target / scenario}")
+
+
+def compress_thinking(home: Path, source: Path, target: Path, *, budget: int, model: str) -> None:
+    """Shortens the thoughts of a file of conversations and prints their lengths before and after."""
+
+    async def work() -> None:
+        from fathom.clients import connect
+        from trainers.data.compress_file import compress_file
+
+        clients = connect(read_endpoints(home).services)
+        try:
+            lengths = await compress_file(source, target, budget, clients, model)
+        finally:
+            await clients.close()
+        for side, numbers in lengths.table().items():
+            shown = "  ".join(f"{name} {value:,.2f}".removesuffix(".00") for name, value in numbers.items())
+            typer.echo(f"{side}: {shown}")
+
+    asyncio.run(work())

@@ -150,6 +150,20 @@ def synthesise_data(
     synthesise(home, target, count=count, seed=seed, test_share=test_share)
 
 
+@data_app.command("compress")
+def compress_data(
+    source: Annotated[Path, typer.Option(help="JSONL of `fathom export sft`.")],
+    target: Annotated[Path, typer.Option(help="JSONL to write.")],
+    model: Annotated[str, typer.Option(help="Model that will learn: tokens are counted and rendered by its own.")],
+    home: Home = HOME,
+    budget: Annotated[int, typer.Option(help="Tokens that a thought may keep.", min=1)] = 64,
+) -> None:
+    """Shortens thinking before training: of each thought, the sentences that what follows makes use of."""
+    from fathom.cli.convert import compress_thinking
+
+    compress_thinking(home, source, target, budget=budget, model=model)
+
+
 @frameworks_app.command("validate")
 def validate_frameworks(
     paths: Annotated[list[Path], typer.Argument(help="Framework files, or folders of them.")],
@@ -173,15 +187,25 @@ def list_frameworks(
 
 @app.command()
 def train(
-    algorithm: Annotated[str, typer.Argument(help="grpo")],
-    config: Annotated[Path, typer.Option(help="YAML file with the algorithm's section.")],
+    algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1 or interpreter.")],
+    overrides: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="Settings as section.field=value, e.g. actor.optim.lr=1e-3."),
+    ] = None,
+    config: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(help="YAML file over the algorithm's defaults; several lie over one another."),
+    ] = None,
+    replay: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of recorded rollouts: train on these instead of new ones."),
+    ] = None,
     home: Home = HOME,
-    overrides: Annotated[Optional[list[str]], typer.Option("--set", help="Dotted override, e.g. steps=20.")] = None,  # noqa: UP045
 ) -> None:
     """Trains a model on rollouts from the running services; starts a local stack when none is up."""
-    from fathom.cli.train import run_training
+    from fathom.cli.train import Wanted, run_training
 
-    run_training(algorithm, config, home, overrides or [])
+    run_training(Wanted(algorithm, config or [], overrides or [], home, replay))
 
 
 @app.command()

@@ -100,6 +100,10 @@ def names_of_entities(specs: Iterable[EntitySpec]) -> Iterator[tuple[str, str]]:
             yield name, spec.id
 
 
+ENGLISH = frozenset("consumer loans invest dividend borrow treasury vault ram pop coe ira".split())  # noqa: SIM905
+"""Ids of the source that are words of the language: in a text they stand for what they mean there."""
+
+
 def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, str]]:
     """Every name with its indicator: those written for people before those that a source gives, which may be double."""
     specs = list(specs)
@@ -110,7 +114,7 @@ def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, s
     )
     for spec in written:
         # An id of one or two letters is a word of the language rather than a name.
-        for name in (spec.id if len(spec.id) > 2 else "", spec.name, spec.name_zh):
+        for name in (spec.id if len(spec.id) > 2 and spec.id not in ENGLISH else "", spec.name, spec.name_zh):
             yield name, spec.id
     for spec in written:
         for name in spec.synonyms:

@@ -117,6 +117,8 @@ export class Run {
   #stage(stage) {
     const sent = (stage.queries ?? []).filter((query) => !query.dropped);
     this.rows.push({ mark: "staged", name: stage.name, text: stage.text, sent, flaws: stage.flaws ?? [], intent: "" });
+  }
+
   // A draft is read while it is sampled; nothing of it is checked before the end.
   #write({ text, draft }) {
     this.text += text;

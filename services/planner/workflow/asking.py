@@ -80,8 +80,9 @@ def tool_lines(tools: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"- {name}: {' '.join(description.split())[:TOOL_CHARS]}" for name, description in tools)
 
 
-def history(messages: Sequence[Message]) -> str:
-    """The turns, oldest first: the last two with their answers, older ones with the points that stand for them.
+def history(messages: Sequence[Message], full_turns: int = FULL_TURNS) -> str:
+    """The turns, oldest first: the last ``full_turns`` with their answers, older ones with the points that stand for
+    them.
 
     The questions are those after rewriting. What memory gives for an older turn is points already; an answer that
     comes in full none the less is cut to its first lines.
@@ -93,7 +94,7 @@ def history(messages: Sequence[Message]) -> str:
     ]
     lines = []
     for number, (asked, answered) in enumerate(turns, start=1):
-        full = number > len(turns) - FULL_TURNS
+        full = number > len(turns) - full_turns
         told = shortened(answered, MAX_ANSWER_CHARS) if full else points(answered)
         lines.append(f"Q{number}: {' '.join(asked.split())}\nA{number}{'' if full else ' (points)'}:\n{neutral(told)}")
     return "\n\n".join(lines)

@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from fathom.errors import Conflict
-from fathom.protocol.drafts import ProseDraft
 from fathom.protocol.language import language_of
 from fathom.protocol.messages import Completion, Message, ToolCall
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
@@ -150,17 +149,14 @@ class Pipeline:
             ended = await self._finish(last)
             if isinstance(ended, Answer):
                 return ended
-            messages = self._refused(ended)
+            messages = (ended,)
         while True:
-            ended = await self._finish(await self._step(messages, composed))
+            step = await self._step(messages, composed)
+            ended = await self._finish(step)
             if isinstance(ended, Answer):
                 return ended
-            messages = self._refused(ended)
-
-    def _refused(self, correction: Message) -> tuple[Message, ...]:
-        """What the stage is told next; readers are told that its draft does not hold."""
-        self._observer.dropped(len(self.episode.steps) - 1, "correction")
-        return (correction,)
+            self._observer.dropped(step.index, "correction")
+            messages = (ended,)
 
     async def _finish(self, step: Step) -> Answer | Message:
         budget = self._account()
@@ -210,8 +206,8 @@ class Pipeline:
             raise BudgetSpent(str(budget))
         going_on = len(messages) == 1  # a correction: the stage's own conversation goes on
         view = View((*episode.visible, *messages), episode.token_ids, episode.covered) if going_on else View(messages)
-        # Only the last stage writes for readers; they see it as it comes.
-        draft = Draft({item.number for item in episode.material}, (ProseDraft(),)) if read is composed else None
+        # Only the last stage writes what a reader may see while it is written.
+        draft = Draft.of({item.number for item in episode.material}, prose=True) if read is composed else None
 
         def hear(piece: str) -> None:
             if draft is not None and (text := draft.feed(piece)):
@@ -222,7 +218,8 @@ class Pipeline:
         completion = await self._policy.generate(f"{task.run_id}-{index}", task, view, (), sampling, hear)
         self._sampling = False
         if draft is not None:
-            self._observer.drafted(index, draft.end())
+            if rest := draft.end():
+                self._observer.drafted(index, rest)
             self._observer.drafted(index, "")
         note = await read(completion)
         calls = calls_for(note.name, note.sent, self._arguments)

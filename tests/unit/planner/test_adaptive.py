@@ -43,7 +43,7 @@ class Curious:
     async def generate(
         self,
         request_id: str,
-        of: Task,
+        task: Task,
         view: View,
         tools: Sequence[ToolSpec],
         sampling: Sampling,
@@ -52,7 +52,7 @@ class Curious:
         self.calls += 1
         results = [message for message in view.messages if message.role is Role.TOOL]
         text = format_tool_call("finish", {"intent": "to end", "answer": "Hello."})
-        if of.question == QUESTION:
+        if task.question == QUESTION:
             names = ["cheapest widget", *(named(message) for message in results)]
             call = {"intent": f"who is behind {names[-1]}", "query": names[-1]}
             text = format_tool_call("search", call)

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from fathom.cli.main import app
 from fathom.errors import InvalidField, NotFound
-from fathom.grading.graders import Item
+from fathom.grading.graders import GRADERS, Item
 from services.reward.engine import checked
+from services.reward.work import Work
 from tests.beside import beside
 from trainers.data.convert import convert, split_of
 from trainers.data.records import Record, read
@@ -104,7 +105,7 @@ def test_wrong_input_is_named(tmp_path: Path) -> None:
 
 def gradable(record: Record) -> None:
     """The reward service takes the record's grader, parameters and references as they stand."""
-    checked("items[0]", record.grader, Item("", record.targets, dict(record.grader_parameters)))
+    checked("items[0]", Work(record.grader, Item("", record.targets, dict(record.grader_parameters))), GRADERS, {})
 
 
 @pytest.mark.parametrize("name", SETS)

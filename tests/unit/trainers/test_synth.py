@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 from fathom.cli.main import app
 from fathom.codestyle import check
 from fathom.errors import InvalidField, NotFound
-from fathom.grading.graders import Item
-from services.reward.engine import checked, score_all
+from fathom.grading.graders import GRADERS, Item
+from services.reward.engine import checked
+from services.reward.work import Work
 from trainers.data.records import read
 from trainers.synth.bundle import Bundle
 from trainers.synth.files import generate
@@ -81,7 +82,7 @@ def test_held_out_tasks_share_no_fact_with_training(tasks: dict[str, list[SynthT
 def grade(task: SynthTask, answer: str) -> float:
     """The reward service's own verdict."""
     item = Item(answer, task.references, dict(task.grader_parameters))
-    return score_all([(task.grader, item)])[0].value
+    return GRADERS[task.grader].grade(checked("item", Work(task.grader, item), GRADERS, {}).item).value
 
 
 def beside(reference: str) -> str:
@@ -93,7 +94,6 @@ def beside(reference: str) -> str:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_graders_accept_the_references_and_nothing_near_by(tasks: dict[str, list[SynthTask]], scenario: str) -> None:
     for task in tasks[scenario]:
-        checked("items[0]", task.grader, Item("", task.references, dict(task.grader_parameters)))
         assert all(grade(task, reference) == 1.0 for reference in task.references), task
         wrong = beside(task.references[-1]) if task.grader == "number" else "nobody"
         assert grade(task, wrong) == grade(task, "") == 0.0, task
