@@ -38,8 +38,13 @@ class Lookup:
         return f"{self.attribute} {self.entity}"
 
     @property
+    def sentence(self) -> str:
+        return f"{self.attribute} {self.entity} is {self.value} ."
+
+    @property
     def text(self) -> str:
-        return f"{self.attribute} {self.entity} is {self.value}"
+        """What retrieval shows of a document is never the whole of it: there must be more than the sentence."""
+        return f"{self.sentence} The register says nothing else of it."
 
     @property
     def task(self) -> Task:
@@ -58,7 +63,7 @@ def lookups(seed: int = 7) -> list[Lookup]:
 
 def shown(facts: Sequence[Lookup]) -> str:
     """Documents as planner's search_r1 protocol shows them."""
-    return "\n".join(f"Doc {number}(Title: {fact.title}) {fact.text}" for number, fact in enumerate(facts, start=1))
+    return "\n".join(f"Doc {number}(Title: {fact.title}) {fact.sentence}" for number, fact in enumerate(facts, start=1))
 
 
 def found(query: str, facts: Sequence[Lookup]) -> list[Lookup]:
@@ -70,9 +75,9 @@ def found(query: str, facts: Sequence[Lookup]) -> list[Lookup]:
 
 def vocabulary() -> list[str]:
     """Every word of questions, documents and answers, as a split at blanks gives them."""
-    words = {SYSTEM_PROMPT, *["what", "is", "of"], *ATTRIBUTES, *ENTITIES, *DIGITS, "<information>Doc", "Doc"}
+    words = {SYSTEM_PROMPT, *["what", "is", "of"], *ATTRIBUTES, *ENTITIES, *DIGITS, "<information>Doc", "Doc", "."}
     words |= {f"{entity})" for entity in ENTITIES} | {f"{number}(Title:" for number in range(1, SHOWN + 1)}
-    words |= {f"{digit}</information>" for digit in DIGITS} | {"<information></information>"}
+    words |= {".</information>", "<information></information>"}
     return [*sorted(words), "<answer>", "</answer>", "<search>", "</search>"]
 
 

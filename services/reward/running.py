@@ -132,7 +132,7 @@ def composed(item: Item, ran: Ran) -> Score:
     total = parts.total(style=weights["style_weight"], length=weights["length_weight"], hack=weights["hack_weight"])
     answer = task_score(item, ran) if item.references else 0.0
     components = {"style": parts.style, "length": parts.length, "execution": parts.execution, "answer": answer}
-    components |= {"statements": float(codestyle.length(item.response)), "duration_ms": float(ran.duration_ms)}
+    components |= {"statements": float(parts.statements), "duration_ms": float(ran.duration_ms)}
     components |= {f"hack_{flag.replace('-', '_')}": 1.0 for flag in sorted(parts.hacks)}
     reason = "" if ran.finished else ran.status
     return Score(total + weights["answer_weight"] * answer, components, reason or ", ".join(sorted(parts.hacks)))

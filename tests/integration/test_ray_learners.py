@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from fathom.errors import DependencyFailed, InvalidField, NotReady
 from tests.unit.trainers.test_learners import batch, settings
 from trainers.learners.workers import ActorWorker, CriticWorker
+from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
 from trainers.workers import LocalGroup, RayGroup
 
 pytestmark = pytest.mark.slow
@@ -23,7 +25,7 @@ def cluster() -> Iterator[None]:
     import ray
 
     environ = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "libs")]), "OMP_NUM_THREADS": "1"}
-    ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", runtime_env={"env_vars": environ})
+    ray.init(num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, runtime_env={"env_vars": environ})
     yield
     ray.shutdown()
 
@@ -69,6 +71,24 @@ def test_the_critic_too(tmp_path: Path) -> None:
         assert torch.equal(two.compute_values(batch()).tensor("values"), one.compute_values(batch()).tensor("values"))
         alone, together = one.update_critic(batch()), two.update_critic(batch())
         assert together["critic/vf_loss"] == pytest.approx(alone["critic/vf_loss"], rel=1e-4)
+    finally:
+        two.close()
+
+
+def test_pr25_the_reward_model_of_prime_too() -> None:
+    config = settings(
+        "reward_model.optim.lr=0.01", "reward_model.mini_batch_size=4", "rollout.n=2",
+        "reward_model.use_dynamic_bsz=true", "reward_model.max_token_len_per_gpu=24",
+    )  # fmt: skip
+    data = batch().with_tensors(acc=torch.tensor([0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0]))
+    one, two = LocalGroup(PRIMERewardModelWorker, config, 1), RayGroup(PRIMERewardModelWorker, config, 2)
+    try:
+        for _ in range(3):
+            alone, together = one.update_rm(data).meta_info["metrics"], two.update_rm(data).meta_info["metrics"]
+        assert together["reward_model/dpo_loss"] == pytest.approx(alone["reward_model/dpo_loss"], abs=1e-4)
+        known, found = one.compute_rm_score(data), two.compute_rm_score(data)
+        for name in ("rm_scores", "q"):
+            assert torch.allclose(known.tensor(name), found.tensor(name), atol=1e-4), name
     finally:
         two.close()
 
