@@ -177,7 +177,7 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?:before|until|up\s+to|prior\s+to)\s+(?P<y>{Y4})|(?P<y_>{Y4})\s*年?(?:以前|之前)", before),
     # Relative to today.
     (rf"\b(?P<n>\d{{1,2}}|{'|'.join(NUMBERS)})[\s-](?P<u>year|quarter|month|week|day)(?=\s+(?:(?:total|price|cumulative|annuali[sz]ed)\s+)?(?:\0|returns?|averages?|means?|performance|change|gain|loss|volatility|drawdown|max(?:imum)? drawdown|high|low))", span_before),
-    (r"(?<![近前去过第年\d])(?P<n>[1-9]|[一二两三四五六七八九十])个?(?P<u>年|季度|月|周|天)期?(?=的?(?:\0|涨幅|跌幅|涨跌幅|回报率?|最大回撤|年化波动率|波动率))", span_before),
+    (r"(?<![近前去过第年\d后首头])(?P<n>[1-9]|[一二两三四五六七八九十])个?(?P<u>年|季度|月|周|天)期?(?=的?(?:\0|涨幅|跌幅|涨跌幅|回报率?|最大回撤|年化波动率|波动率))", span_before),
     (r"年初至今|今年以来|今年至今|本年至今|\b(?:ytd|year[\s-]to[\s-]date)\b", year_to_date),
     (r"\bttm\b|\bltm\b|trailing[\s-]+(?:twelve|12)[\s-]+months?|(?:过去|最近|近)(?:12|十二)个月|滚动(?:12|十二)个月|滚动一年", trailing),
     (r"大前年|前年|去年度?|上个?年度|上一年度?|上年度?|今年度?|本年度?|明年|后年|\b(?:last|previous|prior|this|next|(?:the\s+)?current)\s+year\b|\b(?:the\s+)?year before last\b", this),
