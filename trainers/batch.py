@@ -96,7 +96,15 @@ def padded(rows: Sequence[Sequence[float]], width: int, dtype: torch.dtype) -> T
 
 
 def check(item: Trajectory, version: int) -> None:
-    """A trajectory that a policy gradient may use."""
+    """A trajectory that a policy gradient may use, sampled with one version."""
+    check_content(item)
+    for sampled_with in (item.version_min, item.version_max):
+        if sampled_with != version:
+            raise VersionMismatch(f"trajectory {item.run_id}", version, sampled_with)
+
+
+def check_content(item: Trajectory) -> None:
+    """Whole, exact and finite, whatever version sampled it; raises ``InvalidField`` naming the field."""
     name = f"trajectory {item.run_id}"
     if item.stop_reason == STOP_REASON_FAILED:
         raise InvalidField("trajectory.stop_reason", f"{name} failed: {item.error}")
@@ -116,6 +124,3 @@ def check(item: Trajectory, version: int) -> None:
             raise InvalidField("trajectory.segments", f"{name} does not hold each of {sampled} sampled ids once")
     if not math.isfinite(item.reward):
         raise InvalidField("trajectory.reward", f"{name} has reward {item.reward}")
-    for sampled_with in (item.version_min, item.version_max):
-        if sampled_with != version:
-            raise VersionMismatch(name, version, sampled_with)

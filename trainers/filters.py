@@ -27,25 +27,24 @@ def prioritised_groups(
     scores: Tensor,
     lengths: Tensor,
     *,
-    oversample_factor: float,
+    keep_groups: int,
     max_response_length: int,
     lower: float = 0.2,
     upper: float = 0.8,
     filter_accuracy: bool = True,
     filter_truncate: bool = True,
 ) -> Filtered:
-    """PRIME's filter: groups that pass come first, then the others, of which 1 / ``oversample_factor`` stays.
+    """PRIME's filter: groups that pass come first, then the others; ``keep_groups`` of all stay.
 
     ``scores`` and ``lengths`` [G, n] (outcomes; valid response tokens). A group passes when its mean score is in
     [``lower``, ``upper``], both inclusive, and its longest response has fewer than ``max_response_length`` - 1
     tokens. Order within each kind is that of the batch (the recipe's sort is not stable). Nothing fails for
-    too few groups: failing ones fill the rest. Raises ``InvalidField("oversample_factor")`` when the kept rows
-    are no whole groups. Source: arXiv 2502.01456, section 3.
+    too few groups: failing ones fill the rest. Raises ``InvalidField("keep_groups")`` when there are not so many.
+    Source: arXiv 2502.01456, section 3.
     """
     groups, samples = scores.shape
-    rows = groups * samples / oversample_factor
-    if oversample_factor < 1 or rows != int(rows) or int(rows) % samples:
-        raise InvalidField("oversample_factor", f"{oversample_factor} keeps {rows} rows of groups of {samples}")
+    if not 1 <= keep_groups <= groups:
+        raise InvalidField("keep_groups", f"is {keep_groups}; there are {groups}")
     means, longest = scores.to(torch.float32).mean(dim=1), lengths.max(dim=1).values
     easy, hard = means > upper, means < lower
     cut = longest >= max_response_length - 1
@@ -54,7 +53,7 @@ def prioritised_groups(
         passing &= ~(easy | hard)
     if filter_truncate:
         passing &= ~cut
-    kept = torch.argsort(passing.to(torch.int64), descending=True, stable=True)[: int(rows) // samples]
+    kept = torch.argsort(passing.to(torch.int64), descending=True, stable=True)[:keep_groups]
     chosen = (kept.unsqueeze(-1) * samples + torch.arange(samples)).reshape(-1)
     return Filtered(
         rows=chosen,

@@ -1,46 +1,52 @@
-"""GRPO (arXiv 2402.03300), top to bottom: roll out, compare within groups, step, publish, serve.
+"""GRPO (arXiv 2402.03300): each episode against its prompt's group; no critic. The loop is ``trainers.ppo``.
 
-Rollouts come from planner, grades from reward, and both see the version that the last step published, so every
-batch is on-policy at its first pass. Exact resume is the reinforcement-learning issue's.
+Settings: ``config/presets/grpo.yaml``. ``train`` is the same on a small task with a tiny model, against the running
+services: rollouts from planner, grades from reward, and policy serves each step's version.
 """
 
 from __future__ import annotations
 
-import copy
+import asyncio
 import json
-import random
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-import torch
-from torch import Tensor
-from transformers import LlamaForCausalLM
-
-from fathom.api.planner.v1 import planner_pb2 as pb
-from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_RESEARCH, PROTOCOL_SEARCH_R1, Trajectory
-from fathom.api.policy.v1.policy_pb2 import LoadWeightsRequest, Sampling
 from fathom.clients import Clients
-from fathom.errors import FathomError
-from fathom.ids import new_id
-from fathom.protocol.weights import publish
 from fathom.store import ObjectStore
-from fathom.store.refs import to_ref
-from trainers import tiny
-from trainers.advantages import group_advantages
-from trainers.batch import Batch, make_batch
-from trainers.config import GrpoConfig
-from trainers.losses import Totals, kl_loss, policy_loss, token_log_probs
-from trainers.tasks import SYSTEM_PROMPT, Task, comparison_tasks, split, vocabulary
+from trainers.config import GrpoConfig, TrainConfig
+from trainers.config.sections import (
+    ActorConfig,
+    AlgorithmConfig,
+    DataConfig,
+    ModelConfig,
+    OptimConfig,
+    RewardConfig,
+    RolloutConfig,
+    TrainerConfig,
+)
+from trainers.data_proto import DataProto
+from trainers.learners.workers import ActorWorker, ReferenceWorker
+from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.prompts import Prompts
+from trainers.roles import Metrics, ResourcePoolManager, Role
+from trainers.rollouts import PlannerRollouts
+from trainers.rollouts.bridge import RunningLoop
+from trainers.rollouts.publisher import Publisher
+from trainers.steps import compute_advantage
+from trainers.tasks import SYSTEM_PROMPT, comparison_tasks, records, split, vocabulary
+from trainers.workers import LocalGroup
 
 STOPS = ("</answer>", "</search>")
 
 
-class TrainingDiverged(FathomError):
-    """A loss was not finite; the last good version keeps being served."""
+class GRPOTrainer(RayPPOTrainer):
+    """A = (R - mean) / (std + 1e-6) within the group, the same for every token that the model wrote."""
 
-    code, reason = "ABORTED", "CONFLICT"
+    estimators = ("grpo",)
+
+    def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
+        """Group-relative; without the division it is Dr. GRPO (arXiv 2503.20783)."""
+        return compute_advantage(batch, "grpo", norm_by_std=self.config.algorithm.norm_adv_by_std_in_grpo)
 
 
 @dataclass(frozen=True)
@@ -80,151 +86,105 @@ class TrainReport:
         )
 
 
-class Learner:
-    """The model under training, its optimiser, and the version that policy serves."""
-
-    def __init__(self, config: GrpoConfig, tasks: Sequence[Task], clients: Clients, store: ObjectStore) -> None:
-        words = vocabulary(tasks)
-        self.config, self.clients, self.store = config, clients, store
-        self.tokenizer = tiny.build_tokenizer(words)
-        self.version = 0
-        self.adopt(tiny.build_model(words, config.hidden, config.layers, config.seed, config.window))
-
-    def adopt(self, model: LlamaForCausalLM) -> None:
-        """Goes on with these weights: they are trained, and their first state is the reference."""
-        self.model, self.reference = model, copy.deepcopy(model).eval()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.config.lr, weight_decay=0.0)
-
-    async def serve(self) -> None:
-        """Publishes the weights as the next version and waits until policy serves it."""
-        with tempfile.TemporaryDirectory() as folder:
-            tiny.save(self.model, self.tokenizer, Path(folder))
-            manifest = await publish(self.store, Path(folder), self.config.model, self.version + 1)
-        request = LoadWeightsRequest(
-            request_id=new_id("weights"),
-            model=self.config.model,
-            manifest=to_ref(manifest),
-            policy_version=self.version + 1,
-        )
-        await self.clients.policy.load_weights(request, timeout_s=60.0)
-        self.version += 1
-
-    async def rollout(self, tasks: Sequence[Task], group_size: int, temperature: float, seed: int) -> list[Trajectory]:
-        """Graded episodes of the version that is served now."""
-        config = self.config
-        sampling = Sampling(temperature=temperature, max_tokens=config.max_tokens, seed=seed)
-        request = pb.RolloutRequest(
-            request_id=new_id("rollout"),
-            tasks=[pb.RolloutTask(id=t.id, question=t.question, references=t.references) for t in tasks],
-            group_size=group_size,
-            model=config.model,
-            policy_version=self.version,
-            sampling=sampling,
-            budget=pb.Budget(max_rounds=config.max_rounds),
-        )
-        if config.protocol == "search_r1":
-            request.protocol, request.grader, request.system_prompt = PROTOCOL_SEARCH_R1, "search_r1", SYSTEM_PROMPT
-            request.sampling.stop.extend(STOPS)
-            request.grader_parameters["structure_weight"] = config.structure_weight
-            request.grader_parameters["final_weight"] = config.final_weight
-        else:
-            request.protocol, request.grader = PROTOCOL_RESEARCH, "em"
-        stream = self.clients.planner.rollout(request, timeout_s=config.rollout_timeout_s)
-        return [response.trajectory async for response in stream]
-
-    def step(self, batch: Batch) -> tuple[dict[str, float], float]:
-        """``epochs`` optimiser passes over a batch; metrics of the first, and the rollout mismatch."""
-        config = self.config
-        advantages = group_advantages(batch.rewards, norm_by_std=config.norm_by_std)
-        per_token = advantages.reshape(-1)[batch.owners].unsqueeze(1).expand_as(batch.log_probs)
-        first: dict[str, float] = {}
-        mismatch = 0.0
-        for _ in range(config.epochs):
-            self.optimizer.zero_grad()
-            metrics, distance = self._accumulate(batch, per_token)
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
-            if not (torch.isfinite(norm) and all(value == value for value in metrics.values())):
-                raise TrainingDiverged(f"the loss or its gradient is not finite; version {self.version} stays served")
-            self.optimizer.step()
-            if not first:
-                first, mismatch = {**metrics, "grad_norm": norm.item()}, distance
-        return first, mismatch
-
-    def _accumulate(self, batch: Batch, advantages: Tensor) -> tuple[dict[str, float], float]:
-        """Gradients over micro-batches with the batch's own denominator: the split does not change them."""
-        config, total = self.config, float(max(1, batch.trained_tokens))
-        totals = Totals.of(batch.loss_mask)
-        sums = dict.fromkeys(("loss", "kl", "entropy", "clip_fraction"), 0.0)
-        mismatch = 0.0
-        for start in range(0, len(batch.input_ids), config.micro_batch):
-            rows = slice(start, start + config.micro_batch)
-            ids, attention, mask = batch.input_ids[rows], batch.attention_mask[rows], batch.loss_mask[rows]
-            logits = self.model(input_ids=ids, attention_mask=attention).logits
-            log_probs, entropy = token_log_probs(logits, ids, config.temperature)
-            old = batch.log_probs[rows]
-            result = policy_loss(
-                log_probs, old, advantages[rows], mask, totals,
-                clip_low=config.clip_low, clip_high=config.clip_high,
-            )  # fmt: skip
-            mean_entropy, share = (entropy * mask).sum() / total, mask.sum().item() / total
-            loss = result.loss - config.entropy_coef * mean_entropy
-            if config.kl_coef:
-                with torch.no_grad():
-                    reference, _ = token_log_probs(
-                        self.reference(input_ids=ids, attention_mask=attention).logits, ids, config.temperature
-                    )
-                loss = loss + config.kl_coef * kl_loss(log_probs, reference, mask, totals)
-            loss.backward()
-            sums["loss"] += loss.item()
-            sums["kl"] += result.approx_kl.item() * share
-            sums["entropy"] += mean_entropy.item()
-            sums["clip_fraction"] += result.clip_fraction.item() * share
-            mismatch = max(mismatch, ((log_probs.detach().exp() - old.exp()).abs() * mask).max().item())
-        return sums, mismatch
+def tree(config: GrpoConfig, words: Sequence[str]) -> TrainConfig:
+    """The small training's settings in the tree that every trainer reads; ``words`` are the tiny model's."""
+    tags = config.protocol == "search_r1"
+    weights = {"structure_weight": config.structure_weight, "final_weight": config.final_weight}
+    return TrainConfig(
+        data=DataConfig(train_batch_size=config.prompts_per_step, seed=config.seed),
+        model=ModelConfig(
+            name=config.model, hidden=config.hidden, layers=config.layers, window=config.window, vocabulary=tuple(words)
+        ),
+        rollout=RolloutConfig(
+            n=config.group_size,
+            protocol=config.protocol,
+            temperature=config.temperature,
+            max_tokens=config.max_tokens,
+            max_turns=config.max_rounds,
+            final_turn=False,
+            stop=STOPS if tags else (),
+            system_prompt=SYSTEM_PROMPT if tags else "",
+            timeout_s=config.rollout_timeout_s,
+            record=False,
+        ),
+        actor=ActorConfig(
+            optim=OptimConfig(lr=config.lr, grad_clip=config.grad_clip),
+            ppo_mini_batch_size=config.prompts_per_step,
+            ppo_micro_batch_size_per_gpu=config.micro_batch,
+            ppo_epochs=config.epochs,
+            clip_ratio_low=config.clip_low,
+            clip_ratio_high=config.clip_high,
+            clip_ratio_c=None,
+            entropy_coeff=config.entropy_coef,
+            use_kl_loss=config.kl_coef > 0,
+            kl_loss_coef=config.kl_coef,
+        ),
+        reward=RewardConfig(grader="search_r1", parameters=weights) if tags else RewardConfig(grader="em"),
+        algorithm=AlgorithmConfig(adv_estimator="grpo", norm_adv_by_std_in_grpo=config.norm_by_std),
+        trainer=TrainerConfig(
+            total_training_steps=config.steps, test_freq=0, save_freq=0, seed=config.seed, output=config.output
+        ),
+    )
 
 
 async def train(
     config: GrpoConfig, clients: Clients, store: ObjectStore, progress: Callable[[StepReport], None]
 ) -> TrainReport:
-    """The loop. Contract errors stop it and name the field; the served version is always a good one."""
+    """Trains beside the caller's event loop; ``progress`` is called from the training's thread.
+
+    Contract errors stop it and name the field; the served version is always a good one.
+    """
     tasks = comparison_tasks(config.digits)
     training, held_out = split(tasks, config.held_out, config.seed)
-    learner = Learner(config, tasks, clients, store)
-    chooser = random.Random(config.seed)
+    size = min(config.prompts_per_step, len(training))
+    settings = tree(config.model_copy(update={"prompts_per_step": size}), vocabulary(tasks))
     config.output.mkdir(parents=True, exist_ok=True)
     (config.output / "config.json").write_text(config.model_dump_json(indent=2))
-    await learner.serve()
-    before = await accuracy(learner, held_out)
-    reports: list[StepReport] = []
+    publisher = Publisher(clients, store, config.model)
+    seen: list[StepReport] = []
+    held: list[float] = []
+
+    def note(step: int, metrics: Metrics) -> None:
+        if "val/test_score" in metrics:
+            held.append(metrics["val/test_score"])
+        if step:
+            seen.append(report(step, metrics, publisher.version))
+            log.write(json.dumps(asdict(seen[-1])) + "\n")
+            progress(seen[-1])
+
     with (config.output / "metrics.jsonl").open("w") as log:
-        for step in range(1, config.steps + 1):
-            chosen = chooser.sample(training, min(config.prompts_per_step, len(training)))
-            seed = config.seed + step * 100_003
-            trajectories = await learner.rollout(chosen, config.group_size, config.temperature, seed)
-            batch = make_batch(trajectories, len(chosen), config.group_size, learner.version)
-            metrics, mismatch = learner.step(batch)
-            await learner.serve()
-            correct = [item.reward_components.get("correct", 0.0) for item in trajectories]
-            report = StepReport(
-                step=step, reward=batch.rewards.mean().item(), accuracy=sum(correct) / len(correct),
-                mismatch=mismatch, version=learner.version, **metrics,
-            )  # fmt: skip
-            reports.append(report)
-            log.write(json.dumps(asdict(report)) + "\n")
-            progress(report)
-    after = await accuracy(learner, held_out)
-    return TrainReport(
-        config.model, learner.version, config.steps, reports[0].reward, mean_of_last(reports), before, after
+        rollouts = PlannerRollouts(settings, clients, publisher, RunningLoop(asyncio.get_running_loop()))
+        around = Surroundings(
+            rollouts,
+            Prompts(records(training, "train"), seed=config.seed),
+            Prompts(records(held_out, "held_out"), shuffle=False),
+            on_step=note,
+        )
+        roles = {Role.ACTOR: ActorWorker, Role.REF_POLICY: ReferenceWorker}
+        pools = ResourcePoolManager({"learners": 1}, dict.fromkeys(roles, "learners"))
+        trainer = GRPOTrainer(settings, None, roles, pools, LocalGroup, surroundings=around)
+        await asyncio.to_thread(trainer.fit)
+    first, last = seen[0].reward, mean_of_last(seen)
+    return TrainReport(config.model, publisher.version, config.steps, first, last, held[0], held[-1])
+
+
+def report(step: int, metrics: Metrics, version: int) -> StepReport:
+    """What is shown of a step."""
+    return StepReport(
+        step=step,
+        reward=metrics["critic/score/mean"],
+        accuracy=metrics["acc"],
+        loss=metrics["actor/pg_loss"],
+        kl=metrics["actor/ppo_kl"],
+        entropy=metrics["actor/entropy"],
+        grad_norm=metrics["actor/grad_norm"],
+        clip_fraction=metrics["actor/pg_clipfrac"],
+        mismatch=metrics["mismatch/prob_diff/max"],
+        version=version,
     )
-
-
-async def accuracy(learner: Learner, tasks: Sequence[Task]) -> float:
-    """Share of tasks that a greedy episode answers rightly."""
-    trajectories = await learner.rollout(tasks, 1, 0.0, 0)
-    return sum(item.reward_components.get("correct", 0.0) for item in trajectories) / len(trajectories)
 
 
 def mean_of_last(reports: Sequence[StepReport], count: int = 5) -> float:
     """Mean reward of the last steps: single steps are noisy."""
     last = reports[-count:]
-    return sum(report.reward for report in last) / len(last)
+    return sum(item.reward for item in last) / len(last)

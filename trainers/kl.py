@@ -12,9 +12,18 @@ from fathom.errors import InvalidField
 
 Kind = Literal["k1", "abs", "k2", "k3", "k1+", "k3+"]
 KINDS: tuple[Kind, ...] = ("k1", "abs", "k2", "k3", "k1+", "k3+")
+NAMES: dict[str, Kind] = {"kl": "k1", "mse": "k2", "low_var_kl": "k3", **{kind: kind for kind in KINDS}}
+"""Settings' names, which are verl's, beside the kinds' own."""
 LOG_RATIO_CLAMP = 20.0
 K3_CLAMP = 10.0
 ADAPTATION = 0.2
+
+
+def kind_named(name: str) -> Kind:
+    """The estimator that settings call so; raises ``InvalidField("kl_kind")`` for an unknown name."""
+    if name not in NAMES:
+        raise InvalidField("kl_kind", f"{name!r} is not one of {', '.join(NAMES)}")
+    return NAMES[name]
 
 
 def kl_terms(log_probs: Tensor, reference: Tensor, kind: Kind) -> Tensor:
@@ -45,8 +54,7 @@ def kl_terms(log_probs: Tensor, reference: Tensor, kind: Kind) -> Tensor:
 class Controller(Protocol):
     """Weight of the KL: read ``value`` for a step, then ``update`` it with what the step measured."""
 
-    @property
-    def value(self) -> float: ...
+    value: float
 
     def update(self, kl: float, rows: int) -> None: ...
 

@@ -1,64 +1,23 @@
-"""Sums, means and whitening over the cells of a mask. What stands off the mask never counts, also not as NaN.
+"""Sums, means and whitening over masks; their home is :mod:`fathom.implicit.masked`, which reward shares."""
 
-Shapes: ``values`` and ``mask`` [B, T] (or any equal shapes), ``mask`` 0 or 1. Results keep the dtype of
-``values``. Source: verl's masked helpers (specs of reinforcement learning, 3.1).
-"""
+from fathom.implicit.masked import (
+    EPS,
+    at_last,
+    last_cells,
+    masked_mean,
+    masked_sum,
+    masked_variance,
+    reverse_cumsum,
+    whiten,
+)
 
-from __future__ import annotations
-
-import torch
-from torch import Tensor
-
-from fathom.errors import InvalidField
-
-EPS = 1e-8
-
-
-def masked_sum(values: Tensor, mask: Tensor) -> Tensor:
-    """Scalar: the sum over the cells where ``mask`` is not 0."""
-    return torch.where(mask.bool(), values, 0.0).sum()
-
-
-def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Scalar: sum / (cells + 1e-8); 0 for an empty mask."""
-    return masked_sum(values, mask) / (mask.bool().sum() + EPS)
-
-
-def masked_variance(values: Tensor, mask: Tensor) -> Tensor:
-    """Scalar: the unbiased variance; raises ``InvalidField("mask")`` for fewer than two cells."""
-    count = int(mask.bool().sum())
-    if count < 2:
-        raise InvalidField("mask", f"has {count} cells; a variance needs two")
-    return masked_mean((values - masked_mean(values, mask)) ** 2, mask) * (count / (count - 1))
-
-
-def whiten(values: Tensor, mask: Tensor, *, shift_mean: bool = True) -> Tensor:
-    """(x - mean) / sqrt(variance + 1e-8) on the mask and 0 off it, same shape.
-
-    Without ``shift_mean`` the mean is added back. Peers leave the cells off the mask shifted; here they are 0,
-    so that nothing later depends on remembering the mask.
-    """
-    mean = masked_mean(values, mask)
-    scaled = (values - mean) * torch.rsqrt(masked_variance(values, mask) + EPS)
-    return torch.where(mask.bool(), scaled if shift_mean else scaled + mean, 0.0)
-
-
-def reverse_cumsum(values: Tensor) -> Tensor:
-    """[B, T]: the sum of each cell and all to its right."""
-    return values.flip(-1).cumsum(-1).flip(-1)
-
-
-def last_cells(mask: Tensor) -> Tensor:
-    """[B] int64: the column of each row's last 1; raises ``InvalidField("mask")`` naming a row without any."""
-    kept = mask.bool()
-    if not bool(kept.any(dim=-1).all()):
-        row = int((~kept.any(dim=-1)).nonzero()[0])
-        raise InvalidField("mask", f"row {row} has no valid token")
-    columns = torch.arange(mask.shape[-1], device=mask.device)
-    return torch.where(kept, columns, -1).amax(dim=-1)
-
-
-def at_last(values: Tensor, mask: Tensor) -> Tensor:
-    """[B, T] with ``values`` [B] at each row's last valid column and 0 elsewhere."""
-    placed = torch.zeros(mask.shape, dtype=values.dtype, device=values.device)
-    return placed.scatter(-1, last_cells(mask).unsqueeze(-1), values.unsqueeze(-1))
+__all__ = [
+    "EPS",
+    "at_last",
+    "last_cells",
+    "masked_mean",
+    "masked_sum",
+    "masked_variance",
+    "reverse_cumsum",
+    "whiten",
+]

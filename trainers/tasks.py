@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 SYSTEM_PROMPT = "answer"
 TAGS = ("<answer>", "</answer>", "<search>", "</search>", "<think>", "</think>")
@@ -37,3 +38,16 @@ def vocabulary(tasks: Sequence[Task]) -> list[str]:
     """Every word of the tasks, the system prompt and the tags, sorted."""
     words = {word for task in tasks for word in (*task.question.split(), *task.references)}
     return sorted(words | set(SYSTEM_PROMPT.split())) + list(TAGS)
+
+
+def records(tasks: Sequence[Task], split_name: str) -> list[dict[str, Any]]:
+    """Tasks as the data sets' records (SR33)."""
+    return [
+        {
+            "data_source": split_name,
+            "prompt": [{"role": "system", "content": SYSTEM_PROMPT}, {"role": "user", "content": task.question}],
+            "reward_model": {"style": "rule", "ground_truth": {"target": list(task.references)}},
+            "extra_info": {"split": split_name, "index": index, "question": task.question},
+        }
+        for index, task in enumerate(tasks)
+    ]

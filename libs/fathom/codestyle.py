@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 MAX_DRIVERS = 3
 MAX_CODE_CHARS = 262_144
@@ -66,7 +67,7 @@ class Cell:
     functions: tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]
     drivers: tuple[ast.stmt, ...]
 
-    @property
+    @cached_property
     def called(self) -> frozenset[str]:
         """Names that are called by the drivers, or by functions that these call."""
         bodies = {function.name: function for function in self.functions}
@@ -95,7 +96,11 @@ def parse(code: str) -> Cell | None:
 
 def check(code: str) -> Style:
     """The functional-style check (rows R19 and T03). Imports, docstrings and comments count for nothing."""
-    cell = parse(code)
+    return style_of(parse(code))
+
+
+def style_of(cell: Cell | None) -> Style:
+    """The same for a parsed cell; None is no valid Python."""
     if cell is None:
         return Style(("the cell is no valid Python",), 0.0)
     problems = tuple(found(cell))
@@ -161,7 +166,11 @@ def calls(node: ast.AST) -> list[str]:
 
 def length(code: str) -> int:
     """Statements in called functions; docstrings, ``pass`` and statements that repeat another count for nothing."""
-    cell = parse(code)
+    return length_of(parse(code))
+
+
+def length_of(cell: Cell | None) -> int:
+    """The same for a parsed cell."""
     if cell is None:
         return 0
     called = cell.called
@@ -183,10 +192,15 @@ def length_reward(code: str, band: LengthBand | None = None) -> float:
     A plateau, not a slope: neither a cell that only looks at a table nor one of endless lines pays. Code whose
     hack flags say that it does nothing of its own gets 0.
     """
+    cell = parse(code)
+    return length_reward_of(length_of(cell), hacks_of(cell), band)
+
+
+def length_reward_of(size: int, flags: frozenset[str], band: LengthBand | None = None) -> float:
+    """The same for a number of statements and the flags of :func:`hacks`."""
     band = band or LengthBand()
-    if hacks(code):
+    if flags:
         return 0.0
-    size = length(code)
     if size <= band.last:
         return min(1.0, max(0.0, (size - band.start) / (band.full - band.start)))
     return max(0.0, (band.end - size) / (band.end - band.last))
@@ -194,12 +208,21 @@ def length_reward(code: str, band: LengthBand | None = None) -> float:
 
 def execution_reward(code: str, finished: bool, stdout: str) -> float:
     """Row T05: 1 for a cell that ended without an exception, in time, and printed something of its own; else 0."""
-    return float(finished and bool(stdout.strip()) and "dataframe-only" not in hacks(code))
+    return execution_reward_of(hacks(code), finished, stdout)
+
+
+def execution_reward_of(flags: frozenset[str], finished: bool, stdout: str) -> float:
+    """The same for the flags of :func:`hacks`."""
+    return float(finished and bool(stdout.strip()) and "dataframe-only" not in flags)
 
 
 def hacks(code: str) -> frozenset[str]:
     """Ways to be paid for nothing: "no-function-called", "constant-print", "dataframe-only"."""
-    cell = parse(code)
+    return hacks_of(parse(code))
+
+
+def hacks_of(cell: Cell | None) -> frozenset[str]:
+    """The same for a parsed cell."""
     if cell is None:
         return frozenset()
     flags = set()
@@ -255,12 +278,13 @@ def is_look(node: ast.expr) -> bool:
 
 @dataclass(frozen=True)
 class CodeReward:
-    """Rewards of one cell, each in [0, 1], and the flags of :func:`hacks`."""
+    """Rewards of one cell, each in [0, 1], the flags of :func:`hacks` and the statements of :func:`length`."""
 
     style: float
     length: float
     execution: float
     hacks: frozenset[str]
+    statements: int = 0
 
     def total(self, *, style: float = 0.5, length: float = 0.5, hack: float = 0.5) -> float:
         """``execution · (style·s + length·f) − hack·[any flag]``: form pays only where the code runs."""
@@ -269,6 +293,12 @@ class CodeReward:
 
 def code_reward(code: str, finished: bool, stdout: str, band: LengthBand | None = None) -> CodeReward:
     """All three rewards. ``finished`` is False after an exception, a timeout or any other end but a good one."""
+    cell = parse(code)
+    flags, size = hacks_of(cell), length_of(cell)
     return CodeReward(
-        check(code).reward, length_reward(code, band), execution_reward(code, finished, stdout), hacks(code)
+        style_of(cell).reward,
+        length_reward_of(size, flags, band),
+        execution_reward_of(flags, finished, stdout),
+        flags,
+        size,
     )

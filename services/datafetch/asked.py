@@ -136,7 +136,11 @@ class Asked:
                 # "M2增长了多少" of a period is told from its beginning to its end.
                 continue
             inflation = "=100" in spec.unit and cues.INFLATION.search(mention.surface)
-            if (inflation or cues.GROWTH.match(shown, mention.end)) and not spec.text and transform in (Transform.NONE, Transform.YOY):
+            if (
+                (inflation or cues.GROWTH.match(shown, mention.end))
+                and not spec.text
+                and transform in (Transform.NONE, Transform.YOY)
+            ):
                 known = self._layer.indicator_names.all(f"{mention.surface}增长率")
                 grown[position] = known[0] if known else f"yoy({names[position]})"
         if grown != names:

@@ -6,6 +6,7 @@ import asyncio
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
+from fathom.clients.completions import completed
 from fathom.errors import FathomError
 from fathom.ids import content_hash
 
@@ -21,12 +22,8 @@ class PolicyModel:
         message = pb.Message(role=pb.ROLE_USER, content=prompt)
         ident = content_hash(["datafetch", self._model, prompt])
         request = pb.GenerateRequest(request_id=ident, model=self._model, messages=[message])
-        said = []
         try:
             async with asyncio.timeout(self._timeout_s):
-                async for response in self._clients.policy.generate(request, timeout_s=self._timeout_s):
-                    if response.HasField("completion"):
-                        said.append(response.completion.text)
+                return (await completed(self._clients, request, timeout_s=self._timeout_s)).text
         except (FathomError, TimeoutError):
             return ""
-        return "\n".join(said)

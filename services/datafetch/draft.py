@@ -126,7 +126,11 @@ class Drafter:
         """ "Housing inflation" is the growth of the housing CPI; "30-year fixed mortgage rate" is no Treasury yield."""
         kept: list[Mention] = []
         for mention in mentions:
-            if kept and MATURITY.fullmatch(kept[-1].surface) and OF_MATURITY.fullmatch(shown[kept[-1].end : mention.start]):
+            if (
+                kept
+                and MATURITY.fullmatch(kept[-1].surface)
+                and OF_MATURITY.fullmatch(shown[kept[-1].end : mention.start])
+            ):
                 last = kept.pop()
                 mention = Mention(mention.ids, last.start, mention.end, shown[last.start : mention.end])
             word = OF_WHAT.search(shown[: mention.start]) if INFLATION.fullmatch(mention.surface) else None

@@ -193,9 +193,16 @@ RULES: list[tuple[str, Reader]] = [
     (r"(?<![\d.])(?P<y>\d{2})\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年)(?!前|内|来|以来|间|期)", single_year),
     (r"(?<=\s)'(?P<y>\d{2})\b", single_year),
 ]  # fmt: skip
-FIRST_DAYS = re.compile(rf"\bfirst\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$", re.I | re.A)
-LAST_DAYS = re.compile(rf"\b(?:last|final)\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$", re.I | re.A)
-FIRST_DAYS_ZH = re.compile(r"\s*的?(?:前|头|第)(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)(?!个?交易)")
+FIRST_DAYS = re.compile(
+    rf"\bfirst\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$", re.I | re.A
+)
+LAST_DAYS = re.compile(
+    rf"\b(?:last|final)\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$",
+    re.I | re.A,
+)
+FIRST_DAYS_ZH = re.compile(
+    r"\s*的?(?:前|头|第)(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)(?!个?交易)"
+)
 LAST_DAYS_ZH = re.compile(r"\s*的?最后(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)")
 THIRD = re.compile(r"\s*份?(上|中|下)旬")
 OF_WEEK = re.compile(r"\bweek\s+(?:of|beginning|starting|commencing|from)\s+(?:the\s+|on\s+)?$", re.I | re.A)
@@ -281,7 +288,12 @@ def part_of(period: Period, ahead: str, behind: str) -> Period | None:
     third = THIRD.match(behind)
     if third and period.start.month == period.end.month:
         days = {"上": (1, 10), "中": (11, 20), "下": (21, period.end.day)}[third[1]]
-        return replace(period, start=period.start.replace(day=days[0]), end=period.start.replace(day=days[1]), grain=Frequency.DAILY)
+        return replace(
+            period,
+            start=period.start.replace(day=days[0]),
+            end=period.start.replace(day=days[1]),
+            grain=Frequency.DAILY,
+        )
     return None
 
 

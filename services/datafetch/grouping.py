@@ -42,7 +42,10 @@ PATTERNS: list[tuple[re.Pattern[str], Statistic]] = [
     ]
 ]  # fmt: skip
 COUNT = r"\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|[两三四五六七八九十]"
-SEVERAL = re.compile(rf"(?:(?P<n>{COUNT})\s*(?:best|worst|biggest|largest|steepest)|(?:最大|最多|最好|最差|最惨)的?(?P<n_>{COUNT}))", re.I)
+SEVERAL = re.compile(
+    rf"(?:(?P<n>{COUNT})\s*(?:best|worst|biggest|largest|steepest)|(?:最大|最多|最好|最差|最惨)的?(?P<n_>{COUNT}))",
+    re.I,
+)
 COUNTED = re.compile(r"新增|增加|job|additions?", re.I | re.A)
 
 

@@ -85,7 +85,9 @@ class Selection:
         """What conditions are set on: values as they are, or a move or a mean of each period."""
         moved = any(bound.moved for bound in asked.bounds) and not transform
         coarser = ORDER.index(asked.every) > ORDER.index(native)
-        inner: tuple[Statistic, ...] = tuple(item for item in statistics if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST))[:1]
+        inner: tuple[Statistic, ...] = tuple(
+            item for item in statistics if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)
+        )[:1]
         if moved and not inner:
             inner = self._asked.fitting((Statistic.RETURN,), list(specs), "")
         outer = Statistic.COUNT if asked.pick == "count" else None

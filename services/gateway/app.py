@@ -21,7 +21,9 @@ from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.errors import InvalidField
 from fathom.obs import Telemetry
+from fathom.protocol.windows import STEP_POLICIES, window_of
 from services.gateway import problems
 from services.gateway.config import Config
 from services.gateway.engine import Engine
@@ -34,6 +36,7 @@ PROTOCOLS = {
     "research": trajectory.PROTOCOL_RESEARCH,
     "workflow": trajectory.PROTOCOL_WORKFLOW,
     "search_r1": trajectory.PROTOCOL_SEARCH_R1,
+    "auto": trajectory.PROTOCOL_AUTO,
 }
 SHOWN = (
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
@@ -53,9 +56,27 @@ class Ask(BaseModel):
     model_config = ConfigDict(extra="forbid")
     question: str = Field(description="The question, 1 to 8,000 characters.")
     conversation_id: str = Field("", description="Conversation to go on with; empty starts one.")
-    protocol: str = Field("", pattern="^(|research|workflow|search_r1)$", description="How the episode talks.")
+    protocol: str = Field("", pattern="^(|research|workflow|search_r1|auto)$", description="How the episode talks.")
+    mode: str = Field(
+        "",
+        pattern="^(|research|workflow|auto)$",
+        description="Which engine answers: the agent, the fixed pipeline, or the one that fits the question.",
+    )
     model: str = Field("", description="Model; empty means the default of /v1/models.")
+    window: str = Field(
+        "",
+        pattern=f"^(|{'|'.join(STEP_POLICIES)})$",
+        description="What becomes of earlier steps when a request grows too long; empty leaves it to the server.",
+    )
+    window_tokens: int = Field(0, ge=0, description="Working window; 0 is the server's own, which is the largest.")
     request_id: str = Field("", description="Idempotency key; it becomes the run's id.")
+
+    @property
+    def chosen(self) -> str:
+        """Mode or protocol; raises ``InvalidField`` when the two say different things."""
+        if self.mode and self.protocol and self.mode != self.protocol:
+            raise InvalidField("mode", f"is {self.mode!r}, while protocol is {self.protocol!r}")
+        return self.mode or self.protocol
 
 
 class Accepted(BaseModel):
@@ -174,9 +195,11 @@ def add_runs(app: FastAPI, engine: Engine) -> None:
             request_id=ask.request_id,
             question=ask.question,
             conversation_id=ask.conversation_id,
-            protocol=PROTOCOLS[ask.protocol],
+            protocol=PROTOCOLS[ask.chosen],
             model=ask.model,
         )
+        if ask.window or ask.window_tokens:
+            request.window.CopyFrom(window_of(ask.window, ask.window_tokens))
         accepted = Accepted(**await engine.start_run(request))
         response.headers["Location"] = f"/v1/runs/{accepted.run_id}"
         return accepted

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fathom.config import Settings
 from services.planner.mcp.settings import McpServer
 from services.planner.window.record import StepPolicy, WindowSettings
+from services.planner.workflow.record import PARTS
 
 
 class Config(Settings):
@@ -62,7 +63,8 @@ class Config(Settings):
     prompt_dir: Path | None = None
     """Folder with prompts of one's own, beside those of the package."""
     prompt_versions: Mapping[str, int] = Field(default_factory=dict)
-    """Version by stage (research, answer, restate); a stage that is not named takes its newest."""
+    """Version by stage (research, answer, restate, and those of a workflow); a stage that is not named takes its
+    newest."""
     prompt_seed: int = 0
     """Which examples the prompts show, and in which layout; one seed keeps the prefix the same bytes."""
     answer_variants: Mapping[str, float] = Field(
@@ -77,6 +79,15 @@ class Config(Settings):
     """Whether the role ``judge`` is asked which events of an answer the material does not say; one call per text."""
     answer_material_tokens: int = Field(default=3_000, ge=200)
     """Tokens of the material list in a correction, by an upper estimate."""
+    workflow_widening: frozenset[str] = frozenset({"frameworks", "indicators", "association"})
+    """Parts that widen a workflow's plan: analysis frameworks, indicators near the question, names that the model
+    thinks of."""
+    workflow_framework_tokens: int = Field(default=2_500, ge=100)
+    """Tokens of the frameworks in a plan's prompt, by an upper estimate."""
+    workflow_material_tokens: int = Field(default=12_000, ge=500)
+    """Tokens of the material list that a workflow's answer is written from, by an upper estimate."""
+    workflow_reflects: bool = True
+    """Whether a workflow looks once at what is missing and collects again; off for ablations."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
     step_policy: StepPolicy = StepPolicy.HYBRID
@@ -105,6 +116,14 @@ class Config(Settings):
             self.keep_results,
             self.keep_steps,
         )
+
+    @field_validator("workflow_widening")
+    @classmethod
+    def _parts_are_known(cls, parts: frozenset[str]) -> frozenset[str]:
+        unknown = sorted(parts - set(PARTS))
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is not one of {', '.join(PARTS)}")
+        return parts
 
     @model_validator(mode="after")
     def _servers_are_allowed(self) -> Config:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.bus.base import Bus, Message
 from fathom.bus.streams import control_subject
-from fathom.errors import Conflict, InvalidField, NotReady
+from fathom.errors import Conflict, FathomError, InvalidField, NotReady
 from fathom.ids import new_id
 from services.planner.engine import Engine
 from services.planner.events import Events, RunObserver, todo_changed
+from services.planner.fence import TakenOver
 from services.planner.model import Step
 from services.planner.record import Record
 from services.planner.todo import Todo, TodoItem, checked, edited_items
@@ -38,7 +39,20 @@ class Desk:
         """An empty payload says that the run is not at work here."""
         if message.headers.get(ACTION, STOP) == EDIT:
             return Message(message.subject, await self._edit(pb.UpdateTodoRequest.FromString(message.payload)))
+        if not await self._mine():
+            self.engine.stop(self.run_id)
+            return Message(message.subject, b"")
         return Message(message.subject, DONE if self.engine.stop(self.run_id) else b"")
+
+    async def _mine(self) -> bool:
+        """False when another planner has the run by now, who is to be asked instead."""
+        try:
+            await self.events.confirm()
+        except TakenOver:
+            return False
+        except FathomError:
+            return True  # nobody can tell: who was asked answers
+        return True
 
     async def _edit(self, request: pb.UpdateTodoRequest) -> bytes:
         """Keeps the edit before the run has it: a worker that takes the run up finds it and tells the model."""
@@ -48,7 +62,7 @@ class Desk:
             known = await self.record.edit(self.run_id)
             if known is not None and known.change_id == change.change_id:
                 return DONE + pb.UpdateTodoResponse(items=known.items).SerializeToString()
-            if not self.engine.runs(self.run_id):
+            if not self.engine.runs(self.run_id) or not await self._mine():
                 return b""
             await self.record.put_edit(self.run_id, change)
             self.engine.edit_todo(self.run_id, items)

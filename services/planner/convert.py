@@ -16,6 +16,7 @@ from fathom.protocol.proto import completion_from_proto, completion_to_proto, me
 from fathom.rpc.contract import proto_hash
 from services.planner import model
 from services.planner.window.convert import compaction_from_proto, compaction_to_proto
+from services.planner.workflow.convert import note_from_proto, note_to_proto
 
 STOPS = {
     model.Stop.FINISHED: pb.STOP_REASON_FINISHED,
@@ -101,6 +102,8 @@ def step_to_proto(step: model.Step, prompt_hash: str) -> pb.Step:
     message.context_tokens = step.context_tokens
     if step.compaction is not None:
         message.compaction.CopyFrom(compaction_to_proto(step.compaction))
+    if step.stage is not None:
+        message.stage.CopyFrom(note_to_proto(step.stage))
     message.end_time.GetCurrentTime()
     return message
 
@@ -124,7 +127,8 @@ def step_from_proto(message: pb.Step) -> model.Step:
     )
     new_messages = tuple(message_from_proto(new) for new in message.new_messages)
     compaction = compaction_from_proto(message.compaction) if message.HasField("compaction") else None
-    return model.Step(message.index, new_messages, completion, results, compaction, message.context_tokens)
+    stage = note_from_proto(message.stage) if message.HasField("stage") else None
+    return model.Step(message.index, new_messages, completion, results, compaction, message.context_tokens, stage)
 
 
 def mark_to_proto(mark: model.Mark) -> pb.Finding:
@@ -151,8 +155,8 @@ def answer_to_proto(answer: model.Answer) -> pb.Answer:
 
 
 def segments_to_proto(episode: model.Episode) -> list[pb.Segment]:
-    """The segments of an episode that was compacted; none for any other, whose flat ids say it all."""
-    if not any(step.compaction is not None for step in episode.steps):
+    """The segments of an episode that was compacted or has stages; none for any other, whose flat ids say it all."""
+    if not any(step.compaction is not None or step.stage is not None for step in episode.steps):
         return []
     lasts = [*(part.first_step - 1 for part in episode.segments[1:]), episode.steps[-1].index]
     return [

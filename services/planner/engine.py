@@ -1,4 +1,4 @@
-"""The planner: takes runs from the queue, runs groups of episodes for trainers; both through one ``Loop``."""
+"""The planner: takes runs from the queue, runs groups of episodes for trainers; both through one ``player``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
 from services.planner.answering.ending import CitedEnding
-from services.planner.loop import Loop, Observer, Policy
+from services.planner.loop import Observer, Policy
 from services.planner.model import Episode, Limits, Outcome, Step, Task, rebuilt
-from services.planner.protocols import EpisodeProtocol
+from services.planner.playing import AnyProtocol, Player, player
 from services.planner.stage import Stage
 from services.planner.todo import TodoItem
 
@@ -34,14 +34,14 @@ MakeStage = Callable[[Task, Sequence[Step], Step | None], Stage]
 class Engine:
     """Runs episodes."""
 
-    def __init__(self, policy: Callable[[EpisodeProtocol], Policy], stage: MakeStage) -> None:
+    def __init__(self, policy: Callable[[AnyProtocol], Policy], stage: MakeStage) -> None:
         self._policy, self._stage = policy, stage
-        self._running: dict[str, Loop] = {}
+        self._running: dict[str, Player] = {}
 
     async def play(
         self,
         task: Task,
-        protocol: EpisodeProtocol,
+        protocol: AnyProtocol,
         observer: Observer,
         steps: Sequence[Step] = (),
         cut_short: Step | None = None,
@@ -56,7 +56,7 @@ class Engine:
         stage = self._stage(task, episode.steps, cut_short)
         if protocol.tags:  # its answers are words to grade: nothing is corrected, drawn or added
             stage = replace(stage, ending=CitedEnding())
-        loop = Loop(episode, protocol, self._policy(protocol), stage, observer, cut_short)
+        loop = player(episode, protocol, self._policy(protocol), stage, observer, cut_short)
         if edited is not None:
             loop.edit_todo(edited)
         self._running[task.run_id] = loop
@@ -91,12 +91,14 @@ class Engine:
         tasks: list[Task],
         group_size: int,
         concurrency: int,
-        protocol: EpisodeProtocol,
+        protocol: AnyProtocol,
         observer: Observer,
+        known: frozenset[tuple[int, int]] = frozenset(),
     ) -> AsyncIterator[tuple[int, int, Play]]:
         """``group_size`` episodes per task, at most ``concurrency`` at once, as (task, sample, play) when they end.
 
-        Each sample has a seed of its own, so a group explores and a repetition of the request does not.
+        Each sample has a seed of its own, so a group explores and a repetition of the request does not. Those that
+        are ``known`` are not played.
         """
         gate = asyncio.Semaphore(concurrency)
 
@@ -108,7 +110,8 @@ class Engine:
                 varied = replace(task, run_id=run_id, sampling=replace(task.sampling, seed=seed))
                 return index, sample, await self.play(varied, protocol, observer)
 
-        running = [asyncio.create_task(one(i, n)) for i in range(len(tasks)) for n in range(group_size)]
+        places = [(i, n) for i in range(len(tasks)) for n in range(group_size)]
+        running = [asyncio.create_task(one(*place)) for place in places if place not in known]
         try:
             for ended in asyncio.as_completed(running):
                 yield await ended

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -14,17 +15,25 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
 from fathom.bus.base import Bus
 from fathom.bus.streams import events_subject
-from fathom.errors import NotReady
+from fathom.errors import Conflict, NotReady
 from fathom.ids import new_id
 from fathom.protocol.messages import ToolCall
 from services.planner.convert import call_to_proto, material_to_proto, result_to_proto, step_from_proto, step_to_proto
+from services.planner.fence import TakenOver
 from services.planner.journal import Journal
 from services.planner.model import Step, ToolResult, ToolState
 from services.planner.record import Record
 from services.planner.todo import TODO, TodoItem, listed_items
 from services.planner.window.record import Compaction
+from services.planner.workflow.convert import note_to_proto
 
 DELTA_CHARS = 160
+DRAFT_S = 0.1
+"""A draft goes out in pieces of about that many seconds."""
+ANSWERING = frozenset({"answer_delta", "answer_replaced"})
+"""Events that are sent by what readers have of the answer, not by whether the same was said before."""
+LATE_S = 5.0
+"""So much later than it is due, a sign of life may have come too late."""
 MOST_WAITING = 64
 """Events that may wait for the stream when a round begins."""
 
@@ -37,41 +46,94 @@ class Events:
     """
 
     def __init__(self, bus: Bus, run_id: str) -> None:
-        self._bus, self._run_id = bus, run_id
+        self._bus, self.run_id = bus, run_id
         self._sequence = 0
         self._published: Counter[Hashable] = Counter()
         self._waiting: deque[tuple[pb.RunEvent, Awaitable[object] | None]] = deque()
         self._sending: asyncio.Task[None] | None = None
+        self.epoch = 0
+        """Position of this planner's mark in the stream; see ``fence``."""
+        self._last = 0
+        self.shown = ""
+        """What readers have of the answer, once all that waits is sent."""
+        self.shown_step = -1
 
     async def take_up(self, attempt: int) -> None:
-        """Reads what is there: a mark tells where the earlier workers' events end. Comes before ``publish``."""
-        mark = pb.RunEvent(run_id=self._run_id, taken_up=pb.TakenUp(attempt=attempt))
-        subject = events_subject(self._run_id)
-        end = await self._bus.publish(subject, mark.SerializeToString(), message_id=new_id(self._run_id))
+        """Reads what is there: a mark tells where the earlier workers' events end. Comes before ``publish``.
+
+        From the mark on nothing that an earlier worker publishes is stored.
+        """
+        subject, mark = events_subject(self.run_id), self._mark(attempt)
+        end = await self._bus.publish(subject, mark, message_id=new_id(self.run_id))
+        self.epoch = self._last = end
         async with aclosing(self._bus.follow(subject)) as deliveries:
             async for delivery in deliveries:
                 if delivery.sequence >= end:
                     return
                 self._seen(pb.RunEvent.FromString(delivery.payload))
 
+    def _mark(self, attempt: int) -> bytes:
+        mark = pb.RunEvent(run_id=self.run_id, taken_up=pb.TakenUp(attempt=attempt))
+        return mark.SerializeToString()
+
+    async def confirm(self, attempt: int = 0) -> None:
+        """Returns when all is sent and the run is still this worker's; raises ``TakenOver``."""
+        await self.flush()
+        await self._store(self._mark(attempt), new_id(self.run_id))
+
+    async def _store(self, payload: bytes, message_id: str) -> None:
+        """Raises ``TakenOver`` when another worker has written since."""
+        try:
+            stored = await self._bus.publish(
+                events_subject(self.run_id), payload, message_id=message_id, expected=self._last
+            )
+        except Conflict as error:
+            raise TakenOver(self.run_id) from error
+        self._last = max(self._last, stored)
+
     def _seen(self, event: pb.RunEvent) -> None:
         if event.sequence <= self._sequence:
             return
         self._sequence = event.sequence
-        if event.HasField("resumed"):
-            # What was said at an earlier end may be said again at the next.
-            self._published = Counter({k: n for k, n in self._published.items() if key_kind(k) != "answer_delta"})
-        self._published[key(event)] += 1
+        if event.WhichOneof("event") not in ANSWERING:
+            self._published[key(event)] += 1
+        self._shows(event)
+
+    def _shows(self, event: pb.RunEvent) -> None:
+        """What the event makes of the answer that readers have."""
+        if event.HasField("answer_delta"):
+            self.shown += event.answer_delta.text
+            self.shown_step = event.answer_delta.step
+        elif event.HasField("answer_replaced") or event.HasField("resumed"):
+            self.shown = ""
+
+    def answer(self, text: str, step: int, *, draft: bool, why: str = "checked") -> None:
+        """Gives readers what they lack of the answer's text; what they have otherwise is replaced, which says ``why``.
+
+        A text that they have more of already is a draft on its way to where an earlier worker's was.
+        """
+        if draft and self.shown.startswith(text):
+            return
+        if not text.startswith(self.shown):
+            self.drop(step, why)
+        for piece in deltas(text[len(self.shown) :]):
+            self.publish(answer_delta=pb.AnswerDelta(text=piece, step=step, draft=draft))
+
+    def drop(self, step: int, why: str) -> None:
+        """Takes back what readers have of an answer, if they have any."""
+        if self.shown:
+            self.publish(answer_replaced=pb.AnswerReplaced(step=step, why=why))
 
     def publish(self, after: Awaitable[object] | None = None, **event: Any) -> None:
         """Sends one event behind those before it, when ``after`` is done; its time is now."""
-        message = pb.RunEvent(run_id=self._run_id, **event)
+        message = pb.RunEvent(run_id=self.run_id, **event)
         message.time.GetCurrentTime()
         self._waiting.append((message, after))
+        self._shows(message)
         if self._sending is None or (self._sending.done() and not self._sending.cancelled()):
             if self._sending is not None:
                 self._sending.result()
-            self._sending = asyncio.create_task(self._send(), name=f"events {self._run_id}")
+            self._sending = asyncio.create_task(self._send(), name=f"events {self.run_id}")
 
     @property
     def waiting(self) -> int:
@@ -98,13 +160,13 @@ class Events:
             if after is not None:
                 await after
             name = key(message)
-            if self._published[name]:
+            if self._published[name] and message.WhichOneof("event") not in ANSWERING:
                 self._published[name] -= 1
             else:
                 message.sequence = self._sequence + 1
-                message_id = f"{self._run_id}:{message.sequence}"
+                message_id = f"{self.run_id}:{self.epoch}:{message.sequence}"
                 payload = message.SerializeToString()
-                await self._bus.publish(events_subject(self._run_id), payload, message_id=message_id)
+                await self._store(payload, message_id)
                 self._sequence += 1
             self._waiting.popleft()
 
@@ -118,24 +180,19 @@ def key(event: pb.RunEvent) -> Hashable:
         return kind, event.tool_started.step, event.tool_started.call.id
     if kind == "tool_finished":
         return kind, event.tool_finished.step, event.tool_finished.result.tool_call_id
-    if kind == "answer_delta":
-        return kind, event.answer_delta.text
     if kind == "todo_changed":
         return kind, event.todo_changed.change_id
     if kind == "sampled":
         return kind, event.sampled.step
     if kind == "compacted":
         return kind, event.compacted.step
+    if kind == "staged":
+        return kind, event.staged.step
     if kind == "resumed":
         return kind, event.resumed.leg
     if kind == "finished":
         return kind, event.finished.leg
     return (kind,)
-
-
-def key_kind(name: Hashable) -> str:
-    """The kind in a key."""
-    return str(name[0]) if isinstance(name, tuple) else ""
 
 
 def thought(call: ToolCall, step: int) -> pb.Thought:
@@ -186,6 +243,7 @@ class RunObserver:
         self._run_id, self._prompt_hash = run_id, prompt_hash
         self.steps = 0
         """How many steps are recorded."""
+        self._draft, self._draft_step, self._drafted_at = "", -1, 0.0
 
     async def retell(self, steps: Sequence[Step]) -> None:
         """Publishes what an earlier worker had recorded and not told."""
@@ -200,9 +258,10 @@ class RunObserver:
         await self._events.flush()
 
     async def sampled(self, step: Step) -> None:
-        """Keeps what was sampled, before anything comes of it."""
+        """Keeps what was sampled, before anything comes of it; a worker that has lost the run ends here."""
         await self._journal.sampled(step)
         self._tell_sampled(step)
+        await self._events.flush()
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None:
         """The intent goes out before the result (row R11); no call begins before the results so far are kept."""
@@ -219,11 +278,25 @@ class RunObserver:
 
     async def step_done(self, step: Step) -> None:
         """Recorded, that is all the run waits for: whoever takes it up tells again what the readers lack."""
-        await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash))
+        await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash), self._events.epoch)
         self.steps = step.index + 1
         self._journal.close(step.index)
         if self._events.waiting > MOST_WAITING:
             await self._events.flush()
+
+    def drafted(self, index: int, text: str) -> None:
+        """Sends the draft as far as it has got, a few times a second."""
+        if index != self._draft_step:
+            self._draft, self._draft_step = "", index
+        self._draft += text
+        now = time.monotonic()
+        if self._draft and (not text or now - self._drafted_at >= DRAFT_S):
+            self._drafted_at = now
+            self._events.answer(self._draft, index, draft=True, why="again")
+
+    def dropped(self, index: int, why: str) -> None:
+        """Readers are told that what they have seen of an answer is none."""
+        self._events.drop(index, why)
 
     def _tell_sampled(self, step: Step) -> None:
         usage = step.completion.usage
@@ -234,6 +307,8 @@ class RunObserver:
             window_tokens=self._window_tokens,
         )
         self._events.publish(sampled=sampled)
+        if step.stage is not None:
+            self._events.publish(staged=pb.Staged(step=step.index, stage=note_to_proto(step.stage)))
 
     def _tell_done(self, index: int, result: ToolResult, kept: Awaitable[object] | None) -> None:
         if result.call.name != "think":
@@ -258,7 +333,7 @@ class RunObserver:
 
 
 async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: ObjectRef) -> None:
-    """What was understood, the answer in pieces, then the end."""
+    """What was understood, what readers lack of the answer, then the end."""
     if (
         trajectory.HasField("answer")
         and trajectory.steps
@@ -266,8 +341,11 @@ async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: Ob
     ):
         step = trajectory.steps[-1].index
         events.publish(thought=pb.Thought(text=understood, kind="restatement", step=step))
-    for piece in deltas(trajectory.answer.markdown):
-        events.publish(answer_delta=pb.AnswerDelta(text=piece))
+    last = trajectory.steps[-1].index if trajectory.steps else 0
+    if trajectory.HasField("answer"):
+        events.answer(trajectory.answer.markdown, last, draft=False)
+    else:
+        events.drop(last, "dropped")
     finished = pb.RunFinished(
         stop_reason=trajectory.stop_reason,
         error=trajectory.error,
@@ -297,9 +375,15 @@ async def follow(bus: Bus, run_id: str, after: int, leg: int = 0) -> AsyncGenera
                 return
 
 
-async def heartbeat(delivery: Any, every_s: float) -> None:
-    """Keeps a delivery in progress until cancelled; a server out of reach for a while is the bus' business."""
+async def heartbeat(delivery: Any, every_s: float, late: Callable[[], None]) -> None:
+    """Keeps a delivery in progress until cancelled; a server out of reach for a while is the bus' business.
+
+    ``late`` is called when a beat was so late that somebody else may have the delivery by now.
+    """
     while True:
+        before = time.monotonic()
         await asyncio.sleep(every_s)
         with suppress(NotReady):
             await delivery.in_progress()
+        if time.monotonic() - before > every_s + LATE_S:
+            late()

@@ -21,28 +21,38 @@ NOTHING = Completion((), (), (), "", (), FinishReason.STOP, 0, 0, Usage(0, 0, 0,
 class Journal:
     """The notes of one run: "0003" is what step 3 sampled, "0003-0001-…" its second finished call."""
 
-    def __init__(self, record: Record, run_id: str) -> None:
-        self._record, self._run_id = record, run_id
+    def __init__(self, record: Record, run_id: str, epoch: int = 0) -> None:
+        """``epoch`` is that of the planner which writes; see ``fence``."""
+        self._record, self._run_id, self._epoch = record, run_id, epoch
         self._names: list[str] = []
+        self._left: list[tuple[int, str]] = []
+        """Notes of earlier planners."""
         self._calls: set[str] = set()
         self._writing: set[asyncio.Task[None]] = set()
         self._dropping: set[asyncio.Task[None]] = set()
 
     async def read(self, recorded: int) -> Step | None:
-        """The step after ``recorded`` whole ones as far as it had got, or None; notes of whole ones go."""
-        notes = {name: step_from_proto(note) for name, note in (await self._record.notes(self._run_id)).items()}
-        self._names = sorted(notes)
-        for index in {step.index for step in notes.values() if step.index < recorded}:
+        """The step after ``recorded`` whole ones as far as it had got, or None; notes of whole ones go.
+
+        What the last planner with a completion has kept becomes this one's own: calls first, so that whoever comes
+        next finds all of it or takes it from where it was.
+        """
+        known = {place: step_from_proto(note) for place, note in (await self._record.notes(self._run_id)).items()}
+        self._left = sorted(known)
+        for index in {step.index for step in known.values() if step.index < recorded}:
             self.close(index)
-        sampled = notes.get(f"{recorded:04d}")
-        if sampled is None:
+        open_one = f"{recorded:04d}"
+        epoch = max((epoch for epoch, name in known if name == open_one), default=None)
+        if epoch is None:
             return None
-        results = [
-            result for name in self._names if name.startswith(f"{recorded:04d}-") for result in notes[name].results
-        ]
+        calls = [name for at, name in self._left if at == epoch and name.startswith(f"{open_one}-")]
+        if epoch != self._epoch:
+            for name in (*calls, open_one):
+                await self._keep(name, known[epoch, name])
+        results = [result for name in calls for result in known[epoch, name].results]
         self._calls = {result.call.id for result in results}
         # In the order in which they ended: material has its numbers from there.
-        return replace(sampled, index=recorded, results=tuple(results))
+        return replace(known[epoch, open_one], index=recorded, results=tuple(results))
 
     async def sampled(self, step: Step) -> None:
         """Keeps what was sampled with the messages before it."""
@@ -79,10 +89,12 @@ class Journal:
 
     async def _drop(self, index: int, writing: list[asyncio.Task[None]]) -> None:
         await asyncio.gather(*writing, return_exceptions=True)
-        names = [name for name in self._names if name.startswith(f"{index:04d}")]
-        self._names = [name for name in self._names if name not in names]
-        await asyncio.gather(*(self._record.forget_note(self._run_id, name) for name in names))
+        names = [(self._epoch, name) for name in self._names if name.startswith(f"{index:04d}")]
+        names += [place for place in self._left if place[1].startswith(f"{index:04d}") and place not in names]
+        self._names = [name for name in self._names if (self._epoch, name) not in names]
+        self._left = [place for place in self._left if place not in names]
+        await asyncio.gather(*(self._record.forget_note(self._run_id, name, epoch) for epoch, name in names))
 
     async def _keep(self, name: str, note: Step) -> None:
-        await self._record.note(self._run_id, name, step_to_proto(note, ""))
+        await self._record.note(self._run_id, name, step_to_proto(note, ""), self._epoch)
         self._names.append(name)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from fathom.errors import FathomError
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
 from fathom.protocol.quoting import quoted
 from services.planner import guard
+from services.planner.answering.drafting import Draft
 from services.planner.answering.material import listing
 from services.planner.budget import Account, account, warned
 from services.planner.calls import Calls, not_made
+from services.planner.lifetime import Lifetime
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, Task, ToolResult
 from services.planner.protocols import Decision, EpisodeProtocol
 from services.planner.repeats import Repeats
@@ -37,7 +37,10 @@ class Policy(Protocol):
         view: View,
         tools: Sequence[ToolSpec],
         sampling: Sampling,
-    ) -> Completion: ...
+        hear: Callable[[str], None] | None = None,
+    ) -> Completion:
+        """``hear`` is given the text as it comes, where the engine tells it."""
+        ...
 
 
 class Observer(Protocol):
@@ -54,6 +57,14 @@ class Observer(Protocol):
     async def compacted(self, index: int, compaction: Compaction) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
+
+    def drafted(self, index: int, text: str) -> None:
+        """More of the answer that round ``index`` writes; "" when it has written it."""
+        ...
+
+    def dropped(self, index: int, why: str) -> None:
+        """What was drafted, if anything, will not be the answer."""
+        ...
 
 
 class Loop:
@@ -74,13 +85,14 @@ class Loop:
         # Tag protocols are an environment to train in, whose rules are published: nothing of ours intervenes there.
         repeats = None if protocol.tags else Repeats.rebuilt(episode.steps)
         self._calls = Calls(episode.task.run_id, stage.tools, observer, stage.metrics, repeats)
-        self._stopped = asyncio.Event()
+        self._life = Lifetime()
         self._edited: tuple[TodoItem, ...] | None = None
         self._sampling = False
+        self._draft: Draft | None = None
 
     def stop(self) -> None:
         """Asks the episode to end; the call in flight is cancelled."""
-        self._stopped.set()
+        self._life.stop()
 
     def edit_todo(self, items: Sequence[TodoItem]) -> tuple[TodoItem, ...]:
         """The todo list as the user wants it, from the next round on, in which the model is told; as it will be kept.
@@ -92,37 +104,20 @@ class Loop:
 
     async def run(self) -> Outcome:
         """Goes on from the steps that are there until the end; never raises ``FathomError``."""
-        limits = self.episode.task.limits
-        try:
-            async with asyncio.timeout(max(0.0, limits.deadline - time.time())):
-                return await self._until_stopped(self._rounds)
-        except TimeoutError:
-            culprit = self._calls.waiting_for or "policy"
-            return Outcome(Stop.BUDGET, None, f"the time for this run was spent, waiting for {culprit}", culprit)
-        except FathomError as error:
-            culprit = error.metadata.get("culprit", "policy" if self._sampling else self._calls.waiting_for)
-            return Outcome(Stop.FAILED, None, f"{culprit}: {error.message}" if culprit else error.message, culprit)
-
-    async def _until_stopped(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        running = asyncio.ensure_future(work())
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        try:
-            await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                return await running
-            return Outcome(Stop.STOPPED)
-        finally:
-            for pending in (running, stopped):
-                pending.cancel()
-            await asyncio.gather(running, stopped, return_exceptions=True)
+        deadline = self.episode.task.limits.deadline
+        return await self._life.spend(
+            self._rounds, deadline, lambda: "policy" if self._sampling else self._calls.waiting_for
+        )
 
     async def _rounds(self) -> Outcome:
         decision, pending = self._resume()
         while True:
             if decision is not None and decision.answer is not None:
-                ended = self._refused(decision) or await self._finish(decision.answer)
+                refused = self._refused(decision)
+                ended = refused or await self._finish(decision.answer)
                 if isinstance(ended, Answer):
                     return Outcome(Stop.FINISHED, ended)
+                self._observer.dropped(len(self.episode.steps) - 1, "refused" if refused else "correction")
                 # Each call has its result, or endpoints would refuse the conversation.
                 pending = (ended, *(self._protocol.render(not_made(call)) for call in decision.unmade))
             budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
@@ -196,9 +191,13 @@ class Loop:
     async def _round(self, new_messages: tuple[Message, ...], last: bool) -> tuple[Decision, tuple[Message, ...]]:
         episode = self.episode
         index = len(episode.steps)
+        if not self._protocol.tags:
+            self._draft = Draft.of({item.number for item in episode.material}, prose=last or self._corrected(-1))
         sampled = await self._sampled(index, new_messages)
         await self._observer.sampled(sampled)
         decision = self._protocol.decide(sampled.completion, self._corrected(-1), last)
+        if decision.answer is None:
+            self._observer.dropped(index, "dropped")
         step = replace(sampled, results=await self._calls.run(index, decision.calls))
         await self._observer.step_done(step)
         episode.append(step)
@@ -219,10 +218,18 @@ class Loop:
             view,
             tools,
             self._protocol.sampling(episode.task),
+            lambda piece: self._heard(index, piece),
         )
         self._sampling = False
+        if self._draft is not None and (rest := self._draft.end()):
+            self._observer.drafted(index, rest)
+        self._observer.drafted(index, "")
         completion = replace(sampled, tool_calls=distinct(sampled.tool_calls))
         return Step(index, new_messages, completion, compaction=view.compaction, context_tokens=view.tokens)
+
+    def _heard(self, index: int, piece: str) -> None:
+        if self._draft is not None and (text := self._draft.feed(piece)):
+            self._observer.drafted(index, text)
 
     def _answers(self, decision: Decision, results: Sequence[ToolResult]) -> tuple[Message, ...]:
         if decision.correction is not None:

@@ -29,6 +29,7 @@ class Metrics:
     thought_chars: Histogram
     thoughts: Histogram
     rounds: Histogram
+    flaws: Counter
 
     @classmethod
     def on(cls, registry: CollectorRegistry | None) -> Metrics:
@@ -51,6 +52,7 @@ class Metrics:
             histogram("thought_chars", "Characters per thought", CHARS),
             histogram("thoughts_per_run", "Thoughts per ended episode", COUNTS),
             histogram("tool_rounds_per_run", "Rounds with a tool call per ended episode", COUNTS),
+            counter("stage_flaws", "What was wrong with a workflow stage's output", "stage", "fault"),
         )
 
     def episode(self, steps: Sequence[Step]) -> None:

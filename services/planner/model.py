@@ -10,6 +10,7 @@ from typing import Any
 from fathom.ids import content_hash
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, Usage
 from services.planner.window.record import Compaction, Shown, WindowSettings
+from services.planner.workflow.record import StageNote
 
 
 class Stop(StrEnum):
@@ -73,6 +74,8 @@ class Step:
     """What was done to the view before this step sampled."""
     context_tokens: int = 0
     """Tokens of the request, as measured before it was sent; 0 when nobody measured."""
+    stage: StageNote | None = None
+    """What came of it, for a stage of a workflow."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,10 @@ class Task:
     """Prompt ids by stage; empty takes the settings' choice."""
     date: str = ""
     """ISO date that the question is asked on; "" says none."""
+    sheets: tuple[Any, ...] = ()
+    """Tables that are in the Python session from the beginning, in the tools' own type."""
+    tools: tuple[str, ...] = ()
+    """The only tools on offer; empty offers all."""
 
 
 class Doubt(StrEnum):
@@ -198,21 +205,27 @@ class Episode:
 
     def append(self, step: Step) -> None:
         """Adds a finished step: its messages and its token ids, verbatim."""
-        completion, known = step.completion, len(self.messages)
+        completion, known, fresh = step.completion, len(self.messages), self._begins_stage(step)
         self.steps.append(step)
         self.messages.extend(step.new_messages)
-        if step.compaction is None:
-            self.shown += [Shown(index) for index in range(known, len(self.messages))]
-        else:
-            self.shown = list(step.compaction.shown)
+        new = [Shown(index) for index in range(known, len(self.messages))]
+        if step.compaction is not None or fresh:
+            self.shown = new if step.compaction is None else list(step.compaction.shown)
             # A first step may be compacted, too: then there is no segment to close.
             self.segments = [*(part for part in self.segments if part.token_ids or step.index), Segment(step.index)]
             self.covered = 0
+        else:
+            self.shown += new
         self.shown.append(Shown(len(self.messages)))
         self.messages.append(Message(Role.ASSISTANT, completion.text, completion.tool_calls))
         self.segments[-1].append(completion)
         if completion.exact:
             self.covered = len(self.shown)
+
+    def _begins_stage(self, step: Step) -> bool:
+        """True for the first step of a workflow's stage: it has a prompt of its own, and sees nothing earlier."""
+        before = self.steps[-1].stage if self.steps else None
+        return step.stage is not None and (before is None or before.name != step.stage.name)
 
     @property
     def visible(self) -> tuple[Message, ...]:

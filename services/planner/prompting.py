@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fathom.errors import InvalidField, NotFound
 from fathom.ids import sha256
 from fathom.protocol.guidance import with_guidance
+from fathom.protocol.language import language_of
+from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
+from fathom.protocol.quoting import quoted
 from services.planner.config import Config
 from services.planner.model import Task
 from services.planner.prompts.catalogue import Catalogue, Prompt, checked_names
 
-STAGES = ("research", "answer", "restate")
+RESEARCH_STAGES = ("research", "answer", "restate")
+WORKFLOW_STAGES = (REWRITE, PLAN, REFLECT, COMPOSE, "answer")
+STAGES = tuple(dict.fromkeys((*RESEARCH_STAGES, *WORKFLOW_STAGES)))
 
 
 @dataclass(frozen=True)
@@ -40,22 +45,26 @@ class Prompts:
                 found(catalogue, stage, "en", name, version, f"prompt_versions.{stage}")
         return made
 
-    def choose(self, question: str, key: str, wanted: Mapping[str, str] | None = None) -> dict[str, str]:
+    def choose(
+        self,
+        question: str,
+        key: str,
+        wanted: Mapping[str, str] | None = None,
+        stages: Sequence[str] = RESEARCH_STAGES,
+    ) -> dict[str, str]:
         """Prompt ids by stage, the same for the same ``key``; ``wanted`` names ids, versions ("v1") or variants.
 
         Raises ``InvalidField("prompts.<stage>")`` for what is not there.
         """
         wanted, language = wanted or {}, language_of(question)
         for stage in wanted:
-            if stage not in STAGES:
-                raise InvalidField(f"prompts.{stage}", f"is not one of {', '.join(STAGES)}")
-        chosen = {
-            "research": self._one("research", language, "", wanted.get("research", "")).id,
-            "answer": self._one("answer", language, self._variant(key), wanted.get("answer", "")).id,
+            if stage not in stages:
+                raise InvalidField(f"prompts.{stage}", f"is not one of {', '.join(stages)}")
+        return {
+            stage: self._one(stage, language, self._variant(key) if stage == "answer" else "", wanted.get(stage, "")).id
+            for stage in stages
+            if stage != "restate" or self.restate
         }
-        if self.restate:
-            chosen["restate"] = self._one("restate", language, "", wanted.get("restate", "")).id
-        return chosen
 
     def _variant(self, key: str) -> str:
         names = sorted(self.weights)
@@ -82,16 +91,28 @@ class Prompts:
         """The user's message: the question first, then what only this run says."""
         ids = self._ids(task)
         lines = [f"Date: {task.date}"] if task.date else []
+        lines += tables(task)
         lines += [self.catalogue.get(ids[stage]).render(self.seed) for stage in ("answer", "restate") if stage in ids]
         return with_guidance(task.question, lines)
 
-    def hash(self, task: Task) -> str:
+    def text(self, task: Task, stage: str) -> str:
+        """The prompt of one stage of a workflow."""
+        return self.catalogue.get(self._ids(task, WORKFLOW_STAGES)[stage]).render(self.seed)
+
+    def hash(self, task: Task, stages: Sequence[str] = RESEARCH_STAGES) -> str:
         """Over all that the prompts of a task say."""
-        ids = self._ids(task)
+        ids = self._ids(task, stages)
         return sha256("\n".join(self.catalogue.get(ids[stage]).render(self.seed) for stage in sorted(ids)).encode())
 
-    def _ids(self, task: Task) -> Mapping[str, str]:
-        return task.prompts or self.choose(task.question, task.run_id)
+    def _ids(self, task: Task, stages: Sequence[str] = RESEARCH_STAGES) -> Mapping[str, str]:
+        return task.prompts or self.choose(task.question, task.run_id, stages=stages)
+
+
+def tables(task: Task) -> list[str]:
+    """The tables that a task brings along, as the model sees those that it fetches."""
+    there = "已在 Python 中" if language_of(task.question) == "zh" else "is in Python already"
+    named = [(f"sheet_{number}", sheet) for number, sheet in enumerate(task.sheets, 1)]
+    return [f"{name} {there}:\n{quoted(sheet.digest.replace(sheet.id, name))}" for name, sheet in named]
 
 
 def found(catalogue: Catalogue, stage: str, language: str, name: str, version: int, where: str) -> Prompt:
@@ -108,8 +129,3 @@ def got(catalogue: Catalogue, wanted: str, where: str) -> Prompt:
         return catalogue.get(wanted)
     except NotFound as error:
         raise InvalidField(where, error.message) from error
-
-
-def language_of(question: str) -> str:
-    """ "zh" when the question holds a Chinese character, else "en"."""
-    return "zh" if any("\u4e00" <= character <= "\u9fff" for character in question) else "en"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
@@ -35,6 +35,12 @@ class Header:
     """The run that delegated this one; empty for a user's."""
     depth: int = 0
     """How many runs are above it."""
+
+    @property
+    def spoken(self) -> pb.Protocol:
+        """The protocol that the run is played in; where the request left it open, the one that was chosen."""
+        # The stubs give enum values as plain ints.
+        return cast(pb.Protocol, pb.Protocol.Value(self.protocol))
 
     def run_request(self) -> planner.RunRequest:
         return planner.RunRequest.FromString(bytes.fromhex(self.request))
@@ -68,11 +74,25 @@ class Leg:
         )
 
 
+@dataclass(frozen=True)
+class Taken:
+    """A planner took the run up: its ``epoch`` (see ``fence``), the leg, and how many steps it found."""
+
+    epoch: int
+    leg: int
+    steps: int
+
+
 class Record:
     """Reads and writes the records of runs."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where everything is."""
+        return self._store
 
     async def begin(self, header: Header) -> Header:
         """Writes the header, unless the run has one: then gives that."""
@@ -116,27 +136,47 @@ class Record:
         resumed = [Leg(**await self._json(item.key)) for item in objects]
         return [Leg.of(0, header.run_id, header.start_time, header.run_request().budget), *resumed]
 
-    async def put_step(self, run_id: str, step: pb.Step) -> None:
-        """Makes a step durable."""
-        await self._store.put(step_key(run_id, step.index), step.SerializeToString(), PROTOBUF)
+    async def take_up(self, run_id: str, taken: Taken) -> None:
+        """From here on nothing counts that an earlier planner writes of the steps behind, or as the end of the leg."""
+        await self._put_json(f"runs/taken/{run_id}/{taken.epoch:012d}.json", asdict(taken))
+
+    async def takings(self, run_id: str) -> list[Taken]:
+        """Who has taken the run up, the last one last."""
+        objects = await self._store.list(f"runs/taken/{run_id}/")
+        return [Taken(**await self._json(item.key)) for item in objects]
+
+    async def put_step(self, run_id: str, step: pb.Step, epoch: int = 0) -> None:
+        """Makes a step durable, as the planner that took the run up as ``epoch`` has it."""
+        await self._store.put(step_key(run_id, step.index, epoch), step.SerializeToString(), PROTOBUF)
 
     async def steps(self, run_id: str) -> list[pb.Step]:
-        """The recorded steps in order."""
-        objects = await self._store.list(f"runs/steps/{run_id}/")
-        return [pb.Step.FromString(await self._store.get(item.key, item.sha256)) for item in objects]
+        """The recorded steps in order: each by the planner that had the run then."""
+        objects = {name_of(item): item for item in await self._store.list(f"runs/steps/{run_id}/")}
+        takings = await self.takings(run_id)
+        steps: list[pb.Step] = []
+        while True:
+            index = len(steps)
+            epoch = max((taken.epoch for taken in takings if taken.steps <= index), default=0)
+            item = objects.get(f"{index:04d}-{epoch:012d}")
+            if item is None:
+                return steps
+            steps.append(pb.Step.FromString(await self._store.get(item.key, item.sha256)))
 
-    async def note(self, run_id: str, name: str, note: pb.Step) -> None:
+    async def note(self, run_id: str, name: str, note: pb.Step, epoch: int = 0) -> None:
         """Keeps a part of the open step."""
-        await self._store.put(note_key(run_id, name), note.SerializeToString(), PROTOBUF)
+        await self._store.put(note_key(run_id, name, epoch), note.SerializeToString(), PROTOBUF)
 
-    async def notes(self, run_id: str) -> dict[str, pb.Step]:
-        """The parts of open steps by name."""
+    async def notes(self, run_id: str) -> dict[tuple[int, str], pb.Step]:
+        """The parts of open steps by epoch and name."""
         objects = await self._store.list(f"runs/open/{run_id}/")
-        return {name_of(item): pb.Step.FromString(await self._store.get(item.key)) for item in objects}
+        return {
+            (int(item.key.split("/")[-2]), name_of(item)): pb.Step.FromString(await self._store.get(item.key))
+            for item in objects
+        }
 
-    async def forget_note(self, run_id: str, name: str) -> None:
+    async def forget_note(self, run_id: str, name: str, epoch: int = 0) -> None:
         """Drops a part whose step is whole."""
-        await self._store.delete(note_key(run_id, name))
+        await self._store.delete(note_key(run_id, name, epoch))
 
     async def mark_stopped(self, run_id: str, leg: int) -> None:
         """Asks whoever takes this leg of the run to end it at once."""
@@ -156,22 +196,30 @@ class Record:
         except NotFound:
             return None
 
-    async def finish(self, trajectory: pb.Trajectory, key: str = "") -> StoredObject:
+    async def finish(self, trajectory: pb.Trajectory, key: str = "", epoch: int = 0) -> StoredObject:
         """Writes the whole trajectory."""
-        return await self._store.put(key or trajectory_key(trajectory.run_id), trajectory.SerializeToString(), PROTOBUF)
+        where = key or trajectory_key(trajectory.run_id, epoch)
+        return await self._store.put(where, trajectory.SerializeToString(), PROTOBUF)
 
     async def trajectory(self, run_id: str) -> pb.Trajectory | None:
         """The trajectory as of the last end; None while the run has had none. See ``finished``."""
-        try:
-            return pb.Trajectory.FromString(await self._store.get(trajectory_key(run_id)))
-        except NotFound:
-            return None
+        ended = await self._ended(run_id)
+        return None if ended is None else ended[0]
 
     async def finished(self, run_id: str, leg: int) -> tuple[pb.Trajectory, StoredObject] | None:
         """The trajectory of a run whose leg has ended; None while it goes on."""
-        trajectory = await self.trajectory(run_id)
-        stored = await self._store.head(trajectory_key(run_id))
-        return None if trajectory is None or stored is None or trajectory.leg < leg else (trajectory, stored)
+        ended = await self._ended(run_id)
+        return None if ended is None or ended[0].leg < leg else ended
+
+    async def _ended(self, run_id: str) -> tuple[pb.Trajectory, StoredObject] | None:
+        """The last end that counts: not one by a planner that had lost the run before it wrote."""
+        objects = await self._store.list(f"runs/trajectories/{run_id}/")
+        takings = await self.takings(run_id) if objects else []
+        for item in reversed(objects):
+            found = pb.Trajectory.FromString(await self._store.get(item.key, item.sha256))
+            if not any(taken.epoch > int(name_of(item)) and taken.leg <= found.leg for taken in takings):
+                return found, item
+        return None
 
     async def _put_json(self, key: str, value: Mapping[str, Any]) -> None:
         await self._store.put(key, json.dumps(value).encode(), JSON)
@@ -199,17 +247,17 @@ def child_key(parent_run_id: str, run_id: str) -> str:
     return f"runs/children/{parent_run_id}/{run_id}.json"
 
 
-def step_key(run_id: str, index: int) -> str:
-    return f"runs/steps/{run_id}/{index:04d}.pb"
+def step_key(run_id: str, index: int, epoch: int) -> str:
+    return f"runs/steps/{run_id}/{index:04d}-{epoch:012d}.pb"
 
 
-def note_key(run_id: str, name: str) -> str:
-    return f"runs/open/{run_id}/{name}.pb"
+def note_key(run_id: str, name: str, epoch: int) -> str:
+    return f"runs/open/{run_id}/{epoch:012d}/{name}.pb"
 
 
 def stop_key(run_id: str, leg: int) -> str:
     return f"runs/stops/{run_id}/{leg:04d}.json"
 
 
-def trajectory_key(run_id: str) -> str:
-    return f"runs/trajectories/{run_id}.pb"
+def trajectory_key(run_id: str, epoch: int) -> str:
+    return f"runs/trajectories/{run_id}/{epoch:012d}.pb"

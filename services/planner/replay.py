@@ -7,7 +7,7 @@ the calls of each completion, the end and the trajectory's hash must come out th
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -18,15 +18,16 @@ from fathom.protocol.notices import NOTE
 from services.planner.config import Config
 from services.planner.convert import STOPS, step_from_proto
 from services.planner.engine import tightened
-from services.planner.loop import Loop
 from services.planner.model import Answer, Episode, Limits, Outcome, Step, Task, ToolResult, rebuilt
-from services.planner.protocols import EpisodeProtocol
+from services.planner.playing import AnyProtocol, player
 from services.planner.record import Header, Leg
 from services.planner.stage import Stage
 from services.planner.todo import Todo
 from services.planner.tools.registry import Registry
 from services.planner.window.record import Compaction
 from services.planner.window.view import View
+from services.planner.workflow.protocol import Workflow
+from services.planner.workflow.replayed import recorded_inputs
 
 SHOWN_CHARS, YEAR_S = 2_000, 365 * 86_400.0
 
@@ -58,7 +59,13 @@ class Script:
     nudge: str
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         index = int(request_id.removeprefix(f"{task.run_id}-"))
         if index >= len(self.steps):
@@ -80,6 +87,10 @@ class Script:
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
 
     async def compacted(self, index: int, compaction: Compaction) -> None: ...
+
+    def drafted(self, index: int, text: str) -> None: ...
+
+    def dropped(self, index: int, why: str) -> None: ...
 
     async def step_done(self, step: Step) -> None:
         recorded = self.steps[step.index]
@@ -104,7 +115,7 @@ def spoken(step: Step, nudge: str) -> list[Message]:
     for message in step.new_messages:
         lines = message.content.splitlines()
         # What follows the nudge is its list of material.
-        told = lines[: lines.index(nudge)] if nudge in lines else lines
+        told = lines[: lines.index(nudge)] if nudge and nudge in lines else lines
         rest = [line for line in told if not line.startswith(NOTE)]
         if rest or not lines:
             kept.append(message if rest == lines else replace(message, content="\n".join(rest)))
@@ -117,7 +128,7 @@ def said(message: Message | None) -> str:
 
 
 async def replay(
-    header: Header, legs: Sequence[Leg], recorded: trajectory_pb.Trajectory, protocol: EpisodeProtocol, config: Config
+    header: Header, legs: Sequence[Leg], recorded: trajectory_pb.Trajectory, protocol: AnyProtocol, config: Config
 ) -> pb.ReplayRunResponse:
     """Compares a finished run with its replay; calls no service and writes nothing."""
     answer = Answer(recorded.answer.markdown) if recorded.HasField("answer") else None
@@ -126,7 +137,7 @@ async def replay(
     response = pb.ReplayRunResponse(recorded_hash=recorded.hash)
     try:
         for index in range(len(script.steps) + 1):
-            outcome = await one_round(header, legs, script, index, protocol, config)
+            outcome = await one_round(header, legs, script, index, protocol, config, dict(recorded.prompts))
             response.steps = index
         episode = rebuilt(bare_task(header, Limits(0, 0, 0.0)), (), script.steps)
         response.replayed_hash = episode.hash()
@@ -139,7 +150,13 @@ async def replay(
 
 
 async def one_round(
-    header: Header, legs: Sequence[Leg], script: Script, index: int, protocol: EpisodeProtocol, config: Config
+    header: Header,
+    legs: Sequence[Leg],
+    script: Script,
+    index: int,
+    protocol: AnyProtocol,
+    config: Config,
+    prompts: Mapping[str, str],
 ) -> Outcome | None:
     """Plays the round after ``index`` recorded ones; an outcome when the loop ends there, None when it goes on.
 
@@ -152,13 +169,17 @@ async def one_round(
         time.time() + YEAR_S,
         since=leg.steps,
     )
-    opening = script.steps[0].new_messages if script.steps else ()
-    episode = rebuilt(bare_task(header, limits), opening, script.steps[:index])
     known = script.steps[index].results if index < len(script.steps) else ()
-    stage = Stage(Registry([], known=known), ending=script, todo=Todo.rebuilt(episode.steps))
-    loop = Loop(episode, protocol, script, stage, script)
+    if isinstance(protocol, Workflow):
+        given = recorded_inputs(script.steps)
+        task = replace(bare_task(header, limits), date=given.date, prompts=prompts)
+        opening, tools, protocol = given.opening, given.tools, replace(protocol, widener=given)
+    else:
+        task, opening, tools = bare_task(header, limits), script.steps[0].new_messages if script.steps else (), []
+    episode = rebuilt(task, opening, script.steps[:index])
+    stage = Stage(Registry(tools, known=known), ending=script, todo=Todo.rebuilt(episode.steps))
     try:
-        outcome = await loop.run()
+        outcome = await player(episode, protocol, script, stage, script).run()
     except (RoundDone, RecordEnds):
         return None
     if index < len(script.steps):

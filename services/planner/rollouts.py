@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,19 @@ from fathom.bus.streams import trajectory_subject
 from fathom.call import Call, Lane
 from fathom.clients import Clients
 from fathom.errors import InvalidField
+from fathom.grading.episodes import tool_steps
 from fathom.ids import checked_id, new_id
 from fathom.protocol.messages import ToolCall
 from fathom.protocol.proto import sampling_from_proto
 from fathom.store.refs import to_ref
+from services.planner.answering.citations import check_citations
 from services.planner.config import Config
 from services.planner.convert import step_to_proto, trajectory_to_proto
 from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, checked_question, limits, tightened
+from services.planner.kept import begun, trajectory_key
 from services.planner.model import Step, Task, ToolResult
-from services.planner.protocols import EpisodeProtocol, SearchR1
+from services.planner.playing import AnyProtocol
+from services.planner.protocols import SearchR1
 from services.planner.record import Record
 from services.planner.window.convert import settings_from_proto
 from services.planner.window.record import Compaction
@@ -45,6 +49,10 @@ class Silent:
 
     async def step_done(self, step: Step) -> None: ...
 
+    def drafted(self, index: int, text: str) -> None: ...
+
+    def dropped(self, index: int, why: str) -> None: ...
+
 
 @dataclass
 class Rollouts:
@@ -52,7 +60,7 @@ class Rollouts:
 
     config: Config
     engine: Engine
-    protocols: dict[int, EpisodeProtocol]
+    protocols: Mapping[int, AnyProtocol]
     record: Record
     clients: Clients
     bus: Bus
@@ -62,13 +70,17 @@ class Rollouts:
         """Trajectories in the order in which they end, each graded and kept in the object store.
 
         A grader's contract error stops the request and names its field; an episode that fails comes
-        back with its error, for the trainer to mask.
+        back with its error, for the trainer to mask. A request that comes again under its id gives what was kept
+        first, and plays only the rest.
         """
         rollout_id = checked_id("request_id", request.request_id or new_id("rollout"))
         protocol = self._protocol(request)
         tasks = self._tasks(request, rollout_id, protocol)
         concurrency = tightened(request.concurrency, self.config.concurrent_rollouts, "concurrency")
-        plays = self.engine.group(tasks, request.group_size, concurrency, protocol, Silent())
+        kept = await begun(self.record.store, rollout_id, request) if request.request_id else {}
+        for _, message in sorted(kept.items()):
+            yield message
+        plays = self.engine.group(tasks, request.group_size, concurrency, protocol, Silent(), frozenset(kept))
         lane = call.lane if call.lane is not Lane.INTERACTIVE else Lane.TRAINING
         async for index, sample, play in plays:
             message = self._trajectory(play, request, protocol, lane)
@@ -77,7 +89,7 @@ class Rollouts:
             await self._keep(message, rollout_id)
             yield message
 
-    def _protocol(self, request: pb.RolloutRequest) -> EpisodeProtocol:
+    def _protocol(self, request: pb.RolloutRequest) -> AnyProtocol:
         protocol = self.protocols.get(request.protocol)
         if isinstance(protocol, SearchR1) and request.system_prompt:
             return protocol.with_system_prompt(request.system_prompt)
@@ -87,11 +99,15 @@ class Rollouts:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
         return protocol
 
-    def _tasks(self, request: pb.RolloutRequest, rollout_id: str, protocol: EpisodeProtocol) -> list[Task]:
+    def _tasks(self, request: pb.RolloutRequest, rollout_id: str, protocol: AnyProtocol) -> list[Task]:
         if not 1 <= len(request.tasks) <= MAX_TASKS:
             raise InvalidField("tasks", f"must be 1 to {MAX_TASKS:,}")
         if not 1 <= request.group_size <= MAX_GROUP:
             raise InvalidField("group_size", f"must be 1 to {MAX_GROUP}")
+        for place in (place for place, task in enumerate(request.tasks) if task.sheets and protocol.tags):
+            raise InvalidField(f"tasks[{place}].sheets", "are for protocols with tools")
+        if request.tools and protocol.tags:
+            raise InvalidField("tools", "are for protocols with tools")
         config, budget = self.config, request.budget
         rounds = tightened(budget.max_rounds, config.max_rounds, "budget.max_rounds")
         tokens = tightened(budget.max_tokens, config.max_tokens, "budget.max_tokens")
@@ -113,14 +129,14 @@ class Rollouts:
                 date=asked_on(request.as_of if request.HasField("as_of") else None, time.time()),
                 # One choice for a task's whole group: what differs between siblings is what they sampled.
                 prompts=protocol.prompts(task.question, f"{rollout_id}-{index}", request.prompts),
+                sheets=tuple(task.sheets),
+                tools=tuple(request.tools),
             )
             for index, task in enumerate(request.tasks)
         ]
 
     @staticmethod
-    def _trajectory(
-        play: Play, request: pb.RolloutRequest, protocol: EpisodeProtocol, lane: Lane
-    ) -> trajectory.Trajectory:
+    def _trajectory(play: Play, request: pb.RolloutRequest, protocol: AnyProtocol, lane: Lane) -> trajectory.Trajectory:
         prompt_hash = protocol.prompt_hash(play.episode.task)
         steps = [step_to_proto(step, prompt_hash) for step in play.episode.steps]
         return trajectory_to_proto(play.episode, play.outcome, request.protocol, LANES[lane], steps)
@@ -131,11 +147,12 @@ class Rollouts:
             return
         item = reward.ScoreItem(
             grader=request.grader,
-            answer=play.outcome.answer.markdown if play.outcome.answer else "",
+            answer=asserted(play.outcome.answer.markdown) if play.outcome.answer else "",
             references=request.tasks[index].references,
             parameters=request.grader_parameters,
             # What was said after the opening, information included: form is judged on the whole exchange.
             response="".join(message.content for message in play.episode.messages[len(play.episode.opening) :]),
+            steps=tool_steps(message.steps),
         )
         response = await self.clients.reward.score(reward.ScoreRequest(items=[item]))
         score = response.scores[0]
@@ -143,7 +160,12 @@ class Rollouts:
         message.reward_components.update(score.components)
 
     async def _keep(self, message: trajectory.Trajectory, rollout_id: str) -> None:
-        key = f"rollouts/{rollout_id}/{message.task_index:04d}-{message.sample_index:02d}.pb"
+        key = trajectory_key(rollout_id, message.task_index, message.sample_index)
         stored = await self.record.finish(message, key)
         notice = to_ref(stored).SerializeToString()
         await self.bus.publish(trajectory_subject(rollout_id), notice, message_id=f"{rollout_id}:{key}")
+
+
+def asserted(markdown: str) -> str:
+    """What an answer says, without its citations: "25.21 [2]" ends in 25.21, whatever reads its last number."""
+    return check_citations(markdown, ()).markdown.strip()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest
-from fathom.bus.streams import DAY_S
-from fathom.call import Lane
+from fathom.bus.streams import DAY_S, LEGS
+from fathom.call import Lane, current_call
 from fathom.clients import Clients
 from fathom.errors import Conflict, InvalidField, NotFound
 from fathom.ids import checked_id, new_id
@@ -25,6 +26,8 @@ from services.planner.record import Header, Leg, Record
 from services.planner.replay import replay
 from services.planner.window.convert import settings_from_proto
 from services.planner.worker import Worker
+from services.planner.workflow.convert import PLAYED_BY
+from services.planner.workflow.routing import route
 
 # Names that policy takes in the place of a model.
 MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
@@ -43,11 +46,14 @@ class Runs:
     async def begin(self, request: pb.RunRequest) -> Header:
         """Checks the request and writes the run's header; the same request joins the run that is there."""
         question = checked_question(request.question, self.config.max_question_chars)
-        if request.protocol not in self.worker.protocols:
+        protocol = request.protocol
+        if protocol == trajectory.PROTOCOL_AUTO:
+            protocol = PLAYED_BY[route(question).mode]
+        if protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
         checked_budget(request.budget)
         settings_from_proto(request.window, self.config.window)
-        self.worker.protocols[request.protocol].prompts(question, "", request.prompts)
+        self.worker.protocols[protocol].prompts(question, "", request.prompts)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
@@ -55,7 +61,7 @@ class Runs:
             run_id=run_id,
             question=question,
             conversation_id=request.conversation_id or run_id.replace("run_", "conv_", 1),
-            protocol=trajectory.Protocol.Name(request.protocol),
+            protocol=trajectory.Protocol.Name(protocol),
             model=await self._model(request.model),
             start_time=time.time(),
             request=request.SerializeToString(deterministic=True).hex(),
@@ -96,9 +102,31 @@ class Runs:
         if ended.stop_reason not in RESUMABLE:
             raise Conflict(f"run {request.run_id} has its answer", metadata={"field": "run_id"})
         name = request.request_id or new_id("resume")
-        following = Leg.of(leg.number + 1, name, time.time(), request.budget, len(ended.steps))
-        await self.record.put_leg(request.run_id, following)
-        return header, following
+        return header, await self._opened(
+            request, header, Leg.of(leg.number + 1, name, time.time(), request.budget, len(ended.steps))
+        )
+
+    async def _opened(self, request: pb.ResumeRunRequest, header: Header, following: Leg) -> Leg:
+        """The next leg, which is the first that anybody opened; raises ``Conflict`` when that is another request's.
+
+        Whoever comes second also writes it down and queues it: who was first may be gone.
+        """
+        legs, key = self.worker.bus.bucket(LEGS), f"{header.run_id}.{following.number}"
+        try:
+            await legs.put(key, json.dumps(asdict(following)).encode(), revision=0)
+        except Conflict:
+            entry = await legs.get(key)
+            if entry is None or entry.value is None:
+                raise
+            first = Leg(**json.loads(entry.value))
+            await self.record.put_leg(header.run_id, first)
+            if request.request_id and request.request_id == first.request_id:
+                return first
+            call = current_call()
+            await self.worker.submit(header, call.lane if call else Lane.INTERACTIVE, first)
+            raise Conflict(f"run {header.run_id} is running", metadata={"field": "run_id"}) from None
+        await self.record.put_leg(header.run_id, following)
+        return following
 
     async def watchable(self, run_id: str) -> Leg:
         """The leg to follow; raises ``NotFound`` for a run that is unknown or too old."""
@@ -120,7 +148,7 @@ class Runs:
             steps = await self.record.steps(run_id)
             task = Task(header.run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
             episode = rebuilt(task, (), [step_from_proto(step) for step in steps])
-            message = trajectory_to_proto(episode, None, header.run_request().protocol, lane, steps)
+            message = trajectory_to_proto(episode, None, header.spoken, lane, steps)
             running = True
         recorded = [step_from_proto(step) for step in message.steps]
         children = []
@@ -165,7 +193,7 @@ class Runs:
         if recorded is None:
             raise Conflict(f"run {run_id} has not ended", metadata={"field": "run_id"})
         legs = await self.record.legs(header)
-        protocol = self.worker.protocols[header.run_request().protocol]
+        protocol = self.worker.protocols[header.spoken]
         return await replay(header, legs[: recorded.leg + 1], recorded, protocol, self.config)
 
 

@@ -17,17 +17,22 @@ from fathom.rpc.service import Deps, Service
 from services.planner.backends.policy import PolicyService
 from services.planner.config import Config
 from services.planner.control import ask_to_edit
-from services.planner.engine import Engine
+from services.planner.engine import Engine, checked_question
 from services.planner.events import follow
 from services.planner.model import Limits, Task
+from services.planner.playing import AnyProtocol
 from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import catalogue
-from services.planner.protocols import EpisodeProtocol, Research, SearchR1
+from services.planner.protocols import Research, SearchR1
 from services.planner.record import Record
 from services.planner.rollouts import Rollouts
 from services.planner.runs import Runs
 from services.planner.stage import Stages
 from services.planner.worker import LANES, Worker
+from services.planner.workflow.convert import route_to_proto
+from services.planner.workflow.protocol import Workflow
+from services.planner.workflow.routing import route
+from services.planner.workflow.widening import LibraryWidener
 
 # How long the first run waits for foreign tools: one that is late is there for later runs.
 MOUNT_WAIT_S = 5.0
@@ -37,13 +42,17 @@ def build(config: Config, deps: Deps) -> Service:
     """The planner with its worker; the only constructor."""
     prompts = Prompts.of(catalogue(config.prompt_dir), config)
     research = Research(prompts)
-    protocols: dict[int, EpisodeProtocol] = {
+    widener = LibraryWidener(deps.clients, config.workflow_widening, config.workflow_framework_tokens)
+    protocols: dict[int, AnyProtocol] = {
         trajectory.PROTOCOL_UNSPECIFIED: research,
         trajectory.PROTOCOL_RESEARCH: research,
+        trajectory.PROTOCOL_WORKFLOW: Workflow(
+            prompts, widener, config.workflow_material_tokens, config.workflow_reflects
+        ),
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
     }
     log = deps.telemetry.log
-    stages = Stages.of(config, deps, prompts.catalogue.find("notes", "en").body)
+    stages = Stages.of(config, deps, prompts.catalogue)
     engine = Engine(lambda protocol: PolicyService(deps.clients, tags=protocol.tags), stages)
     record = Record(deps.store)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
@@ -57,7 +66,6 @@ class PlannerServicer:
     """Answers the planner's RPCs."""
 
     unimplemented: ClassVar = {
-        "RouteQuestion": "the workflow issue builds the scene router",
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
 
@@ -119,6 +127,10 @@ class PlannerServicer:
 
     async def ReplayRun(self, request: pb.ReplayRunRequest, call: Call) -> pb.ReplayRunResponse:
         return await self._runs.replay(checked_id("run_id", request.run_id))
+
+    async def RouteQuestion(self, request: pb.RouteQuestionRequest, call: Call) -> pb.RouteQuestionResponse:
+        question = checked_question(request.question, self._stages.config.max_question_chars)
+        return route_to_proto(route(question))
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from fathom.errors import InvalidField
 from fathom.rpc.service import Deps
 from services.planner.answering.coder import PolicyCoder, PolicyJudge
 from services.planner.answering.ending import CheckedEnding, CitedEnding, Ending
@@ -17,6 +18,7 @@ from services.planner.delegation import Allowance, Delegation
 from services.planner.mcp.mount import Mounts
 from services.planner.metrics import Metrics
 from services.planner.model import Step, Task
+from services.planner.prompts.catalogue import Catalogue
 from services.planner.record import Record
 from services.planner.todo import Todo
 from services.planner.tools.data import Data
@@ -66,20 +68,24 @@ class Stages:
     windows: Windows
     mounts: Mounts
     gates: Gates
+    catalogue: Catalogue
 
     @classmethod
-    def of(cls, config: Config, deps: Deps, notes: str) -> Stages:
-        """``notes`` instructs the writer of a window's summaries."""
+    def of(cls, config: Config, deps: Deps, catalogue: Catalogue) -> Stages:
+        """``catalogue`` instructs the writer of a window's summaries, who mends figures and who judges events."""
         registry = deps.telemetry.registry
         metrics = Metrics.on(registry)
         writer = PolicyWriter(deps.clients, config.summary_tokens)
         windows = Windows(
-            config.window, PolicyTokens(deps.clients), Summariser(writer, notes), WindowMetrics.register(registry)
+            config.window,
+            PolicyTokens(deps.clients),
+            Summariser(writer, catalogue.find("notes", "en").render()),
+            WindowMetrics.register(registry),
         )
         mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log)
         calls, by_tool = config.concurrent_tool_calls, config.concurrent_calls_by_tool
         gates = Gates(calls, by_tool, metrics.waiting, metrics.wait_seconds)
-        return cls(config, deps, metrics, windows, mounts, gates)
+        return cls(config, deps, metrics, windows, mounts, gates, catalogue)
 
     def __call__(self, task: Task, steps: Sequence[Step], cut_short: Step | None = None) -> Stage:
         """The stage of one episode; a resumed one gets its sheets, figures, numbers and its todo list back.
@@ -90,7 +96,7 @@ class Stages:
         config, deps = self.config, self.deps
         known = [*steps, *([cut_short] if cut_short else [])]
         material = [item for step in known for result in step.results for item in result.material]
-        session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material)
+        session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material, task.sheets)
         figures = sum(len(item.item.figures) for item in material if item.kind == "code")
         python = Python(session, deps.store, self.metrics.styles, task.run_id, figures)
         todo, window = Todo.rebuilt(known), self.windows.of(task)
@@ -101,7 +107,7 @@ class Stages:
             await session.close()
 
         return Stage(
-            self._registry(task, tools, len(material), cut_short),
+            self._registry(task, offered(task, tools), len(material), cut_short),
             window,
             self._ending(python),
             close,
@@ -145,11 +151,20 @@ class Stages:
         config, policy = self.config, PolicyService(self.deps.clients, tags=False)
         return CheckedEnding(
             Evidence(self.deps.store),
-            Figures(python, PolicyCoder(policy)),
-            PolicyJudge(policy) if config.judge_events else None,
+            Figures(python, PolicyCoder(policy, self.catalogue.find("mend", "en").render())),
+            PolicyJudge(policy, self.catalogue.find("judge", "en").render()) if config.judge_events else None,
             config.correct_answers,
             config.answer_material_tokens,
         )
+
+
+def offered(task: Task, tools: Sequence[Tool]) -> list[Tool]:
+    """The tools that the task wants, and the one that ends an episode; raises ``InvalidField`` for an unknown one."""
+    names = sorted(tool.name for tool in tools)
+    for place, name in enumerate(task.tools):
+        if name not in names:
+            raise InvalidField(f"tools[{place}]", f"{name!r} is not one of {', '.join(names)}")
+    return [tool for tool in tools if not task.tools or tool.name in (*task.tools, Finish.name)]
 
 
 def bounds(config: Config, gates: Gates) -> Bounds:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fathom.api.common.v1 import common_pb2 as common
@@ -26,12 +28,16 @@ from services.planner.convert import step_from_proto, trajectory_to_proto
 from services.planner.delegation import submit
 from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, limits, tightened
 from services.planner.events import Events, RunObserver, heartbeat, tell_end
+from services.planner.fence import TakenOver
 from services.planner.journal import Journal
 from services.planner.model import Outcome, Stop, Task, rebuilt
-from services.planner.protocols import EpisodeProtocol
-from services.planner.record import Header, Leg, Record
+from services.planner.playing import AnyProtocol
+from services.planner.record import Header, Leg, Record, Taken
 from services.planner.window.convert import settings_from_proto
+from services.planner.workflow.pipeline import rewritten
 
+STOP_ASKED = 3
+"""How often the planners that listen for a run are asked to stop it."""
 LANES = {
     Lane.INTERACTIVE: common.LANE_INTERACTIVE,
     Lane.EVALUATION: common.LANE_EVALUATION,
@@ -45,11 +51,12 @@ class Worker:
 
     config: Config
     engine: Engine
-    protocols: dict[int, EpisodeProtocol]
+    protocols: Mapping[int, AnyProtocol]
     record: Record
     clients: Clients
     bus: Bus
     log: Any
+    _looking: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def submit(self, header: Header, lane: Lane, leg: Leg) -> None:
         """Queues a leg of a run once, however often it is submitted."""
@@ -69,11 +76,15 @@ class Worker:
                 await gate.acquire()
 
     async def _settle(self, delivery: Delivery, lane: Lane, gate: asyncio.Semaphore) -> None:
-        alive = asyncio.create_task(heartbeat(delivery, self.config.heartbeat_s))
         run_id, _, number = delivery.payload.decode().partition(":")
+        events = Events(self.bus, run_id)
+        late = partial(self._late, events)
+        alive = asyncio.create_task(heartbeat(delivery, self.config.heartbeat_s, late))
         try:
-            await self._run(run_id, int(number or 0), delivery.attempt, lane)
+            await self._run(events, int(number or 0), delivery.attempt, lane)
             await delivery.ack()
+        except TakenOver as error:  # the delivery is that planner's now, and so is its end
+            self.log.warning("run was lost to another planner", run_id=run_id, error=error.message)
         except asyncio.CancelledError:
             await asyncio.shield(delivery.nak())
             raise
@@ -87,12 +98,28 @@ class Worker:
             alive.cancel()
             gate.release()
 
-    async def _run(self, run_id: str, number: int, attempt: int, lane: Lane) -> None:
+    def _late(self, events: Events) -> None:
+        """After a silence that outlasted the lease: the run goes on here only if nobody else has taken it up."""
+
+        async def look() -> None:
+            try:
+                await events.confirm()
+            except TakenOver:
+                self.engine.stop(events.run_id)
+            except FathomError as error:
+                self.log.warning("run could not be confirmed", run_id=events.run_id, error=error.message)
+
+        if events.epoch:
+            looking = asyncio.create_task(look(), name=f"confirm {events.run_id}")
+            self._looking.add(looking)
+            looking.add_done_callback(self._looking.discard)
+
+    async def _run(self, events: Events, number: int, attempt: int, lane: Lane) -> None:
+        run_id = events.run_id
         header = await self.record.header(run_id)
         leg = await self.record.leg(header)
         if number < leg.number:  # that leg has ended and was told, or there would be no further one
             return
-        events, journal = Events(self.bus, run_id), Journal(self.record, run_id)
         try:
             await events.take_up(attempt)
             self.log.info("run taken up", run_id=run_id, leg=leg.number, attempt=attempt)
@@ -103,20 +130,17 @@ class Worker:
             with calling(Call.new(lane=lane, timeout_s=self.config.max_run_ms / 1000 + 30)):
                 task = await self._task(header, header.run_request(), leg)
                 self._announce(events, header, leg, attempt)
-                play = await self._play(
-                    task, self.protocols[header.run_request().protocol], leg, attempt, events, journal
-                )
+                play = await self._play(task, self.protocols[header.spoken], leg, attempt, events)
                 await self._end(play, header, leg, lane, events)
         finally:
             await events.close()
-            await journal.end()
 
-    async def _play(
-        self, task: Task, protocol: EpisodeProtocol, leg: Leg, attempt: int, events: Events, journal: Journal
-    ) -> Play:
+    async def _play(self, task: Task, protocol: AnyProtocol, leg: Leg, attempt: int, events: Events) -> Play:
         """Plays from the last recorded step on, and answers requests about the run meanwhile."""
         run_id = task.run_id
         steps = [step_from_proto(step) for step in await self.record.steps(run_id)]
+        await self.record.take_up(run_id, Taken(events.epoch, leg.number, len(steps)))
+        journal = Journal(self.record, run_id, events.epoch)
         prompt_hash, window = protocol.prompt_hash(task), self.config.window_tokens
         observer = RunObserver(events, self.record, journal, run_id, prompt_hash, window)
         await observer.retell(steps)
@@ -131,6 +155,7 @@ class Worker:
             return await self.engine.play(task, protocol, observer, steps, cut_short, edited)
         finally:
             await control.close()
+            await journal.end()
 
     async def _given_up(self, run_id: str, leg: Leg, attempt: int) -> Outcome | None:
         """Why the run is not to be played: it was stopped while it waited, or it ends its workers; else None."""
@@ -148,6 +173,7 @@ class Worker:
             question=header.question,
             model=header.model,
             attempt=attempt - 1,
+            protocol=header.spoken,
         )
         events.publish(started=started)
         if leg.number:
@@ -167,7 +193,7 @@ class Worker:
         history = await self._history(request.conversation_id)
         as_of = request.as_of if request.HasField("as_of") else None
         window = settings_from_proto(request.window, config.window)
-        prompts = self.protocols[request.protocol].prompts(header.question, header.run_id, request.prompts)
+        prompts = self.protocols[header.spoken].prompts(header.question, header.run_id, request.prompts)
         return Task(
             header.run_id,
             header.question,
@@ -196,11 +222,12 @@ class Worker:
     async def _end(self, play: Play, header: Header, leg: Leg, lane: Lane, events: Events) -> None:
         """Keeps the trajectory, tells the reader, remembers the turn; in this order, each idempotent."""
         episode, outcome = play.episode, play.outcome
+        await events.confirm()  # else it is another planner's to end
         await self._remember(header, play)
         steps = await self.record.steps(header.run_id)
-        trajectory = trajectory_to_proto(episode, outcome, header.run_request().protocol, LANES[lane], steps)
+        trajectory = trajectory_to_proto(episode, outcome, header.spoken, LANES[lane], steps)
         trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
-        stored = await self.record.finish(trajectory)
+        stored = await self.record.finish(trajectory, epoch=events.epoch)
         await tell_end(events, trajectory, to_ref(stored))
         await self._stop_children(header.run_id)
         self.log.info(
@@ -215,10 +242,16 @@ class Worker:
         if await self.record.finished(run_id, leg.number) is not None:
             return False
         await self.record.mark_stopped(run_id, leg.number)
-        try:
-            return await ask_to_stop(self.bus, run_id)
-        except NotReady:  # nobody is working on it
-            return False
+        for _ in range(STOP_ASKED):
+            try:
+                if await ask_to_stop(self.bus, run_id):
+                    return True
+            except NotReady:  # nobody is working on it
+                return False
+            # A planner that has lost the run, or has just ended it, answers for it a last time.
+            if await self.record.finished(run_id, leg.number) is not None:
+                return False
+        return False
 
     async def _stop_children(self, run_id: str) -> None:
         """A run that has ended waits for nobody: what it delegated ends too."""
@@ -230,7 +263,12 @@ class Worker:
         """Appends the turn; an answer is still given when memory is out of reach, and the log says so."""
         if play.outcome.stop is not Stop.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
-        turn = memory.Turn(question=header.question, answer=play.outcome.answer.markdown, run_id=header.run_id)
+        turn = memory.Turn(
+            question=header.question,
+            rewritten_question=rewritten(play.episode.steps),
+            answer=play.outcome.answer.markdown,
+            run_id=header.run_id,
+        )
         request = memory.AppendTurnRequest(request_id=header.run_id, conversation_id=header.conversation_id, turn=turn)
         try:
             await self.clients.memory.append_turn(request)

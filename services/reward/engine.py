@@ -1,60 +1,132 @@
-"""Batches of items to their graders."""
+"""Batches of items to their graders: checked whole, then graded side by side, failures worth 0 and told."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from fathom.errors import Internal, InvalidField
-from services.reward.graders import GRADERS, Grader, Item, Score
-from services.reward.text import numbers
+from fathom.errors import InvalidField
+from fathom.grading.graders import GRADERS, Grader, Parameter, Score
+from fathom.grading.text import numbers
+from services.reward.composing import Composite
+from services.reward.metrics import Metrics
+from services.reward.pool import Pool
+from services.reward.running import RUNNING, Runner
+from services.reward.work import Work
 
 MAX_NAME_CHARS = 100
 
 
-async def score(items: Sequence[tuple[str, Item]], max_items: int) -> list[Score]:
-    """Grades pairs of grader name and item, in order; raises ``InvalidField`` naming the item's field.
+@dataclass(frozen=True)
+class Plan:
+    """What one item needs: its parts by name (one without a name for a plain grader), with all their parameters."""
 
-    All items are checked before one is graded, and the work is done in a thread.
-    """
-    if not 1 <= len(items) <= max_items:
-        raise InvalidField("items", f"must be 1 to {max_items:,}")
-    return await asyncio.to_thread(score_all, items)
-
-
-def score_all(items: Sequence[tuple[str, Item]]) -> list[Score]:
-    work = [(name, *checked(f"items[{index}]", name, item)) for index, (name, item) in enumerate(items)]
-    return [finite(name, grader.grade(item)) for name, grader, item in work]
+    parts: Mapping[str, Work]
+    composite: Composite | None = None
+    parameters: Mapping[str, float] | None = None
 
 
-def checked(path: str, name: str, item: Item) -> tuple[Grader, Item]:
-    """The grader, and the item with all parameters; raises ``InvalidField`` below ``path``."""
-    grader = GRADERS.get(name)
+class Engine:
+    """Scores; ``composites`` by name, beside the graders."""
+
+    def __init__(
+        self,
+        composites: Mapping[str, Composite],
+        pool: Pool,
+        runner: Runner,
+        metrics: Metrics,
+        log: Any,
+        max_items: int,
+    ) -> None:
+        self._composites, self._pool, self._runner = composites, pool, runner
+        self._metrics, self._log, self._max_items = metrics, log, max_items
+
+    @property
+    def names(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        """Everything that a request may name: its description and parameters."""
+        plain = {name: (one.description, sorted(one.parameters)) for name, one in {**GRADERS, **RUNNING}.items()}
+        return plain | {name: (one.description, sorted(one.parameters)) for name, one in self._composites.items()}
+
+    async def score(self, works: Sequence[Work]) -> list[Score]:
+        """Aligned scores; raises ``InvalidField`` naming the item's field before one is graded.
+
+        A grader that fails, is late, or gives no finite number is worth 0, counted and logged.
+        """
+        if not 1 <= len(works) <= self._max_items:
+            raise InvalidField("items", f"must be 1 to {self._max_items:,}")
+        plans = [self._plan(f"items[{index}]", work) for index, work in enumerate(works)]
+        atoms = [part for plan in plans for part in plan.parts.values()]
+        pure = [(atom.grader, atom.item) for atom in atoms if atom.grader in GRADERS]
+        graded, ran = await asyncio.gather(
+            self._pool.grade(pure),
+            asyncio.gather(*(self._runner.grade(atom) for atom in atoms if atom.grader in RUNNING)),
+        )
+        first, second = iter(graded), iter(ran)
+        found = [self._kept(atom, next(first if atom.grader in GRADERS else second)) for atom in atoms]
+        told = iter(found)
+        scores = [folded(plan, [next(told) for _ in plan.parts]) for plan in plans]
+        for work, score in zip(works, scores, strict=True):
+            self._metrics.graded(work.grader, score.value)
+        return scores
+
+    def _kept(self, atom: Work, found: Score | str) -> Score:
+        """The score; a failure is 0 with its reason."""
+        if isinstance(found, Score):
+            return found
+        self._metrics.failures.labels(atom.grader).inc()
+        self._log.warning("a grader failed", grader=atom.grader, reason=found)
+        return Score(0.0, {"failed": 1.0}, f"failed: {found}")
+
+    def _plan(self, path: str, work: Work) -> Plan:
+        composite = self._composites.get(work.grader)
+        if composite is None:
+            return Plan({"": checked(path, work, {**GRADERS, **RUNNING}, self._composites)})
+        parameters = complete(f"{path}.parameters", work.grader, composite.parameters, work.item.parameters)
+        parts = {}
+        for name, part in composite.parts.items():
+            own = replace(work, grader=part.grader, item=replace(work.item, parameters=part.parameters))
+            try:
+                parts[name] = checked(path, own, {**GRADERS, **RUNNING}, {})
+            except InvalidField:
+                if not part.optional:
+                    raise
+        return Plan(parts, composite, parameters)
+
+
+def folded(plan: Plan, scores: Sequence[Score]) -> Score:
+    """The parts' scores as one."""
+    if plan.composite is None or plan.parameters is None:
+        return scores[0]
+    return plan.composite.fold(dict(zip(plan.parts, scores, strict=True)), plan.parameters)
+
+
+def checked(path: str, work: Work, graders: Mapping[str, Grader], others: Mapping[str, object]) -> Work:
+    """The work with all parameters; raises ``InvalidField`` below ``path``."""
+    name, item = work.grader, work.item
+    grader = graders.get(name)
     if grader is None:
-        raise InvalidField(f"{path}.grader", f"no grader {name[:MAX_NAME_CHARS]!r}; known: {', '.join(GRADERS)}")
+        known = ", ".join([*graders, *others])
+        raise InvalidField(f"{path}.grader", f"no grader {name[:MAX_NAME_CHARS]!r}; known: {known}")
     if grader.references and not any(reference.strip() for reference in item.references):
         raise InvalidField(f"{path}.references", f"grader {name!r} needs at least one")
     if grader.numeric and not any(numbers(reference) for reference in item.references):
         raise InvalidField(f"{path}.references", f"grader {name!r} needs a number")
-    return grader, replace(item, parameters=complete(f"{path}.parameters", name, grader, item.parameters))
+    if grader.tools and not item.expected_tools:
+        raise InvalidField(f"{path}.expected_tools", f"grader {name!r} needs at least one")
+    given = complete(f"{path}.parameters", name, grader.parameters, item.parameters)
+    return replace(work, item=replace(item, parameters=given))
 
 
-def complete(path: str, name: str, grader: Grader, given: Mapping[str, float]) -> dict[str, float]:
+def complete(path: str, name: str, known: Mapping[str, Parameter], given: Mapping[str, float]) -> dict[str, float]:
     """All parameters of the grader; raises ``InvalidField`` for an unknown one and one out of range."""
-    unknown = sorted(set(given) - set(grader.parameters))
+    unknown = sorted(set(given) - set(known))
     if unknown:
-        known = ", ".join(grader.parameters) or "no parameters"
-        raise InvalidField(path, f"grader {name!r} has no {unknown[0][:MAX_NAME_CHARS]!r}, but {known}")
+        names = ", ".join(known) or "no parameters"
+        raise InvalidField(path, f"grader {name!r} has no {unknown[0][:MAX_NAME_CHARS]!r}, but {names}")
     for key, value in given.items():
-        if not (math.isfinite(value) and 0 <= value <= grader.parameters[key].most):
-            raise InvalidField(f"{path}[{key!r}]", f"must be 0 to {grader.parameters[key].most}, not {value}")
-    return {key: given.get(key, parameter.default) for key, parameter in grader.parameters.items()}
-
-
-def finite(name: str, graded: Score) -> Score:
-    """The score; raises ``Internal`` when a part of it is no finite number: trainers must never see one."""
-    if not all(math.isfinite(value) for value in (graded.value, *graded.components.values())):
-        raise Internal(f"grader {name!r} gave {graded.value} with {dict(graded.components)}")
-    return graded
+        if not (math.isfinite(value) and 0 <= value <= known[key].most):
+            raise InvalidField(f"{path}[{key!r}]", f"must be 0 to {known[key].most}, not {value}")
+    return {key: given.get(key, parameter.default) for key, parameter in known.items()}

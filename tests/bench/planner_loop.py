@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fathom.config import load
@@ -50,7 +50,13 @@ class Model:
         self.times: list[float] = []
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         index = len(self.times)
         text = words(index, self.calls) if index < self.rounds else end()
@@ -72,6 +78,10 @@ class Nobody:
     async def tool_done(self, index: int, result: ToolResult) -> None: ...
 
     async def step_done(self, step: Step) -> None: ...
+
+    def drafted(self, index: int, text: str) -> None: ...
+
+    def dropped(self, index: int, why: str) -> None: ...
 
 
 def words(index: int, calls: int) -> str:

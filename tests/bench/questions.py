@@ -1,6 +1,7 @@
 """The agent with the reference policy on multi-step questions: right answers, traceable numbers, rounds, seconds.
 
-The whole local stack answers; the baseline gives datafetch the same question and takes its table digest for an answer.
+Whether a number is traceable is for the product's own verifier to say, over the whole tables; a tracer that shares no
+code with it looks a second time, over what the model was shown. The whole local stack answers; the baseline gives datafetch the same question and takes its table digest for an answer.
 Held-out questions are counted apart. Needs the bundled data (``make data``).
 """
 
@@ -29,6 +30,11 @@ from fathom.errors import FathomError
 from fathom.store import ObjectStore, open_store
 from fathom.store.refs import read_ref
 from services.local import LocalSettings, LocalStack
+from services.planner.answering.claims import sentences_of
+from services.planner.answering.evidence import Evidence
+from services.planner.answering.review import uncited_marks
+from services.planner.answering.verifier import Verifier
+from services.planner.convert import material_from_proto
 from tests.golden.agent.grading import Given, Verdict, judge
 from tests.golden.agent.reference import Reference
 from tests.golden.agent.schema import HELD, SEEN, Question, load_questions
@@ -93,7 +99,18 @@ async def ask(question: Question, clients: Clients, store: ObjectStore, model: s
     points = max((points_of(trace) for figure in figures for trace in figure["data"]), default=0)
     run_id = next((event.run_id for event in events if event.run_id), "")
     steps = (await clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).trajectory.steps
-    return Given(finished.answer.markdown or finished.error, material, points, len(steps), seconds, lacks)
+    claims, doubts = await checked(finished, question.ask, store)
+    text = finished.answer.markdown or finished.error
+    return Given(text, material, points, len(steps), seconds, lacks, claims, doubts)
+
+
+async def checked(finished: pb.RunFinished, question: str, store: ObjectStore) -> tuple[int, tuple[str, ...]]:
+    """How many numbers and dates the answer has, and those that the product's checks do not find in what it cites."""
+    markdown, material = finished.answer.markdown, [material_from_proto(item) for item in finished.material]
+    verifier = Verifier(question, await Evidence(store).gather(material))
+    claims = sum(len(sentence.numbers) + len(sentence.moments) for sentence in sentences_of(markdown))
+    marks = [*verifier.verify(markdown), *uncited_marks(markdown, material)]
+    return claims, tuple(f"{mark.kind.value} {mark.text!r}: {mark.detail}" for mark in marks)
 
 
 def text_of(item: Any) -> str:
@@ -138,12 +155,15 @@ def report(verdicts: Sequence[Verdict], base: Sequence[Verdict]) -> None:
     share, low = (sum(v.right for v in found) / len(found) for found in (verdicts, base))
     numbers, loose = sum(v.numbers for v in verdicts), sum(len(v.loose) for v in verdicts)
     print(f"{'all':<12}{len(verdicts):>4}{share:>9.1%}{low:>17.1%}   ratio {share / max(low, 1e-9):.2f}")
-    print(f"numbers traceable {1 - loose / max(numbers, 1):.1%} of {numbers}")
+    claims, doubts = sum(v.given.claims for v in verdicts), sum(len(v.given.doubts) for v in verdicts)
+    print(f"numbers and dates traceable {1 - doubts / max(claims, 1):.1%} of {claims} (the product's verifier)")
+    print(f"numbers and dates traceable {1 - loose / max(numbers, 1):.1%} of {numbers} (the second tracer)")
 
 
 def show_faults(verdict: Verdict) -> None:
     """What is wrong with an answer."""
-    if verdict.faults or verdict.loose:
+    if verdict.faults or verdict.loose or verdict.given.doubts:
         print(f"  {verdict.question.id}: {verdict.question.ask}")
-        for fault in (*verdict.faults, *([f"loose: {', '.join(verdict.loose)}"] if verdict.loose else [])):
+        loose = [f"loose: {', '.join(verdict.loose)}"] if verdict.loose else []
+        for fault in (*verdict.faults, *loose, *verdict.given.doubts):
             print(f"    {fault[:300]}")

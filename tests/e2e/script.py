@@ -98,6 +98,8 @@ class Script:
     figure_ref: common.ObjectRef = field(default_factory=common.ObjectRef)
     findings: list[trajectory.Finding] = field(default_factory=list)
     answer_material: list[trajectory.Material] = field(default_factory=list)
+    drafts: list[str] = field(default_factory=list)
+    """What the model wrote before its answer, each taken back by a check."""
 
     def __post_init__(self) -> None:
         pa = frames.arrow()
@@ -199,6 +201,9 @@ class Script:
             intent = result.intent
             yield event(tool_started=planner.ToolCallStarted(call=call, intent=intent, step=step))
             yield event(tool_finished=planner.ToolCallFinished(result=result, material=material))
+        for step, draft in enumerate(self.drafts, start=5):
+            yield event(answer_delta=planner.AnswerDelta(text=draft, step=step, draft=True))
+            yield event(answer_replaced=planner.AnswerReplaced(step=step, why="correction"))
         for start in range(0, len(self.answer), 90):
             yield event(answer_delta=planner.AnswerDelta(text=self.answer[start : start + 90]))
         yield event(finished=self.finished(request))

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from playwright.async_api import Page, expect
 
+from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from tests.e2e.replay import served
 from tests.e2e.script import HOSTILE, Script, drawn
@@ -16,6 +17,7 @@ from tests.e2e.test_page import CHROMIUM, Watched, ask, browser, opened
 __all__ = ["browser"]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
 
+REQUEST = planner.RunRequest(request_id="run_1", question="why?")
 TEXT = """## Result 📈
 
 AAA's drawdown was -0.387 [3] and BBB returned 999.9 % [2], on 2015-01-02 AAA stood at 100 [2].
@@ -167,3 +169,23 @@ async def test_hostile_text_is_inert_with_marks_in_it(browser: object) -> None:
         assert (
             await page.locator(".answer script, .answer img, .answer iframe, .answer svg:not(.main-svg)").count() == 0
         )
+
+
+async def test_a_draft_is_shown_as_one_and_goes_when_a_check_takes_it_back(browser: object) -> None:
+    script = Script(drafts=["AAA returned 999.9 % [3], which nobody expected."])
+    expect.set_options(timeout=20_000)
+    async with served(script) as house:
+        before = next(index for index, event in enumerate(script.events(REQUEST)) if event.HasField("answer_replaced"))
+        house.planner.hold(before + 1)
+        watched = await opened(browser, house.url)  # type: ignore[arg-type]
+        page = watched.page
+        await ask(page)
+        await expect(page.locator(".answer.draft")).to_contain_text("AAA returned 999.9 %")
+        await expect(page.locator(".trace summary").first).to_contain_text("not checked yet")
+        house.planner.release()
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await expect(page.locator(".answer.draft")).to_have_count(0)
+        await expect(page.locator(".answer")).not_to_contain_text("999.9")
+        await expect(page.locator('.row.mark[data-why="correction"]')).to_have_count(1)
+        assert watched.complaints == []
+        await page.context.close()

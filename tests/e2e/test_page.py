@@ -14,6 +14,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
 
 from fathom.api.planner.v1 import planner_pb2 as planner
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from tests.e2e.replay import ReplayHouse, served
 from tests.e2e.script import HOSTILE, QUESTION, Script, drawn
 
@@ -80,6 +81,7 @@ async def journey(page: Page, question: str, timeout_ms: int) -> None:
     """Asks, waits for the answer, reads a citation, hovers the chart, sorts the table: on any gateway."""
     expect.set_options(timeout=timeout_ms)
     await expect(page.locator("#model-label")).to_contain_text("reference policy")
+    await expect(page.locator("#window option")).to_have_count(5)
     await ask(page, question)
     await expect(page.locator(".trace.over")).to_contain_text(re.compile(r"Done · \d+ step"))
     await page.locator(".trace > summary").click()
@@ -303,3 +305,17 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
     )
     await house.planner.tell(run_id, compacted=compacted)
     await expect(page.locator(".row.mark")).to_contain_text("hybrid · 2 steps · 18,500 → 9,000 tokens")
+
+
+async def test_the_window_policy_is_a_setting_that_stays(browser: object) -> None:
+    expect.set_options(timeout=20_000)
+    async with served(Script(days=30)) as house:
+        watched = await opened(browser, house.url)  # type: ignore[arg-type]
+        page = watched.page
+        await page.select_option("#window", "delete")
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        assert house.planner.asked[0].window.policy == trajectory.STEP_POLICY_DELETE
+        await page.reload()
+        await expect(page.locator("#window")).to_have_value("delete")
+        await page.context.close()

@@ -30,3 +30,36 @@ async def test_a_real_question_is_asked_read_and_explored(page_url: str) -> None
         assert watched.outside == []
         assert watched.complaints == []
         await browser.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
+async def test_the_mode_is_switched_per_turn_and_the_stages_are_seen(page_url: str) -> None:
+    """Row A04: one question, both engines, one conversation."""
+    question = "What was Apple's closing price on 2020-12-31?"
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        watched = await opened(browser, page_url)
+        page = watched.page
+        expect.set_options(timeout=ANSWER_MS)
+        assert await page.locator("#mode option").all_inner_texts() == ["Agent", "Workflow", "Automatic"]
+        await page.locator("#mode").select_option("workflow")
+        await ask(page, question)
+        await expect(page.locator(".trace.over").last).to_contain_text("Workflow")
+        await expect(page.locator(".answer").last).to_contain_text("130.735")
+        stages = page.locator(".trace [data-stage]")
+        assert [await row.get_attribute("data-stage") for row in await stages.all()] == ["plan", "reflect", "compose"]
+        await expect(stages.first).to_contain_text("1 sub-question")
+        await page.locator("#mode").select_option("research")
+        await ask(page, question)
+        await expect(page.locator(".trace.over")).to_have_count(2)
+        assert await page.locator(".trace").last.locator("[data-stage]").count() == 0
+        await expect(page.locator("#conversations .entry").first).to_contain_text("Apple")
+        # The record gives the stages again, and the choice is kept.
+        await page.locator("#mode").select_option("workflow")
+        await page.reload()
+        await expect(page.locator(".trace [data-stage]")).to_have_count(3)
+        assert await page.locator("#mode").input_value() == "workflow"
+        await page.locator("#language").click()
+        await expect(page.locator("#mode option").first).to_have_text("智能体")
+        assert watched.complaints == []
+        await browser.close()

@@ -138,12 +138,19 @@ class Bus(Protocol):
         ...
 
     async def publish(
-        self, subject: str, payload: bytes, *, message_id: str, headers: Mapping[str, str] | None = None
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        message_id: str,
+        headers: Mapping[str, str] | None = None,
+        expected: int | None = None,
     ) -> int:
         """Stores a message in the stream of its subject and returns its sequence once it is stored.
 
         The same ``message_id`` within the stream's duplicate window is stored once and gives the
-        same sequence. Raises ``NotReady`` when the stream does not confirm after bounded retries.
+        same sequence. With ``expected``: only while that is the sequence of the subject's last message (0 for none),
+        else ``Conflict``. Raises ``NotReady`` when the stream does not confirm after bounded retries.
         """
         ...
 

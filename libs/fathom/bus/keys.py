@@ -30,6 +30,14 @@ def changed_meanwhile(bucket: str, key: str, revision: int) -> Conflict:
     )
 
 
+def written_meanwhile(subject: str, expected: int) -> Conflict:
+    """What a publication raises when ``expected`` is no longer the last message of its subject."""
+    return Conflict(
+        f"message {expected} is no longer the last of {subject}: somebody else wrote there",
+        metadata={"subject": subject, "expected": str(expected)},
+    )
+
+
 class MemoryKeyValue:
     """A ``KeyValue`` that ends with its process."""
 

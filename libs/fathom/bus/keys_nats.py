@@ -74,21 +74,14 @@ class NatsKeyValue:
             except APIError as error:
                 if error.err_code in WRONG_LAST_SEQUENCE:
                     # The confirmation of an earlier attempt may have been lost: then the conflict is with oneself.
-                    if (own := await self._stored(key, ident)) is not None:
+                    own = await self._link.stored(self._bucket.stream.name, self._bucket.subject(key), ident)
+                    if own is not None:
                         return own
                     raise changed_meanwhile(self._bucket.name, key, revision or 0) from error
                 raise
 
         stored: int = await self._link.confirmed(f"the value of {key}", call)
         return stored
-
-    async def _stored(self, key: str, ident: str) -> int | None:
-        """The revision of the present entry when it came with this message id."""
-        try:
-            found = await self._link.jetstream.get_last_msg(self._bucket.stream.name, self._bucket.subject(key))
-        except NotFoundError:
-            return None
-        return found.seq if (found.headers or {}).get(Header.MSG_ID.value) == ident else None
 
     async def _expected(self, key: str, revision: int) -> int:
         """The sequence that the server shall compare with: a deleted key counts as one without a value."""

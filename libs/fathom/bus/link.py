@@ -20,8 +20,8 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 from nats.js import JetStreamContext
-from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
-from nats.js.errors import APIError, BadRequestError
+from nats.js.api import ConsumerConfig, DiscardPolicy, Header, RetentionPolicy, StorageType, StreamConfig
+from nats.js.errors import APIError, BadRequestError, NotFoundError
 
 from fathom.bus.claim import MAX_HEADER_BYTES, THRESHOLD
 from fathom.bus.serving import LOGGER
@@ -147,6 +147,14 @@ class Link:
         """Publishes once to a stream; gives the sequence. Raises what nats-py raises."""
         ack = await self.jetstream.publish(subject, payload, timeout=CALL_TIMEOUT_S, stream=stream, headers={**headers})
         return ack.seq
+
+    async def stored(self, stream: str, subject: str, message_id: str) -> int | None:
+        """The sequence of the subject's last message when it came with this id, else None."""
+        try:
+            found = await self.jetstream.get_last_msg(stream, subject)
+        except NotFoundError:
+            return None
+        return found.seq if (found.headers or {}).get(Header.MSG_ID.value) == message_id else None
 
     async def settle(self, message: Msg, body: bytes) -> None:
         """Sends an acknowledgement of any kind and waits until the server has taken it."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fathom.bus.base import Message
+from fathom.bus.keys import written_meanwhile
 from fathom.bus.streams import Durable, Retention, Stream, matches
 
 
@@ -44,11 +45,18 @@ class Log:
         self._seen: dict[str, tuple[int, float]] = {}
         self._positions = {durable.name: Position() for durable in stream.durables}
 
-    def append(self, message: Message, message_id: str, now_s: float) -> int:
-        """Stores a message, or finds it by its id within the duplicate window; gives its sequence."""
+    def append(self, message: Message, message_id: str, now_s: float, expected: int | None = None) -> int:
+        """Stores a message, or finds it by its id within the duplicate window; gives its sequence.
+
+        Raises ``Conflict`` when ``expected`` is not the sequence of the subject's last message, 0 for none.
+        """
         self._expire(now_s)
         if message_id in self._seen:
             return self._seen[message_id][0]
+        if expected is not None:
+            last = next((n for n in reversed(self._entries) if self._entries[n].message.subject == message.subject), 0)
+            if last != expected:
+                raise written_meanwhile(message.subject, expected)
         self._last += 1
         self._entries[self._last] = Entry(self._last, message, now_s)
         self._seen[message_id] = (self._last, now_s)

@@ -71,18 +71,31 @@ class MemoryBus:
         return server
 
     async def publish(
-        self, subject: str, payload: bytes, *, message_id: str, headers: Mapping[str, str] | None = None
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        message_id: str,
+        headers: Mapping[str, str] | None = None,
+        expected: int | None = None,
     ) -> int:
         checked_subject(subject)
         checked_message_id(message_id)
         self._streams.stream_of(subject)
         sealed, sent = await self._claims.seal(payload, headers or {})
-        return await self._store(subject, sealed, sent, message_id)
+        return await self._store(subject, sealed, sent, message_id, expected)
 
-    async def _store(self, subject: str, payload: bytes, headers: Mapping[str, str], message_id: str) -> int:
+    async def _store(
+        self,
+        subject: str,
+        payload: bytes,
+        headers: Mapping[str, str],
+        message_id: str,
+        expected: int | None = None,
+    ) -> int:
         self._check_open()
         log = self._logs[self._streams.stream_of(subject).name]
-        sequence = log.append(Message(subject, payload, dict(headers)), message_id, time.monotonic())
+        sequence = log.append(Message(subject, payload, dict(headers)), message_id, time.monotonic(), expected)
         await self._wake()
         return sequence
 

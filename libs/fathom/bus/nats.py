@@ -12,12 +12,13 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 from nats.js.api import Header
-from nats.js.errors import NoStreamResponseError
+from nats.js.errors import APIError, NoStreamResponseError
 
 from fathom.bus.base import Closable, Handler, Message
 from fathom.bus.claim import ClaimCheck
 from fathom.bus.delivery import Followed, Leased
-from fathom.bus.keys_nats import NatsKeyValue
+from fathom.bus.keys import written_meanwhile
+from fathom.bus.keys_nats import WRONG_LAST_SEQUENCE, NatsKeyValue
 from fathom.bus.link import CALL_TIMEOUT_S, Link
 from fathom.bus.pull import JetStreamSettlement, replay, work
 from fathom.bus.serving import answer, drained, received
@@ -71,17 +72,32 @@ class NatsBus:
         return serving
 
     async def publish(
-        self, subject: str, payload: bytes, *, message_id: str, headers: Mapping[str, str] | None = None
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        message_id: str,
+        headers: Mapping[str, str] | None = None,
+        expected: int | None = None,
     ) -> int:
         checked_subject(subject)
         checked_message_id(message_id)
         self._streams.stream_of(subject)
         sealed, sent = await self._claims.seal(payload, headers or {})
-        return await self._store(subject, sealed, sent, message_id)
+        return await self._store(subject, sealed, sent, message_id, expected)
 
-    async def _store(self, subject: str, payload: bytes, headers: Mapping[str, str], message_id: str) -> int:
+    async def _store(
+        self,
+        subject: str,
+        payload: bytes,
+        headers: Mapping[str, str],
+        message_id: str,
+        expected: int | None = None,
+    ) -> int:
         stream = self._streams.stream_of(subject).name
         sent = {**headers, Header.MSG_ID.value: message_id}
+        if expected is not None:
+            sent[Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value] = str(expected)
 
         async def call() -> int:
             try:
@@ -90,6 +106,13 @@ class NatsBus:
                 # The server has lost its storage, or was never told of the stream.
                 await self.declare()
                 raise
+            except APIError as error:
+                if expected is None or error.err_code not in WRONG_LAST_SEQUENCE:
+                    raise
+                # The confirmation of an earlier attempt may have been lost: then the last message is one's own.
+                if (own := await self._link.stored(stream, subject, message_id)) is not None:
+                    return own
+                raise written_meanwhile(subject, expected) from error
 
         sequence: int = await self._link.confirmed(f"the message to {subject}", call)
         return sequence

@@ -20,6 +20,8 @@ WEIGHTS = "WEIGHTS"
 DEAD_LETTERS = "DEAD_LETTERS"
 SERVING = "SERVING"
 SEEN = "SEEN"
+PROCESS = "PROCESS"
+LEGS = "LEGS"
 
 ROLLOUT_WORKERS = "rollout-workers"
 
@@ -181,6 +183,10 @@ def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) 
         (
             # Which version of which model serves which lane; see ``fathom.protocol.serving``.
             Bucket(SERVING),
+            # Which version the implicit process reward model has, and what its last steps answered.
+            Bucket(PROCESS),
+            # Who opened the next leg of a run that had ended: the first one does.
+            Bucket(LEGS, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
             # What searches have shown to a run, by run: what ``Fetch`` may be told to enforce.
             Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
         ),

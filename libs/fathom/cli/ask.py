@@ -9,23 +9,38 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from google.protobuf.json_format import MessageToJson
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.markdown import Markdown
 from rich.markup import escape
+from rich.spinner import Spinner
+from rich.text import Text
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.cli.local import read_endpoints
 from fathom.clients import Clients, connect
 from fathom.clients.runs import run
-from fathom.errors import DependencyFailed, FathomError
+from fathom.errors import DependencyFailed, FathomError, InvalidField
 
 REFERENCE = re.compile(r"\{\{(table|figure):([A-Za-z0-9_]+)\}\}")
+DRAFT_LINES = 12
+REPLACED = {
+    "correction": "a check found faults in the draft; it is being mended",
+    "refused": "the draft came too early; the work goes on",
+}
 MARKS = {
     trajectory.TOOL_STATUS_OK: "[green]✓[/]",
     trajectory.TOOL_STATUS_EMPTY: "[yellow]∅[/]",
     trajectory.TOOL_STATUS_FAILED: "[red]✗[/]",
     trajectory.TOOL_STATUS_INVALID: "[red]?[/]",
+}
+
+
+MODES = {
+    "research": trajectory.PROTOCOL_RESEARCH,
+    "workflow": trajectory.PROTOCOL_WORKFLOW,
+    "auto": trajectory.PROTOCOL_AUTO,
 }
 
 
@@ -35,11 +50,25 @@ class RunFailed(FathomError):
     code, reason = "ABORTED", "DEPENDENCY_FAILED"
 
 
-def ask_question(question: str, home: Path, planner: str, *, model: str, conversation: str, json_events: bool) -> None:
-    """Raises ``RunFailed`` when there is no answer."""
+def ask_question(
+    question: str,
+    home: Path,
+    planner: str,
+    *,
+    model: str,
+    conversation: str,
+    mode: str,
+    window: trajectory.Window,
+    json_events: bool,
+) -> None:
+    """Raises ``RunFailed`` when there is no answer, ``InvalidField`` for a mode that is none."""
+    if mode not in MODES:
+        raise InvalidField("mode", f"{mode!r} is not one of {', '.join(MODES)}")
     endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
     gateway = "" if planner else read_endpoints(home).gateway
-    request = pb.RunRequest(question=question, model=model, conversation_id=conversation)
+    request = pb.RunRequest(
+        question=question, model=model, conversation_id=conversation, protocol=MODES[mode], window=window
+    )
 
     async def work() -> None:
         clients = connect(endpoints)
@@ -76,7 +105,8 @@ async def as_json(events: AsyncIterator[pb.RunEvent]) -> pb.RunFinished:
 
 
 async def as_text(events: AsyncIterator[pb.RunEvent], console: Console, gateway: str) -> pb.RunFinished:
-    with console.status("waiting for the planner…") as status:
+    draft = Drafting(console)
+    with draft:
         async for event in events:
             kind = event.WhichOneof("event")
             if kind == "started":
@@ -84,18 +114,68 @@ async def as_text(events: AsyncIterator[pb.RunEvent], console: Console, gateway:
                 console.print(f"[dim]run {event.run_id}, model {escape(event.started.model)}{label}[/]")
             elif kind == "thought":
                 console.print(f"  [cyan]…[/] [italic]{escape(event.thought.text)}[/]")
+            elif kind == "staged":
+                console.print(f"  [magenta]▸ {event.staged.stage.name}[/] {escape(staged(event.staged.stage))}")
             elif kind == "tool_started":
-                status.update(f"{event.tool_started.call.name}: {event.tool_started.intent}")
+                draft.says(f"{event.tool_started.call.name}: {event.tool_started.intent}")
             elif kind == "tool_finished":
                 result = event.tool_finished.result
                 line = f"[bold]{result.tool}[/] {escape(result.intent)} [dim]{result.duration_ms} ms[/]"
                 console.print(f"  {MARKS.get(result.status, '·')} {line}")
+            elif kind == "answer_delta":
+                draft.adds(event.answer_delta.text)
+            elif kind == "answer_replaced":
+                if event.answer_replaced.why in REPLACED:
+                    console.print(f"  [yellow]↻[/] {REPLACED[event.answer_replaced.why]}")
+                draft.begins_anew()
             elif kind == "finished":
                 break
         else:
             raise DependencyFailed("planner", "the run's events ended early")
     show_answer(event.finished, console, gateway)
     return event.finished
+
+
+def staged(stage: trajectory.StageNote) -> str:
+    """What came of a stage of the workflow, in one line."""
+    sent = [query for query in stage.queries if not query.dropped]
+    parts = [stage.text] if stage.text else []
+    parts += [f"{len(sent)} sub-questions"] if stage.queries else []
+    parts += [f"{len(stage.flaws)} mended: {', '.join(sorted({flaw.fault for flaw in stage.flaws}))}"] * bool(
+        stage.flaws
+    )
+    return "; ".join(parts)
+
+
+class Drafting:
+    """The answer's last lines while it is written, on a terminal; they go when the checked answer is printed."""
+
+    def __init__(self, console: Console) -> None:
+        self._text, self._says = "", "waiting for the planner…"
+        self._live = Live(self._shown(), console=console, transient=True, refresh_per_second=10)
+
+    def __enter__(self) -> None:
+        self._live.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def says(self, what: str) -> None:
+        self._says = what
+        self._live.update(self._shown())
+
+    def adds(self, text: str) -> None:
+        self._text += text
+        self._says = "writing the answer; it is checked when it is whole"
+        self._live.update(self._shown())
+
+    def begins_anew(self) -> None:
+        self._text = ""
+        self.says("the answer begins anew")
+
+    def _shown(self) -> Group:
+        lines = self._text.splitlines()[-DRAFT_LINES:]
+        return Group(*([Text("\n".join(lines), style="dim")] if lines else []), Spinner("dots", Text(self._says)))
 
 
 def show_answer(finished: pb.RunFinished, console: Console, gateway: str) -> None:

@@ -61,3 +61,28 @@ def retrieval(
                 typer.echo(
                     f"{row.name:<10}" + "".join(f"{value * 100:>9.1f}" for value in row.figures.values()) + fitted
                 )
+
+
+@app.command()
+def answers(
+    grader: Annotated[Optional[list[str]], typer.Option(help="Grader or composite; may come again.")] = None,  # noqa: UP045
+    limit: Annotated[int, typer.Option(help="At most this many of the newest runs.", min=1, max=10_000)] = 50,
+    share: Annotated[float, typer.Option(help="Share of them that is drawn.", min=0, max=1)] = 1.0,
+    seed: Annotated[int, typer.Option(help="Which ones.")] = 0,
+    references: Annotated[Optional[Path], typer.Option(help="JSON lines with question and references.")] = None,  # noqa: UP045
+    planner: Annotated[str, typer.Option(help="URL of a planner; by default the local stack's.")] = "",
+    reward: Annotated[str, typer.Option(help="URL of a reward service; with --planner.")] = "",
+    every: Annotated[float, typer.Option(help="Seconds after which new runs are graded; 0 grades once.", min=0)] = 0,
+    home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
+        ".fathom"
+    ),
+    json_lines: Annotated[bool, typer.Option("--json", help="Print one line of JSON per grade.")] = False,
+) -> None:
+    """Grades a sample of the runs that users asked for, with the graders of training; Prometheus sees the same."""
+    from fathom.cli.answers import Sample, run
+
+    if bool(planner) != bool(reward):
+        raise InvalidField("reward", "give --planner with --reward, or neither")
+    endpoints = {"planner": planner, "reward": reward} if planner else {}
+    sample = Sample(limit, share, seed)
+    run(home, endpoints, grader or ["tool_steps", "code"], sample, references, every, json_lines)

@@ -59,12 +59,28 @@ def ask(
     planner: Annotated[str, typer.Option(help="URL of a planner, e.g. grpc://host:50051.")] = "",
     model: Annotated[str, typer.Option(help="Model; by default the planner's.")] = "",
     conversation: Annotated[str, typer.Option(help="Conversation to go on with.")] = "",
+    mode: Annotated[
+        str, typer.Option(help="research (the agent), workflow (the fixed pipeline) or auto (by the question).")
+    ] = "research",
+    window: Annotated[str, typer.Option(help="What makes room: off, delete, summarize or hybrid.")] = "",
+    window_tokens: Annotated[int, typer.Option(help="Working window; by default the planner's.")] = 0,
     json_events: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
 ) -> None:
     """Asks a question, streams the trace and prints the cited answer."""
     from fathom.cli.ask import ask_question
+    from fathom.protocol.windows import window_of
 
-    ask_question(question, home, planner, model=model, conversation=conversation, json_events=json_events)
+    asked = window_of(window, window_tokens)
+    ask_question(
+        question,
+        home,
+        planner,
+        model=model,
+        conversation=conversation,
+        mode=mode,
+        window=asked,
+        json_events=json_events,
+    )
 
 
 @app.command()
@@ -104,6 +120,50 @@ def data(
         build_data(home)
 
 
+@data_app.command("convert")
+def convert_data(
+    name: Annotated[str, typer.Argument(help="Question set, e.g. nq_open; a wrong name lists them.")],
+    source: Annotated[Path, typer.Option(help="Folder with the sets' folders.")],
+    target: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")],
+    instruction: Annotated[str, typer.Option(help="What the model is told: search_r1 or reason.")] = "search_r1",
+    test_share: Annotated[float, typer.Option(help="Share of the questions that is held out.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Decides who is held out.")] = 7,
+    limit: Annotated[Optional[int], typer.Option(help="At most this many prompts per file.", min=1)] = None,  # noqa: UP045
+) -> None:
+    """Converts a question-answering set to training prompts with verifiable answers; downloads nothing."""
+    from fathom.cli.convert import convert_set
+
+    convert_set(name, source, target, instruction=instruction, test_share=test_share, seed=seed, limit=limit)
+
+
+@data_app.command("synth")
+def synthesise_data(
+    target: Annotated[Path, typer.Option(help="Folder for search/, code/ and table/.")],
+    home: Home = HOME,
+    count: Annotated[int, typer.Option(help="Tasks per scenario.", min=1)] = 150,
+    seed: Annotated[int, typer.Option(help="Same data, count and seed: same tasks.")] = 7,
+    test_share: Annotated[float, typer.Option(help="Share of the tasks that is held out.")] = 0.2,
+) -> None:
+    """Makes tasks with computed answers from the bundled data: search, code reasoning, table query."""
+    from fathom.cli.convert import synthesise
+
+    synthesise(home, target, count=count, seed=seed, test_share=test_share)
+
+
+@data_app.command("compress")
+def compress_data(
+    source: Annotated[Path, typer.Option(help="JSONL of `fathom export sft`.")],
+    target: Annotated[Path, typer.Option(help="JSONL to write.")],
+    model: Annotated[str, typer.Option(help="Model that will learn: tokens are counted and rendered by its own.")],
+    home: Home = HOME,
+    budget: Annotated[int, typer.Option(help="Tokens that a thought may keep.", min=1)] = 64,
+) -> None:
+    """Shortens thinking before training: of each thought, the sentences that what follows makes use of."""
+    from fathom.cli.convert import compress_thinking
+
+    compress_thinking(home, source, target, budget=budget, model=model)
+
+
 @frameworks_app.command("validate")
 def validate_frameworks(
     paths: Annotated[list[Path], typer.Argument(help="Framework files, or folders of them.")],
@@ -127,15 +187,51 @@ def list_frameworks(
 
 @app.command()
 def train(
-    algorithm: Annotated[str, typer.Argument(help="grpo")],
-    config: Annotated[Path, typer.Option(help="YAML file with the algorithm's section.")],
+    algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1 or interpreter.")],
+    overrides: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="Settings as section.field=value, e.g. actor.optim.lr=1e-3."),
+    ] = None,
+    config: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(help="YAML file over the algorithm's defaults; several lie over one another."),
+    ] = None,
+    replay: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of recorded rollouts: train on these instead of new ones."),
+    ] = None,
     home: Home = HOME,
-    overrides: Annotated[Optional[list[str]], typer.Option("--set", help="Dotted override, e.g. steps=20.")] = None,  # noqa: UP045
 ) -> None:
     """Trains a model on rollouts from the running services; starts a local stack when none is up."""
-    from fathom.cli.train import run_training
+    from fathom.cli.train import Wanted, run_training
 
-    run_training(algorithm, config, home, overrides or [])
+    run_training(Wanted(algorithm, config or [], overrides or [], home, replay))
+
+
+@app.command()
+def export(
+    kind: Annotated[str, typer.Argument(help="sft, dpo or ppo")],
+    target: Annotated[Path, typer.Option(help="JSONL file to write.")],
+    home: Home = HOME,
+    model: Annotated[str, typer.Option(help="Model that will learn: its token ids are written.")] = "",
+    prefix: Annotated[str, typer.Option(help="Only records whose key begins so, e.g. rollouts/ID/.")] = "",
+    least_reward: Annotated[float, typer.Option(help="A graded episode succeeded from here on.")] = 1.0,
+    margin: Annotated[float, typer.Option(help="Siblings pair when their rewards differ by this much.")] = 0.5,
+    production: Annotated[bool, typer.Option("--production", help="Read users' runs, too: they have agreed.")] = False,
+) -> None:
+    """Writes recorded episodes as training data: what succeeded, what was corrected, what was sampled."""
+    from fathom.cli.export import export_episodes
+
+    export_episodes(
+        kind,
+        target,
+        home,
+        model=model,
+        prefix=prefix,
+        least_reward=least_reward,
+        margin=margin,
+        production=production,
+    )
 
 
 @app.command()

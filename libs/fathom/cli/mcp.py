@@ -57,7 +57,7 @@ async def work(transport: str, host: str, port: int, home: Path) -> None:
     token = os.environ.get("FATHOM_MCP_TOKEN", "")
     runtime, config = load(Runtime, "runtime", overrides=where), load(Config, "planner")
     async with dependencies("mcp", runtime, sys.stderr) as deps:
-        stages = Stages.of(config, deps, catalogue().find("notes", "en").body)
+        stages = Stages.of(config, deps, catalogue())
         workspaces = Workspaces(lambda task: stages(task, ()))
         try:
             async with workspaces.at("") as shown:

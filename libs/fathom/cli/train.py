@@ -1,56 +1,77 @@
-"""``fathom train``: an algorithm against the running services, with a progress bar and a reward line."""
+"""``fathom train``: the running stack or one of our own, a progress bar, the report at the end."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fathom.call import Lane
 from fathom.cli.local import LocalEndpoints, read_endpoints
-from fathom.clients import connect
-from fathom.config import load
-from fathom.errors import NotFound, NotReady
-from fathom.store import open_store
+from fathom.errors import NotReady
 
-ALGORITHMS = ("grpo",)
+if TYPE_CHECKING:
+    from trainers.config import TrainConfig
+
+SHOWN = (("critic/score/mean", "reward"), ("acc", "acc"), ("actor/entropy", "entropy"), ("response_length/mean", "len"))
 
 
-def run_training(algorithm: str, config: Path, home: Path, overrides: list[str]) -> None:
-    """Trains; raises ``NotFound`` for an unknown algorithm, ``ConfigError`` for a wrong setting."""
-    if algorithm not in ALGORITHMS:
-        raise NotFound("algorithm", algorithm, ALGORITHMS)
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line says; ``replay`` is a folder of recorded rollouts."""
+
+    algorithm: str
+    files: Sequence[Path]
+    overrides: Sequence[str]
+    home: Path
+    replay: Path | None = None
+
+    def config(self) -> TrainConfig:
+        """Raises ``NotFound`` for an unknown algorithm, ``ConfigError`` for a wrong setting."""
+        from trainers.algorithms import configured, find
+
+        find(self.algorithm).load()
+        replay = [f"rollout.replay={self.replay}"] if self.replay else []
+        return configured(self.algorithm, self.files, [*self.overrides, *replay])
+
+
+def run_training(wanted: Wanted) -> None:
+    """Trains to the end; SIGINT and SIGTERM end it after the step that it is at, with a checkpoint."""
     import uvloop
 
-    uvloop.run(train(config, home, overrides))
-
-
-async def train(config: Path, home: Path, overrides: list[str]) -> None:
-    from trainers.config import GrpoConfig, read_overrides
-
+    config = wanted.config()
     console = Console()
-    settings = load(GrpoConfig, "grpo", file=config, overrides=read_overrides(overrides))
-    async with stack(home, console) as endpoints:
-        from trainers import grpo
+    console.print(config.to_yaml(), markup=False, highlight=False)
+    uvloop.run(train(wanted, config, console))
 
-        clients, store = connect(endpoints.services, lane=Lane.TRAINING), open_store(endpoints.store)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        try:
-            with Progress(*columns, console=console) as progress:
-                bar = progress.add_task("starting", total=settings.steps)
 
-                def show(report: grpo.StepReport) -> None:
-                    line = f"reward {report.reward:.3f}  loss {report.loss:+.4f}  kl {report.kl:.4f}"
-                    progress.update(bar, completed=report.step, description=line)
+async def train(wanted: Wanted, config: TrainConfig, console: Console) -> None:
+    """The training in a thread of its own, the stack (if it is ours) in this one."""
+    from trainers.launch import Interruption, Place, Run
 
-                result = await grpo.train(settings, clients, store, show)
-        finally:
-            await clients.close()
-            await store.close()
-    console.print(result.summary())
+    interruption, loop = Interruption(), asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, interruption.ask)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    async with stack(wanted.home, console) as endpoints:
+        with Progress(*columns, console=console) as progress:
+            bar = progress.add_task("starting", total=config.trainer.total_training_steps)
+
+            def show(step: int, total: int, metrics: dict[str, float]) -> None:
+                line = "  ".join(f"{name} {metrics[key]:.3f}" for key, name in SHOWN if key in metrics)
+                progress.update(bar, completed=step, total=total, description=line or "validated")
+
+            run = Run(wanted.algorithm, config, Place(endpoints.services, endpoints.store), show, interruption)
+            outcome = await asyncio.to_thread(run.train)
+    for note in run.notes:
+        console.print(note, style="yellow", markup=False)
+    console.print(outcome.summary(), markup=False)
 
 
 @asynccontextmanager

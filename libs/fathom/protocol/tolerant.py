@@ -92,8 +92,8 @@ def decoded(text: str) -> object:
     for read in (DECODER.decode, ast.literal_eval):
         try:
             return read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            continue  # a TypeError is a literal like {{}}, a set of what no set can hold
     return None
 
 

@@ -22,6 +22,7 @@ export class AnswerView {
 
   // Redraws the blocks that changed. While the text grows these are the last ones, so live parts stay alive.
   update() {
+    this.root.classList.toggle("draft", this.run.draft && !this.run.over);
     const blocks = parse(this.run.over ? marked(this.run.text, this.run.findings) : settled(this.run.text));
     const keys = blocks.map((block) => `${this.#known(block)}\n${block.source}`);
     let same = 0;

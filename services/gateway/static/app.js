@@ -11,6 +11,8 @@ import { EXAMPLES, language, remember, remembered, switchLanguage, translate, wo
 
 const MAX_QUESTION = 8000;
 const MODELS_PAUSE_MS = 3000;
+// The agent, the fixed pipeline, or the one that fits the question.
+const MODES = ["research", "workflow", "auto"];
 
 class App {
   constructor() {
@@ -76,7 +78,10 @@ class App {
     this.complain("");
     byId("send").disabled = true;
     try {
-      const body = { question, conversation_id: this.conversation, model: byId("model").value };
+      const body = {
+        question, conversation_id: this.conversation, model: byId("model").value, mode: byId("mode").value,
+        window: byId("window").value,
+      };
       const accepted = await post("/v1/runs", body);
       byId("question").value = "";
       this.composed();
@@ -153,6 +158,13 @@ class App {
     if (!this.models.models.length || this.warming.length) setTimeout(() => this.loadModels(), MODELS_PAUSE_MS);
   }
 
+  // The reader's choice of what becomes of long conversations is kept with the browser.
+  windowSetting() {
+    const select = byId("window");
+    select.value = remembered("window") ?? "";
+    select.addEventListener("change", () => remember("window", select.value));
+  }
+
   showModels() {
     const stateOf = ({ state }) =>
       (state === "MODEL_STATE_READY" ? "" : ` (${word(state.replace("MODEL_STATE_", "").toLowerCase())})`);
@@ -170,8 +182,16 @@ class App {
     byId("model-warming").textContent = `${this.warming.join(", ")}: ${word("warming")}`;
   }
 
+  showModes() {
+    const kept = byId("mode").value || remembered("mode") || MODES[0];
+    byId("mode").replaceChildren(...MODES.map((mode) => el("option", {
+      value: mode, selected: mode === kept, title: word(`mode_${mode}_note`),
+    }, word(`mode_${mode}`))));
+  }
+
   words() {
     translate(document);
+    this.showModes();
     byId("language").textContent = language() === "zh" ? "EN" : "中";
     byId("examples").replaceChildren(...EXAMPLES[language()].map(
       (text) => el("button", { type: "button", class: "example", onclick: () => this.ask(text) }, text),
@@ -226,7 +246,9 @@ class App {
     byId("panel-toggle").addEventListener("click", () => this.panel.toggle(!document.body.classList.contains("panel-open")));
     byId("sidebar-toggle").addEventListener("click", () => document.body.classList.toggle("sidebar-open"));
     byId("new").addEventListener("click", () => this.fresh());
+    this.windowSetting();
     byId("model").addEventListener("change", () => this.showModels());
+    byId("mode").addEventListener("change", () => remember("mode", byId("mode").value));
     byId("question").addEventListener("input", () => this.composed());
     byId("composer").addEventListener("submit", (event) => {
       event.preventDefault();

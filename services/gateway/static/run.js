@@ -29,6 +29,7 @@ export class Run {
     this.rows = [];
     this.material = new Map();
     this.text = "";
+    this.draft = false;
     this.cited = new Set();
     this.findings = [];
     this.state = "running";
@@ -43,6 +44,7 @@ export class Run {
     this.tokens = 0;
     this.window = 0;
     this.children = [];
+    this.protocol = "";
   }
 
   get resumable() { return ["stopped", "budget", "failed"].includes(this.state) && this.last > 0; }
@@ -84,14 +86,17 @@ export class Run {
     if (event.started) {
       this.conversation = event.started.conversation_id;
       this.model = event.started.model;
+      this.protocol = event.started.protocol;
     } else if (event.todo_changed) this.todo = event.todo_changed.items;
     else if (event.sampled) this.#measure(event.sampled);
     else if (event.compacted) this.#compact(event.compacted);
+    else if (event.staged) this.#stage(event.staged.stage);
     else if (event.resumed) this.#resume();
     else if (event.thought) this.rows.push({ thought: event.thought.text, kind: event.thought.kind, intent: "" });
     else if (event.tool_started) this.#begin(event.tool_started);
     else if (event.tool_finished) this.#result(event.tool_finished.result, event.tool_finished.material);
-    else if (event.answer_delta) this.text += event.answer_delta.text;
+    else if (event.answer_delta) this.#write(event.answer_delta);
+    else if (event.answer_replaced) this.#replace(event.answer_replaced);
     else if (event.finished) this.#finish(event.finished, time);
     return true;
   }
@@ -108,8 +113,27 @@ export class Run {
     this.rows.push({ mark: "compacted", ...compacted, intent: "" });
   }
 
+  // A stage of the workflow: what it made of the question, how many sub-questions it sent, what was mended.
+  #stage(stage) {
+    const sent = (stage.queries ?? []).filter((query) => !query.dropped);
+    this.rows.push({ mark: "staged", name: stage.name, text: stage.text, sent, flaws: stage.flaws ?? [], intent: "" });
+  }
+
+  // A draft is read while it is sampled; nothing of it is checked before the end.
+  #write({ text, draft }) {
+    this.text += text;
+    this.draft = Boolean(draft);
+  }
+
+  // What stood there does not hold: the reader is told when a check took it back, not when its figures were drawn.
+  #replace({ why }) {
+    this.text = "";
+    this.draft = false;
+    if (why === "correction" || why === "refused") this.rows.push({ mark: "replaced", why, intent: "" });
+  }
+
   #resume() {
-    Object.assign(this, { state: "running", ended: null, error: "", culprit: "", text: "" });
+    Object.assign(this, { state: "running", ended: null, error: "", culprit: "", text: "", draft: false });
     this.rows.push({ mark: "resumed", intent: "" });
   }
 
@@ -147,6 +171,7 @@ export class Run {
   #answer(answer) {
     if (!answer) return;
     this.text = answer.markdown;
+    this.draft = false;
     this.cited = new Set(answer.cited);
     this.findings = answer.findings ?? [];
     this.#collect(answer.material);
@@ -164,9 +189,11 @@ export class Run {
   load({ trajectory, todo = [], children = [] }) {
     this.todo = todo;
     this.children = children;
+    this.protocol = trajectory.protocol ?? "";
     this.last ||= 1;
     for (const step of trajectory.steps) {
       this.model = step.completion?.model || this.model;
+      if (step.stage) this.#stage(step.stage);
       for (const result of step.tool_results) {
         const call = step.completion?.tool_calls.find((candidate) => candidate.id === result.tool_call_id);
         const { rest } = argumentsOf(call);

@@ -32,11 +32,23 @@ export function rowOf(row, open = false) {
 
 // What happened to the run itself: its window was made smaller, it was resumed.
 function markOf(row) {
+  if (row.mark === "replaced") {
+    return el("div", { class: "row mark", data: { why: row.why } }, el("span", { class: "icon" }, "↻"), word(`replaced_${row.why}`));
+  }
   if (row.mark === "resumed") return el("div", { class: "row mark" }, el("span", { class: "icon" }, "▶"), word("resumed"));
+  if (row.mark === "staged") return stageOf(row);
   const tokens = `${count(row.tokens_before)} → ${count(row.tokens_after)} ${word("tokens")}`;
   const dropped = counted(row.dropped_steps?.length ?? 0, "one_step", "steps");
   return el("div", { class: "row mark" }, el("span", { class: "icon" }, "⇲"), word("compacted"),
     el("span", { class: "dim" }, `${row.policy} · ${dropped} · ${tokens}`));
+}
+
+// A stage of the workflow in one line.
+function stageOf(row) {
+  const said = [row.text, row.sent.length && counted(row.sent.length, "sub_question", "sub_questions"),
+    row.flaws.length && `${row.flaws.length} ${word("mended")}`].filter(Boolean).join(" · ");
+  return el("div", { class: "row mark", data: { stage: row.name } }, el("span", { class: "icon" }, "▸"),
+    word(`stage_${row.name}`), el("span", { class: "dim", title: row.flaws.map((flaw) => flaw.fault).join(", ") }, said));
 }
 
 // The run that a sub-question became; null for other rows.
@@ -121,14 +133,14 @@ export class TraceView {
 }
 
 function now(run) {
-  if (run.text) return word("writing");
+  if (run.text) return word(run.draft ? "drafting" : "writing");
   if (!run.last) return word("waiting");
   return run.intent || word("thinking");
 }
 
 function summary(run) {
   const calls = run.calls.length;
-  const parts = [word(run.state), counted(calls, "one_step", "steps")];
+  const parts = [word(run.state), ...(run.protocol === "PROTOCOL_WORKFLOW" ? [word("mode_workflow")] : []), counted(calls, "one_step", "steps")];
   const sheets = run.of("sheet").length;
   const passages = run.of("passage").length;
   if (passages) parts.push(counted(passages, "one_source", "n_sources"));

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolSpec
+from fathom.protocol.tolerant import read_object
 from services.planner.answering.material import listing
 from services.planner.model import Episode
 from services.planner.window.view import View
@@ -19,22 +19,15 @@ if TYPE_CHECKING:
 CODE_TOKENS, JUDGE_TOKENS = 1_500, 800
 MATERIAL_TOKENS = 2_000
 FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
-MEND = (
-    "You mend Python that draws one plotly figure. The sheets that are listed are pandas DataFrames under their names."
-    " Reply with the whole mended cell in one fenced Python block, the figure as its last expression, and nothing else."
-)
-JUDGE = (
-    "You compare statements with material. For each numbered statement say whether the material says that event."
-    ' Reply with one JSON object: {"unsupported": [numbers of statements that the material does not say]}.'
-)
 NO_TOOLS: tuple[ToolSpec, ...] = ()
 
 
 @dataclass(frozen=True)
 class PolicyCoder:
-    """Asks the role ``coder`` once."""
+    """Asks the role ``coder`` once, in the words of the prompt ``mend``."""
 
     policy: Policy
+    prompt: str
 
     async def mend(self, request_id: str, episode: Episode, code: str, traceback: str) -> str:
         """The code inside the reply; "" when there is none. Raises ``FathomError``."""
@@ -42,29 +35,30 @@ class PolicyCoder:
             f"# Material\n{listing(episode.material, MATERIAL_TOKENS).text}\n\n"
             f"# Code\n```python\n{code}\n```\n\n# Traceback\n{traceback[-4_000:]}"
         )
-        completion = await ask(self.policy, request_id, episode, "coder", (MEND, said), CODE_TOKENS)
+        completion = await ask(self.policy, request_id, episode, "coder", (self.prompt, said), CODE_TOKENS)
         found = FENCED.search(completion.text)
         return found.group(1).strip("\n") if found else ""
 
 
 @dataclass(frozen=True)
 class PolicyJudge:
-    """Asks the role ``judge`` which statements the material does not say."""
+    """Asks the role ``judge``, in the words of the prompt ``judge``, which statements the material does not say."""
 
     policy: Policy
+    prompt: str
 
     async def unsupported(self, episode: Episode, statements: Sequence[str]) -> frozenset[int]:
         """Positions of statements, from 0; empty when the reply cannot be read. Raises ``FathomError``."""
         numbered = "\n".join(f"{index}. {statement}" for index, statement in enumerate(statements, start=1))
         said = f"# Material\n{listing(episode.material, MATERIAL_TOKENS).text}\n\n# Statements\n{numbered}"
         request_id = f"{episode.task.run_id}-judge-{len(episode.steps)}"
-        completion = await ask(self.policy, request_id, episode, "judge", (JUDGE, said), JUDGE_TOKENS)
-        found = re.search(r"\{.*\}", completion.text, re.DOTALL)
-        try:
-            named = json.loads(found.group())["unsupported"] if found else []
-            return frozenset(int(number) - 1 for number in named if 1 <= int(number) <= len(statements))
-        except (ValueError, TypeError, KeyError):
-            return frozenset()
+        completion = await ask(self.policy, request_id, episode, "judge", (self.prompt, said), JUDGE_TOKENS)
+        named = (read_object(completion.text) or {}).get("unsupported", ())
+        return frozenset(
+            number - 1
+            for number in (named if isinstance(named, list) else ())
+            if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(statements)
+        )
 
 
 async def ask(

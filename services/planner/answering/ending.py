@@ -25,9 +25,10 @@ from services.planner.answering.verifier import Verifier
 from services.planner.model import Answer, Doubt, Episode, Kind, Mark, Material
 
 CHECKED = "Your answer was checked against its material, and these places do not hold."
+AGAIN, AGAIN_IN_TEXT = "call `finish` with the whole answer again", "write the whole answer again"
 HOW = (
-    "Mend them and call `finish` with the whole answer again. Cite with [n] what supports a statement, show a table"
-    " with {{table:…}}, and leave out what no material says; name it as missing instead."
+    "Mend them and {again}. Cite with [n] what supports a statement, show a table"
+    " with {{{{table:…}}}}, and leave out what no material says; name it as missing instead."
 )
 MENDED = frozenset(Doubt) - {Doubt.REPEATED, Doubt.FIGURE}
 """What is worth a correction."""
@@ -156,7 +157,8 @@ def correction(doubts: Sequence[Mark], episode: Episode, tokens: int) -> Message
     if len(doubts) > MAX_LISTED:
         lines.append(f"- and {len(doubts) - MAX_LISTED} more")
     head = json.dumps({"tool": "finish", "status": "invalid", "error": CHECKED}, ensure_ascii=False)
-    body = "\n".join([*map(neutral, lines), "", HOW, "", "# Material", quoted(listing(episode.material, tokens).text)])
+    how = HOW.format(again=AGAIN if episode.steps[-1].stage is None else AGAIN_IN_TEXT)
+    body = "\n".join([*map(neutral, lines), "", how, "", "# Material", quoted(listing(episode.material, tokens).text)])
     calls = episode.steps[-1].completion.tool_calls
     if calls:
         return Message(Role.TOOL, f"{head}\n\n{body}", tool_call_id=calls[0].id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
 
 from services.planner.answering.evidence import Line, Source
 from services.planner.model import Kind
@@ -38,6 +39,10 @@ OPPOSITES = [
         (r"improv(?:e|ed|es|ing)", r"deteriorat(?:e|ed|es|ing)|worsen(?:s|ed|ing)?|failing|weaken(?:ed|s|ing)?"),
         (r"won|wins|beat|defeated", r"lost|loses"),
         (r"strong(?:er)?", r"weak(?:er)?"),
+        (
+            r"increas(?:e|ed|es|ing)|extend(?:ed|s)?|expand(?:ed|s)?|rais(?:e|ed|es|ing)|doubled",
+            r"reduc(?:e|ed|es|ing)|limit(?:ed|s)?|shr[aiu]nk|cut(?:s|ting)?|halved|curtailed",
+        ),
         (r"profits?", r"loss(?:es)?"),
         ("上调|加息|提高", "下调|降息|降低"),
         ("增持|买入|收购", "减持|卖出|出售"),
@@ -51,6 +56,7 @@ NEGATION = re.compile(
     "|未|没有|并非|不会|否认",
     re.IGNORECASE,
 )
+CONTRAST = re.compile(r"\b(?:but|although|though|while|whereas|however)\b|;|但|然而|；", re.IGNORECASE)
 WORD = re.compile(r"[A-Za-z][A-Za-z'’-]+|[\u4e00-\u9fff]{2}|\d[\d.,]*")
 STOP = frozenset((
     "the", "a", "an", "and", "or", "of", "to", "in", "on", "at", "by", "for", "with", "from", "as", "is", "are",
@@ -62,6 +68,8 @@ STOP = frozenset((
 NAME = re.compile(
     r"(?<![A-Za-z.])[A-Z][A-Za-z&'’-]*[a-z][A-Za-z&'’-]*(?:\s+(?:of\s+(?:the\s+)?)?[A-Z][A-Za-z&'’-]*[a-z][A-Za-z&'’-]*)*"
 )
+TOKEN = re.compile(r"[A-Za-z][A-Za-z'’-]*|(?<!\[)\b\d[\d.,%]*")
+AROUND, STEM, NEGATED_CHARS = 5, 5, 40
 ORDINARY = frozenset((
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "mr", "mrs", "ms",
@@ -112,9 +120,61 @@ def contradiction(text: str, sources: Sequence[Source]) -> str:
             mine, theirs = said.search(text), held.search(line.text)
             if mine and theirs and not held.search(text) and not said.search(line.text):
                 return f"the text says {mine.group()!r}, the material {theirs.group()!r}"
-    if part >= 0.7 and bool(NEGATION.search(text)) != bool(NEGATION.search(line.text)):
-        return f"one of both negates it: {line.text[:160]}"
+    told = nearest_clause(text, line.text)
+    if part >= 0.7 and negates(text, told) != negates(told, text):
+        return f"one of both negates it: {told.strip()[:160]}"
     return ""
+
+
+def negates(text: str, other: str) -> bool:
+    """Whether the text negates a word that the other one has, too: "not" counts by what it stands before."""
+    shared = words_of(other)
+    for match in NEGATION.finditer(text):
+        words = WORD.findall(text[match.end() : match.end() + NEGATED_CHARS])
+        first = next((word.lower() for word in words if word.lower() not in STOP), "")
+        if first in shared:
+            return True
+    return False
+
+
+def nearest_clause(text: str, line: str) -> str:
+    """The part of a line between contrasts that shares most words with the text: a "not" elsewhere is not its own."""
+    wanted = words_of(text)
+    return max(CONTRAST.split(line), key=lambda clause: len(wanted & words_of(clause)))
+
+
+def exchanged(text: str, lines: Sequence[Line], corpus: str) -> tuple[re.Match[str], str] | None:
+    """The word of a sentence in whose place a line of the material has another one, and that one; else None.
+
+    The words around must be the line's own, five at least, and on both sides unless the sentence begins or ends
+    there; the word must be foreign to the corpus (in small letters): then a statement was taken over with one word
+    exchanged. Words of one meaning that are known as such (both up, both the same side of an opposition) are none.
+    """
+    mine = list(TOKEN.finditer(text))
+    said = [match.group().lower() for match in mine]
+    for line in lines:
+        held = [word.lower() for word in TOKEN.findall(line.text)]
+        blocks = SequenceMatcher(None, said, held, autojunk=False).get_matching_blocks()
+        for left, right in zip([None, *blocks], blocks, strict=False):
+            i, k = (left.a + left.size, left.b + left.size) if left else (0, right.b - right.a)
+            ends = right.size == 0  # the last block closes both sequences
+            j, m = right.a, (k + right.a - i if ends else right.b)
+            around = (left.size if left else 0) + right.size
+            words = [place for place in range(i, j) if said[place] not in STOP]
+            others = [word for word in held[max(k, 0) : m] if word not in STOP]
+            if around < AROUND or len(words) != 1 or len(others) != 1 or j - i > 2:
+                continue
+            if foreign(said[words[0]], others[0], corpus):
+                return mine[words[0]], others[0]
+    return None
+
+
+def foreign(word: str, held: str, corpus: str) -> bool:
+    """Whether a word is none of the corpus, and says something else than the one that is held in its place."""
+    if not word.isalpha() or not held.isalpha() or word in STOP or held in STOP or word[:STEM] == held[:STEM]:
+        return False
+    alike = [pattern for pair in (*OPPOSITES, DIRECTIONS) for pattern in pair if pattern.search(word)]
+    return not any(pattern.search(held) for pattern in alike) and not re.search(rf"\b{word[:STEM]}", corpus)
 
 
 def strange_names(text: str, heading: bool, is_name: Callable[[str], bool]) -> list[re.Match[str]]:

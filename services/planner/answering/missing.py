@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from fathom.protocol.language import language_of
 from services.planner.answering.parsing import Citation, parse
 from services.planner.convert import missing_to_proto
 from services.planner.model import Kind, Material
 from services.planner.tools.data import missing_item
 
 MAX_ITEMS = 8
-IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
 REASONS = {
     "UNKNOWN_ENTITY": ("unknown here", "未收录"),
     "UNKNOWN_INDICATOR": ("no such indicator here", "没有这个指标"),
@@ -24,7 +24,7 @@ REASONS = {
 
 def with_missing(markdown: str, material: Sequence[Material], question: str) -> str:
     """The text, and a line that names each missing item that it neither cites nor mentions."""
-    chinese = len(IDEOGRAPH.findall(question)) >= 2
+    chinese = language_of(question) == "zh"
     cited = {number for event in parse(markdown) if isinstance(event, Citation) for number in event.numbers}
     lines: dict[str, int] = {}
     for item in material:

@@ -16,7 +16,13 @@ from datetime import date
 from services.planner.answering.claims import Sentence, sentences_of
 from services.planner.answering.dates import Moment, moments_in, ranges
 from services.planner.answering.evidence import Source, line_of
-from services.planner.answering.happenings import contradiction, direction_before, strange_names, unknown_name
+from services.planner.answering.happenings import (
+    contradiction,
+    direction_before,
+    exchanged,
+    strange_names,
+    unknown_name,
+)
 from services.planner.answering.lookup import CHANGE, Match, matches, mentioned, same_number
 from services.planner.answering.numbers import Number, close
 from services.planner.model import Doubt, Kind, Mark
@@ -203,6 +209,12 @@ class Verifier:
             stripped = sentence.text.rstrip()
             start = len(sentence.text) - len(sentence.text.lstrip())
             marks.append(self._mark(sentence, start, len(stripped), Verdict(False, Doubt.EVENT, why)))
+        lines = [line for source in passages for line in source.lines]
+        other = exchanged(sentence.text, lines, corpus) if not marks else None
+        if other is not None:
+            word, held = other
+            detail = f"the text says {word.group()!r}, the material {held!r}"
+            marks.append(self._mark(sentence, word.start(), word.end(), Verdict(False, Doubt.EVENT, detail)))
         return marks
 
 

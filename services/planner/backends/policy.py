@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
-from fathom.errors import DependencyFailed
+from fathom.clients.completions import completed
 from fathom.ids import new_id
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolSpec
 from fathom.protocol.proto import completion_from_proto, message_to_proto, sampling_to_proto, tool_spec_to_proto
@@ -30,8 +30,12 @@ class PolicyService:
         view: View,
         tools: Sequence[ToolSpec],
         sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
-        """One completion; raises ``DependencyFailed("policy")`` when the stream ends without one."""
+        """One completion, whose text ``hear`` is given as it comes.
+
+        Raises ``DependencyFailed("policy")`` when the stream ends without one.
+        """
         request = pb.GenerateRequest(
             request_id=request_id,
             model=task.model,
@@ -43,7 +47,7 @@ class PolicyService:
             sampling=sampling_to_proto(sampling),
             policy_version=task.policy_version,
         )
-        return await completed(self._clients, request)
+        return completion_from_proto(await completed(self._clients, request, hear))
 
 
 class PolicyTokens:
@@ -87,7 +91,7 @@ class PolicyWriter:
             messages=[message_to_proto(message) for message in messages],
             sampling=pb.Sampling(max_tokens=self._max_tokens),
         )
-        return await completed(self._clients, request)
+        return completion_from_proto(await completed(self._clients, request))
 
 
 async def complete(clients: Clients, model: str, system: str, text: str, max_tokens: int = 0) -> str:
@@ -102,11 +106,3 @@ async def complete(clients: Clients, model: str, system: str, text: str, max_tok
         sampling=sampling_to_proto(Sampling(max_tokens=max_tokens)),
     )
     return (await completed(clients, request)).text
-
-
-async def completed(clients: Clients, request: pb.GenerateRequest) -> Completion:
-    """What a generation ends with; raises ``DependencyFailed("policy")`` when its stream ends without it."""
-    async for response in clients.policy.generate(request):
-        if response.HasField("completion"):
-            return completion_from_proto(response.completion)
-    raise DependencyFailed("policy", "the stream ended without a completion")

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import jsonschema
 
+from fathom.protocol.pipeline import STAGES as WORKFLOW_STAGES
 from services.planner.prompts.catalogue import AUTO_NUMBER, EXAMPLES, Catalogue, Prompt
 
 FEW_SHOT_STAGES = frozenset({"research"})
 """Where queries are written; examples elsewhere make every answer alike (row P03)."""
-PREFIX_STAGES = frozenset({"research", "search_r1"})
+PREFIX_STAGES = frozenset({"research", "search_r1", *WORKFLOW_STAGES})
 """What stands at the front of every request, before tools and question (row P09)."""
-BILINGUAL = frozenset({"research", "answer", "restate"})
+BILINGUAL = frozenset({"research", "answer", "restate", *WORKFLOW_STAGES})
 """Stages that speak the question's language."""
 LAYOUTS = 3
 MAX_CHARS = 8_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from services.planner.convert import material_from_proto
 from services.planner.delegation import Delegation, child_id
 from services.planner.model import Kind, ToolState
+from services.planner.tools.data import described
 from services.planner.tools.session import Session
 from services.planner.tools.tool import Finding, Numbered, Reply, schema, shortened
 
-ANSWER_CHARS, MAX_MATERIAL = 6_000, 24
+ANSWER_CHARS, MAX_MATERIAL, HEAD_CHARS = 6_000, 24, 8_000
 CITATION = re.compile(r"\[(\d{1,3})\]")
 TABLE = re.compile(r"\{\{table:(\w+)\}\}")
 FIGURE = re.compile(r"\{\{figure:\w+\}\}")
@@ -63,7 +65,12 @@ class Delegate:
             if finding.kind is Kind.SHEET:
                 variables[message.variable] = finding.variable
             findings.append(finding)
-        head = {"run_id": run_id, "material": sorted(numbers.values()), "sheets": sorted(variables.values())}
+        sheets = [
+            described(found.item, found.variable, first + place)
+            for place, found in enumerate(findings)
+            if found.kind is Kind.SHEET
+        ]
+        head = {"run_id": run_id, "material": sorted(numbers.values()), "sheets": bounded(sheets)}
         if answered:
             text = rewritten(finished.answer.markdown, numbers, variables)
             return Reply(ToolState.OK, head, shortened(text, ANSWER_CHARS), tuple(findings))
@@ -84,6 +91,15 @@ class Delegate:
             record.ClearField("figures")  # their names are those of the other run
             return Finding(Kind.CODE, record)
         return Finding(material.kind, material.item)
+
+
+def bounded(sheets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The sheets with their columns, as ``data`` tells them; without them where they would take too much room."""
+    room, told = HEAD_CHARS, []
+    for sheet in sheets:
+        room -= len(json.dumps(sheet, ensure_ascii=False))
+        told.append(sheet if room >= 0 else {**sheet, "columns": []})
+    return told
 
 
 def rewritten(markdown: str, numbers: Mapping[int, int], variables: Mapping[str, str]) -> str:

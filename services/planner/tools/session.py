@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
@@ -31,13 +32,18 @@ class Session:
     _held: set[str] = field(default_factory=set)
 
     @classmethod
-    def rebuilt(cls, clients: Clients, run_id: str, timeout_s: float, material: Sequence[Material]) -> Session:
+    def rebuilt(
+        cls, clients: Clients, run_id: str, timeout_s: float, material: Sequence[Material], given: Sequence[Any] = ()
+    ) -> Session:
         """The session of a run that goes on: its sheets and good cells come from the recorded material.
 
         The generation starts from the material, so that its request ids are new: the worker that
-        opened the session may have died between two calls, and its state cannot be trusted.
+        opened the session may have died between two calls, and its state cannot be trusted. ``given`` are sheets
+        that are there from the beginning.
         """
         session = cls(clients, run_id, timeout_s, _generation=len(material))
+        for sheet in given:
+            session.put(sheet)
         for item in material:
             if item.kind is Kind.SHEET:
                 session.sheets[item.variable] = item.item

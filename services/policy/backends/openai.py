@@ -22,6 +22,7 @@ from fathom.errors import (
     Overloaded,
     VersionMismatch,
 )
+from fathom.protocol.drafts import WRITTEN_TAIL, written_head
 from fathom.protocol.hermes import parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, Role, ToolCall, ToolFormat, ToolSpec, Usage
 from services.policy.backends.chat import functions
@@ -41,9 +42,11 @@ class Partial:
     finish: str = ""
     stopped: bool = False
     usage: Usage = Usage()  # noqa: RUF009 - frozen
+    _begun: list[int] = field(default_factory=list)
+    """Calls of which arguments have come, in order."""
 
     def take(self, chunk: Any, stops: Sequence[str]) -> str:
-        """Adds one chunk; returns its text up to and including a stop string."""
+        """Adds one chunk; returns its text up to and including a stop string, then its calls."""
         if chunk.usage is not None:
             details = getattr(chunk.usage, "prompt_tokens_details", None)
             cached = (getattr(details, "cached_tokens", None) or 0) if details else 0
@@ -58,13 +61,25 @@ class Partial:
             if piece.function is not None:
                 call["name"] += piece.function.name or ""
                 call["arguments"] += piece.function.arguments or ""
+        written = self._written(choice.delta.tool_calls or ())
         before = len(self.text)
         self.text += choice.delta.content or ""
         ends = [self.text.index(stop) + len(stop) for stop in stops if stop in self.text]
         if ends:
             # The endpoint would leave the stop string out; the contract keeps it. So it is looked for here.
             self.text, self.stopped = self.text[: min(ends)], True
-        return self.text[before:]
+        return self.text[before:] + written
+
+    def _written(self, pieces: Sequence[Any]) -> str:
+        """Pieces of native calls as they would be written in text, so that readers may follow them."""
+        out = ""
+        for piece in pieces:
+            arguments = (piece.function.arguments or "") if piece.function is not None else ""
+            if arguments and piece.index not in self._begun:
+                out += (WRITTEN_TAIL if self._begun else "") + written_head(self.calls[piece.index]["name"])
+                self._begun.append(piece.index)
+            out += arguments if self._begun[-1:] == [piece.index] else ""
+        return out
 
     def tool_calls(self, tool_format: ToolFormat) -> tuple[ToolCall, ...]:
         """Native calls, else those written in the text."""

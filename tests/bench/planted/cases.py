@@ -125,3 +125,32 @@ HELD_OUT = (
     Planted(E, "Australian Airlines will start operating in the third quarter of next year [10].", "start", "cease"),
     Planted(E, "Westpac's Bill Evans believes the cut will not be the last [11].", "will not be", "will be"),
 )  # fmt: skip
+
+# Events only, of texts whose words go another way than the material's: written before the check for exchanged words
+# was, and never used to change it.
+LATER = (
+    Planted(E, "Policy makers also cut the discount rate by the same quarter-point margin [8].", "discount", "exchange"),
+    Planted(E, "The Federal Open Market Committee said that economic activity remains soft [8].", "soft", "robust"),
+    Planted(E, "Police used teargas to disperse people who had massed near the presidential palace [9].", "palace", "library"),
+    Planted(E, "The reports could not be officially confirmed [9].", "could not be", "were"),
+    Planted(E, "An initial fleet of four Boeing aircraft will eventually be increased to 12 [10].", "increased", "reduced"),
+    Planted(E, "The new airline is wholly owned by Qantas [10].", "Qantas", "the state"),
+    Planted(E, "The cut has been quickly passed on in full by all the major banks [11].", "banks", "retailers"),
+    Planted(E, "The fares are to thank customers for their support, particularly in Victoria [14].", "Victoria", "Queensland"),
+    Planted(E, "The midweek seats are only available on the Internet until Monday [14].", "Monday", "Friday"),
+    Planted(E, "Administrators say they have a buyer for Traveland's franchise network [13].", "a buyer", "no buyer"),
+)  # fmt: skip
+
+# A third set of events, written after the check had been changed for what LATER showed, and before it was run on these.
+FRESH = (
+    Planted(E, "The central bank has left the door open to further easing [8].", "easing", "tightening"),
+    Planted(E, "The state of emergency was declared after mounting popular discontent [9].", "discontent", "enthusiasm"),
+    Planted(E, "Services will be extended to every Australian mainland capital [10].", "extended", "limited"),
+    Planted(E, "Low interest rates and a sharp drop in oil prices should see a recovery start [11].", "recovery", "collapse"),
+    Planted(E, "It was always hoped the money would be handed over before Christmas [12].", "Christmas", "Easter"),
+    Planted(E, "The deal is yet to be approved by a committee of creditors [13].", "creditors", "shareholders"),
+    Planted(E, "Spokesman David Huttner says the fares are to thank customers for their support [14].", "thank", "deter"),
+    Planted(E, "The one-way fares are for flights to Sydney, Brisbane, Adelaide, Launceston and Canberra [14].", "Launceston", "Hobart"),
+    Planted(E, "Australian Airlines is currently negotiating with various unions on wages [10].", "unions", "lenders"),
+    Planted(E, "Some workers had been without payment for up to 12 weeks [12].", "without", "on full"),
+)  # fmt: skip

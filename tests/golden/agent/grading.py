@@ -29,6 +29,10 @@ class Given:
     seconds: float = 0.0
     lacks: str = ""
     """What was reported as missing: a period that has no data is named, not cited."""
+    claims: int = 0
+    """Numbers and dates of the answer, as the product's verifier reads it."""
+    doubts: tuple[str, ...] = ()
+    """What the product's verifier does not find in the cited material, or finds uncited."""
 
 
 @dataclass

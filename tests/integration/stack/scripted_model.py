@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ class Seen:
 
     tokens: list[int] = field(default_factory=list)
     messages: list[Said] = field(default_factory=list)
+    tools: list[Any] = field(default_factory=list)
     writings: int = 0
     """Requests without tools: summaries."""
 
@@ -35,6 +37,10 @@ class ScriptedModel:
     """Says the next line of the script whose key is in the question; a line may depend on what the model is shown."""
 
     scripts: Mapping[str, Sequence[Line | Callable[[Said], Line]]]
+    pause_s: float = 0.0
+    """Between two pieces of a call's arguments; 0 sends them at once."""
+    ended: list[float] = field(default_factory=list)
+    """When each reply had been sent, by the monotonic clock."""
     seen: dict[str, Seen] = field(default_factory=dict)
 
     def answer(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], str, int]:
@@ -51,6 +57,7 @@ class ScriptedModel:
         line = self.scripts[key][len(seen.tokens)]
         seen.tokens.append(tokens)
         seen.messages.append(messages)
+        seen.tools.append(body["tools"])
         name, arguments = line if isinstance(line, tuple) else line(messages)
         call = {"name": name, "arguments": json.dumps({"intent": f"{name} it", **arguments})}
         delta = {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": call}]}
@@ -65,8 +72,13 @@ class ScriptedModel:
         base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
         usage = {"prompt_tokens": tokens, "completion_tokens": 30, "total_tokens": tokens + 30}
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        for piece in pieces(delta) if self.pause_s else [delta]:
+            chunk = {**base, "choices": [{"index": 0, "delta": piece, "finish_reason": None}]}
+            writer.write(f"data: {json.dumps(chunk)}\n\n".encode())
+            await writer.drain()
+            await asyncio.sleep(self.pause_s)
+        self.ended.append(time.monotonic())
         for chunk in (
-            {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
             {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
             {**base, "choices": [], "usage": usage},
         ):
@@ -83,3 +95,12 @@ class ScriptedModel:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         finally:
             server.close()
+
+
+def pieces(delta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A delta of one call in several: its name, then its arguments 15 characters at a time."""
+    [call] = delta["tool_calls"]
+    function = call["function"]
+    texts = [function["arguments"][start : start + 15] for start in range(0, len(function["arguments"]), 15)]
+    first = {"tool_calls": [{**call, "function": {"name": function["name"], "arguments": ""}}]}
+    return [first, *({"tool_calls": [{"index": 0, "function": {"arguments": text}}]} for text in texts)]

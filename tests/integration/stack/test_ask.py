@@ -223,3 +223,21 @@ async def test_a_simple_question_takes_at_most_two_rounds(stack: Stack, question
     assert finished.finished.HasField("answer"), finished.finished.error
     found = (await clients.planner.get_run(pb.GetRunRequest(run_id=finished.run_id))).trajectory
     assert len(found.steps) <= 2
+
+
+async def test_the_command_line_chooses_what_makes_room(stack: Stack) -> None:
+    endpoints, clients = stack
+    planner = ("--planner", endpoints.services["planner"])
+    status, stdout, stderr = await command(
+        "-m", "fathom.cli.main", "ask", "Hello", "--window", "delete", "--window-tokens", "4096", "--json", *planner
+    )
+    assert status == 0, stderr
+    run_id = json.loads(stdout.splitlines()[-1])["run_id"]
+    assert "finished" in json.loads(stdout.splitlines()[-1])
+    assert (await clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).trajectory.steps
+    for arguments, said in (
+        (("--window", "keep"), "is not one of off, delete"),
+        (("--window-tokens", "7"), "window.tokens"),
+    ):
+        status, _, stderr = await command("-m", "fathom.cli.main", "ask", "Hello", *arguments, *planner)
+        assert (status, said in stderr, "Traceback" in stderr) == (1, True, False), stderr

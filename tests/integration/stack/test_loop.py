@@ -25,6 +25,7 @@ from services.planner.answering.ending import CitedEnding
 from services.planner.config import Config
 from services.planner.loop import Loop
 from services.planner.model import Episode, Limits, Stop, Task
+from services.planner.prompts.catalogue import catalogue
 from services.planner.stage import Stages
 from services.planner.window.view import Everything
 from tests.unit.planner.test_loop import Notes, Script, finish, research
@@ -48,7 +49,7 @@ async def play(deps: Deps, *lines: str, question: str = "why?") -> tuple[Episode
     task = Task(new_id("run"), question, "script", Sampling(), Limits(12, 10_000, time.time() + 60))
     episode, notes = Episode(task, research().opening(task)), Notes()
     config = load(Config, "planner", environ={})
-    made = Stages.of(config, deps, "")(task, episode.steps)
+    made = Stages.of(config, deps, catalogue())(task, episode.steps)
     # No service knows the scripted model's tokens, and its answers are nobody's to check.
     made = replace(made, window=Everything(), ending=CitedEnding())
     try:

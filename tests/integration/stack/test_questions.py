@@ -35,6 +35,8 @@ async def test_some_of_each_kind_are_right_and_traceable(stack: Stack, reference
     assert {question.id for question in questions} == FEW
     verdicts = await graded(questions, clients, open_store(endpoints.store), reference, "rules")
     assert {v.question.id: (v.faults, v.loose) for v in verdicts if v.faults or v.loose} == {}
+    assert {v.question.id: v.given.doubts for v in verdicts if v.given.doubts} == {}
+    assert all(v.given.claims for v in verdicts if v.numbers)
 
 
 @pytest.mark.slow
@@ -48,6 +50,7 @@ async def test_nine_of_ten_are_right_and_all_numbers_are_traceable(stack: Stack,
     right = sum(verdict.right for verdict in verdicts) / len(verdicts)
     assert right >= 0.9, {v.question.id: v.faults for v in verdicts if v.faults}
     assert {v.question.id: v.loose for v in verdicts if v.loose} == {}
+    assert {v.question.id: v.given.doubts for v in verdicts if v.given.doubts} == {}
 
 
 async def steps_of(clients: Clients, question: str) -> tuple[list[trajectory.Step], pb.RunFinished]:

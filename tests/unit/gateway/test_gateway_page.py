@@ -173,6 +173,28 @@ def test_a_run_is_the_same_from_its_events_and_from_its_record() -> None:
 
 
 @needs_node
+def test_a_draft_is_read_until_it_is_taken_back() -> None:
+    from google.protobuf.json_format import MessageToDict
+
+    from fathom.api.planner.v1 import planner_pb2 as planner
+
+    script = Script(days=3, drafts=["Wrong by 999.9 %. ", "Better. "])
+    request = planner.RunRequest(request_id="run_1", question="why?", model="rules")
+    options: Any = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
+    program = (
+        "const { Run } = await import(STATIC + '/run.js');"
+        "const run = new Run('run_1', 'why?');"
+        "const seen = input.map((event) => (run.apply(event), [run.text, run.draft]));"
+        "print({ seen, replaced: run.rows.filter((row) => row.mark === 'replaced').map((row) => row.why) });"
+    )
+    found = run_module(program, [MessageToDict(event, **options) for event in script.events(request)])
+    texts = [text for text, before in zip(found["seen"], [["", False], *found["seen"]], strict=False) if text != before]
+    assert texts[:4] == [["Wrong by 999.9 %. ", True], ["", False], ["Better. ", True], ["", False]]
+    assert texts[-1] == [script.answer, False]
+    assert found["replaced"] == ["correction", "correction"]
+
+
+@needs_node
 def test_marks_are_put_in_by_code_points_and_come_out_as_parts() -> None:
     """What is marked is what the finding names, whatever stands before it; the text without marks is the text."""
     text = "📈 Up 12.3% in *2020* [1]. All of it is **said twice** and goes on. \ue0005\ue002 end"

@@ -41,6 +41,20 @@ async def read_events(client: httpx.AsyncClient, path: str, **headers: str) -> l
     return found
 
 
+async def test_what_becomes_of_long_conversations_may_be_chosen(door: Door) -> None:
+    client, house = door
+    await ask(client, request_id="run_1", window="summarize")
+    await ask(client, request_id="run_2")
+    assert house.planner.asked[0].window.policy == trajectory.STEP_POLICY_SUMMARIZE
+    assert not house.planner.asked[1].HasField("window")
+    answer = await client.post("/v1/runs", json={"question": "why?", "window_tokens": 4096})
+    assert answer.status_code == 202
+    assert (house.planner.asked[2].window.policy, house.planner.asked[2].window.tokens) == (0, 4096)
+    for body, field in (({"window": "keep"}, "window"), ({"window_tokens": -1}, "window_tokens")):
+        answer = await client.post("/v1/runs", json={"question": "why?", **body})
+        assert (answer.status_code, answer.json()["field"]) == (400, field)
+
+
 async def test_a_run_is_accepted_followed_and_read(door: Door) -> None:
     client, house = door
     answer = await client.post("/v1/runs", json={"question": "why?", "request_id": "run_1"})

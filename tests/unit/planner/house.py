@@ -25,9 +25,10 @@ from services.planner.delegation import Allowance, Delegation
 from services.planner.engine import Engine
 from services.planner.events import follow
 from services.planner.model import Kind, Step, Task, ToolState
+from services.planner.playing import AnyProtocol
 from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import catalogue
-from services.planner.protocols import EpisodeProtocol, Research
+from services.planner.protocols import Research
 from services.planner.record import Record
 from services.planner.runs import Runs
 from services.planner.stage import Stage
@@ -61,7 +62,13 @@ class Script:
     hold: Mapping[int, asyncio.Event] = field(default_factory=dict)
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         index = int(request_id.removeprefix(f"{task.run_id}-"))
         if index in self.hold:
@@ -131,12 +138,14 @@ class House:
 
     def worker(self, make: Callable[[], Engine] | None = None) -> Worker:
         engine = make() if make else Engine(lambda protocol: self.policy, self.stage)
+        return Worker(self.config, engine, self.protocols(), self.record, self.clients, self.bus, self.telemetry.log)
+
+    def protocols(self) -> dict[int, AnyProtocol]:
         research = Research(Prompts.of(catalogue(), self.config))
-        protocols: dict[int, EpisodeProtocol] = {0: research, 1: research}
-        return Worker(self.config, engine, protocols, self.record, self.clients, self.bus, self.telemetry.log)
+        return {0: research, 1: research}
 
     async def ask(self, run_id: str = "run_1", **fields: Any) -> None:
-        request = pb.RunRequest(request_id=run_id, question="why?", model="s", **fields)
+        request = pb.RunRequest(request_id=run_id, **{"question": "why?", "model": "s", **fields})
         header = await self.runs.begin(request)
         await self.runs.queue(header, Lane.INTERACTIVE)
 

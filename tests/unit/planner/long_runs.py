@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -77,7 +77,13 @@ class ScriptedModel:
     prompts: list[int] = field(default_factory=list)
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         self.views.append(view)
         line = self.script[int(request_id.rsplit("-", 1)[1])]
@@ -113,6 +119,10 @@ class Notebook:
 
     async def step_done(self, step: Step) -> None:
         self.steps.append(step)
+
+    def drafted(self, index: int, text: str) -> None: ...
+
+    def dropped(self, index: int, why: str) -> None: ...
 
 
 class Tables:

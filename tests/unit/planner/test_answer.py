@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from services.planner.answering.citations import check_citations
 from services.planner.events import deltas
+from services.planner.rollouts import asserted
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,12 @@ def test_citations(text: str, expected: str, cited: tuple[int, ...], unresolved:
 def test_deltas_are_the_text(text: str) -> None:
     assert "".join(deltas(text)) == text
     assert all(deltas(text))
+
+
+def test_what_is_graded_has_no_citations() -> None:
+    """A grader that reads the last number must not read the number of the material."""
+    assert asserted("It was 25.21[2].") == "It was 25.21."
+    assert asserted("25.21 [2, 3][4]") == "25.21"
+    assert (
+        asserted("see [a link](https://x.y) and [1](https://x.y)") == "see [a link](https://x.y) and [1](https://x.y)"
+    )

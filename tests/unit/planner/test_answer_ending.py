@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -292,7 +292,13 @@ class Said:
     asked: list[tuple[str, str, tuple[Message, ...]]] = field(default_factory=list)
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         self.asked.append((request_id, task.model, view.messages))
         return Completion((), (), (), self.text, (), FinishReason.STOP, 0, 0, Usage(), False, "m")
@@ -300,20 +306,20 @@ class Said:
 
 async def test_the_coder_gets_code_and_traceback_and_its_fenced_block_counts() -> None:
     policy = Said("Sure:\n```python\npx.line(sheet_1)\n```\nDone.")
-    assert await PolicyCoder(policy).mend("r", episode(), "boom()", "KeyError: 'Date'") == "px.line(sheet_1)"
+    assert await PolicyCoder(policy, "mend it").mend("r", episode(), "boom()", "KeyError: 'Date'") == "px.line(sheet_1)"
     (request, model, messages) = policy.asked[0]
     assert (request, model) == ("r", "coder")
     for words in ("boom()", "KeyError: 'Date'", "sheet_1"):
         assert words in messages[1].content
-    assert await PolicyCoder(Said("no code")).mend("r", episode(), "x", "y") == ""
+    assert await PolicyCoder(Said("no code"), "mend it").mend("r", episode(), "x", "y") == ""
 
 
 async def test_a_judge_marks_events_once_and_a_broken_one_marks_nothing() -> None:
     policy = Said('Well {"unsupported": [1]}')
-    made = ending(correct=False, judge=PolicyJudge(policy))
+    made = ending(correct=False, judge=PolicyJudge(policy, "judge them"))
     answer = await made.finish("The bank raised its rate to 4 per cent [4]. Tencent.", episode(), False)
     assert isinstance(answer, Answer)
     assert [kind for kind, _ in doubts(answer)] == [Doubt.EVENT]
     assert [model for _, model, _ in policy.asked] == ["judge"]
-    made = ending(correct=False, judge=PolicyJudge(Said("{nonsense")))
+    made = ending(correct=False, judge=PolicyJudge(Said("{nonsense"), "judge them"))
     assert (await final("The bank raised its rate to 4 per cent [4]. Tencent.", made)).findings == ()

@@ -258,7 +258,7 @@ async def test_replay_names_the_first_difference(change: str, where: str) -> Non
         recorded.stop_reason = trajectory.STOP_REASON_BUDGET
     else:
         recorded.hash = "0" * 64
-    await house.record.finish(recorded)
+    await house.record.finish(recorded, epoch=10**9)
     replayed = await house.runs.replay("run_1")
     assert not replayed.same
     assert replayed.difference == where, replayed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -57,6 +57,7 @@ class Script:
         view: View,
         tools: Sequence[ToolSpec],
         sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         context = (list(view.token_ids), view.covered)
         self.requests.append((request_id, list(view.messages), context, tuple(tools)))
@@ -91,6 +92,10 @@ class Notes:
 
     async def step_done(self, step: Step) -> None:
         self.steps.append(step)
+
+    def drafted(self, index: int, text: str) -> None: ...
+
+    def dropped(self, index: int, why: str) -> None: ...
 
 
 def call_state(result: ToolResult) -> str:

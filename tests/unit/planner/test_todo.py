@@ -117,6 +117,10 @@ async def test_a_users_edit_reaches_the_model_in_the_next_round_and_survives_a_r
             if step.index == 0:
                 assert loop.edit_todo([TodoItem("only c")]) == (TodoItem("only c"),)
 
+        def drafted(self, index: int, text: str) -> None: ...
+
+        def dropped(self, index: int, why: str) -> None: ...
+
     lines = (todo(action="add", items=["a"]), echo("x"), todo(action="done", numbers=[1]), finish("Done."))
     policy = Script(*lines)
     loop, found = make(policy)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.errors import Internal, InvalidField
-from services.reward import engine
-from services.reward.engine import score, score_all
-from services.reward.graders import GRADERS, Grader, Item, Score
+from fathom.errors import InvalidField
+from fathom.grading.graders import GRADERS, Grader, Item, Score
+from services.reward import verifier
+from services.reward.config import Config
+from services.reward.engine import checked
+from services.reward.verifier import graded
+from services.reward.work import Work
+from tests.unit.reward.house import House
 
 NONE: Mapping[str, float] = {}
 
@@ -21,7 +25,20 @@ NONE: Mapping[str, float] = {}
 def grade(
     grader: str, answer: str, references: list[str], parameters: Mapping[str, float] = NONE, response: str = ""
 ) -> Score:
-    return score_all([(grader, Item(answer, references, parameters, response))])[0]
+    return only(grader, Item(answer, references, parameters, response))
+
+
+def only(grader: str, item: Item) -> Score:
+    """The checked item's score."""
+    score = graded(grader, checked("items[0]", Work(grader, item), GRADERS, {}).item)
+    assert isinstance(score, Score)
+    return score
+
+
+async def score(items: list[tuple[str, Item]], max_items: int = 100) -> list[Score]:
+    """The same by way of the engine."""
+    house = House(Config(max_items=max_items))
+    return await house.engine.score([Work(name, item) for name, item in items])
 
 
 @pytest.mark.parametrize(
@@ -156,11 +173,25 @@ async def test_scores_are_aligned_with_the_items() -> None:
     assert [item.value for item in await score(items, 4)] == [1.0, 0.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("bad", [Score(math.nan), Score(math.inf), Score(0.0, {"part": math.nan})])
-def test_no_score_that_is_not_finite_leaves(monkeypatch: pytest.MonkeyPatch, bad: Score) -> None:
-    monkeypatch.setattr(engine, "GRADERS", {"odd": Grader(lambda item: bad, "")})
-    with pytest.raises(Internal, match="'odd'"):
-        asyncio.run(score([("odd", A)], 1))
+def broken(item: Item) -> Score:
+    raise ValueError("cannot")
+
+
+@pytest.mark.parametrize(
+    "bad", [lambda i: Score(math.nan), lambda i: Score(math.inf), lambda i: Score(0.0, {"part": math.nan}), broken]
+)
+async def test_a_failing_grader_is_worth_0_and_told(
+    monkeypatch: pytest.MonkeyPatch, bad: Callable[[Item], Score]
+) -> None:
+    """Row PR31: no score that is not finite leaves, and what fails does not take the batch with it."""
+    house = House()
+    monkeypatch.setattr(verifier, "GRADERS", {**GRADERS, "f1": Grader(bad, "")})
+    found = await house.engine.score([Work("em", A), Work("f1", A)])
+    assert [one.value for one in found] == [1.0, 0.0]
+    assert found[1].components == {"failed": 1.0}
+    assert found[1].reason.startswith("failed: ")
+    assert house.counted("fathom_reward_failures_total", grader="f1") == 1
+    assert "a grader failed" in house.log.getvalue()
 
 
 @given(
@@ -170,9 +201,9 @@ def test_any_text_gives_a_finite_score(
     grader: str, answer: str, reference: str, response: str, parameters: dict[str, float]
 ) -> None:
     item = Item(answer, [reference, "1"], parameters if grader == "search_r1" else {}, response)
-    value = score_all([(grader, item)])[0].value
-    # Only the composed reward of code takes something away for its hacks.
-    assert (-1.0 if grader == "code" else 0.0) <= value <= 1.0
+    value = only(grader, replace(item, expected_tools=["search"])).value
+    # The composed reward of code takes something away for its hacks, that of short thinking for long ones.
+    assert {"code": -1.0, "short_thinking": -0.5}.get(grader, 0.0) <= value <= 1.0
 
 
 @given(st.text(), st.text())

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.reward.tags import contents, fault, last_answer, spammed
-from services.reward.text import normalised, numbers, tokens
+from fathom.grading.tags import contents, fault, last_answer, spammed
+from fathom.grading.text import normalised, numbers, tokens
 
 
 @pytest.mark.parametrize(

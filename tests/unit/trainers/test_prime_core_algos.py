@@ -208,29 +208,29 @@ LENGTHS = torch.tensor([[5, 5, 5, 5], [5, 5, 5, 5], [5, 5, 5, 5], [5, 5, 5, 9]])
 
 
 def test_groups_that_pass_come_first_and_failing_ones_fill() -> None:
-    half = prioritised_groups(SCORES, LENGTHS, oversample_factor=2.0, max_response_length=11)
+    half = prioritised_groups(SCORES, LENGTHS, keep_groups=2, max_response_length=11)
     assert half.rows.tolist() == [4, 5, 6, 7, 12, 13, 14, 15]
     assert (half.pass_rate, half.too_easy, half.too_hard, half.truncated) == (0.5, 0.25, 0.25, 0.0)
-    cut = prioritised_groups(SCORES, LENGTHS, oversample_factor=2.0, max_response_length=10)
+    cut = prioritised_groups(SCORES, LENGTHS, keep_groups=2, max_response_length=10)
     assert cut.rows.tolist() == [4, 5, 6, 7, 0, 1, 2, 3]  # one answer of 9 tokens of 10 counts as cut off
     assert cut.filled_with_failing == 1
 
 
 def test_without_filters_the_order_stays() -> None:
     kept = prioritised_groups(
-        SCORES, LENGTHS, oversample_factor=4.0, max_response_length=1, filter_accuracy=False, filter_truncate=False
+        SCORES, LENGTHS, keep_groups=1, max_response_length=1, filter_accuracy=False, filter_truncate=False
     )
     assert kept.rows.tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("factor", [0.5, 3.0, 5.0])
-def test_a_factor_that_splits_groups_is_refused(factor: float) -> None:
-    with pytest.raises(InvalidField, match="oversample"):
-        prioritised_groups(SCORES, LENGTHS, oversample_factor=factor, max_response_length=11)
+@pytest.mark.parametrize("groups", [0, 5])
+def test_no_more_groups_are_kept_than_there_are(groups: int) -> None:
+    with pytest.raises(InvalidField, match="keep_groups"):
+        prioritised_groups(SCORES, LENGTHS, keep_groups=groups, max_response_length=11)
 
 
 def test_bounds_are_inclusive_and_equal_outcomes_tell_nothing() -> None:
     scores = torch.tensor([[1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 0.0]])
-    kept = prioritised_groups(scores, torch.ones(2, 5), oversample_factor=1.0, max_response_length=9)
+    kept = prioritised_groups(scores, torch.ones(2, 5), keep_groups=2, max_response_length=9)
     assert kept.pass_rate == 1.0
     assert informative_groups(SCORES).tolist() == [False, True, False, True]

@@ -12,9 +12,11 @@ from fathom.protocol.hermes import format_tool_call, parse_tool_calls
 from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
 from services.policy.backends.chat import rendered
 from services.policy.backends.rules import search_r1
+from services.policy.backends.rules.judging import judge_reply
 from services.policy.backends.rules.operations.script import Call
 from services.policy.backends.rules.planning import next_call
 from services.policy.backends.rules.reading import Reading, read
+from services.policy.backends.rules.stages.reply import stage_text
 from services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from services.policy.config import RulesModel
 from services.policy.model import Occupancy, Request
@@ -119,13 +121,16 @@ def reply(request: Request) -> str:
     """What the reference policy says next, in the format that was asked for."""
     if request.tool_format is ToolFormat.TAGS:
         return search_r1.next_text(request.messages)
+    if request.response_schema_json and (judged := judge_reply(request.response_schema_json, request.messages)):
+        return judged
     if not request.tools:
-        return NO_TOOLS
+        return stage_text(request.messages) or NO_TOOLS
     reading = read(request.messages)
     call = next_call(reading, [tool.name for tool in request.tools])
     if call.tool == "finish" and all(tool.name != "finish" for tool in request.tools):
         return str(call.arguments["answer"])
-    return format_tool_call(call.tool, {**restated(call, reading, request.tools), **call.arguments})
+    first = format_tool_call(call.tool, {**restated(call, reading, request.tools), **call.arguments})
+    return "\n".join([first, *(format_tool_call(other.tool, dict(other.arguments)) for other in call.beside)])
 
 
 def restated(call: Call, reading: Reading, tools: Sequence[ToolSpec]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from services.policy.backends.rules import code
 from services.policy.backends.rules.findings import Findings, collect
+from services.policy.backends.rules.mending import mended
 from services.policy.backends.rules.operations.answering import played
 from services.policy.backends.rules.operations.script import Call
 from services.policy.backends.rules.passages import best_hit, context_query, method_query, query_of, read_ids
@@ -195,5 +196,12 @@ class Plan:
 
 
 def next_call(reading: Reading, tools: Sequence[str]) -> Call:
-    """The reference policy's next tool call: of an operation where one is recognised, else of the general plan."""
+    """The reference policy's next tool call.
+
+    A draft that a check has refused is mended; else an operation plays where one is recognised, else the general plan.
+    """
+    again = mended(reading)
+    if again is not None:
+        words = CHINESE if read_question(reading.question).chinese else ENGLISH
+        return Call("finish", {"intent": words.intent_finish, "answer": again})
     return played(reading, tools) or Plan(reading, tools).next()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from fathom.protocol.language import language_of
+
 TOKEN = re.compile(r"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[\u4e00-\u9fff]+")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“(])|(?<=[。！？])|\n+")
 HAN = re.compile(r"[\u4e00-\u9fff]")
@@ -24,7 +26,7 @@ CHINESE_STOPS = re.compile(
 
 def is_chinese(text: str) -> bool:
     """True when the text has Chinese characters; then the answer is Chinese, too."""
-    return len(HAN.findall(text)) >= 2
+    return language_of(text) == "zh"
 
 
 def words(text: str) -> list[str]:

@@ -1,6 +1,7 @@
 import datetime
 
 from fathom.api.common.v1 import common_pb2 as _common_pb2
+from fathom.api.datafetch.v1 import datafetch_pb2 as _datafetch_pb2
 from fathom.api.policy.v1 import policy_pb2 as _policy_pb2
 from fathom.api.planner.v1 import trajectory_pb2 as _trajectory_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
@@ -20,11 +21,22 @@ class Scene(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SCENE_DATA_QUERY: _ClassVar[Scene]
     SCENE_TABLE_QUERY: _ClassVar[Scene]
     SCENE_CUSTOMER_SERVICE: _ClassVar[Scene]
+
+class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MODE_UNSPECIFIED: _ClassVar[Mode]
+    MODE_DIRECT: _ClassVar[Mode]
+    MODE_WORKFLOW: _ClassVar[Mode]
+    MODE_RESEARCH: _ClassVar[Mode]
 SCENE_UNSPECIFIED: Scene
 SCENE_QUESTION_ANSWERING: Scene
 SCENE_DATA_QUERY: Scene
 SCENE_TABLE_QUERY: Scene
 SCENE_CUSTOMER_SERVICE: Scene
+MODE_UNSPECIFIED: Mode
+MODE_DIRECT: Mode
+MODE_WORKFLOW: Mode
+MODE_RESEARCH: Mode
 
 class Budget(_message.Message):
     __slots__ = ("max_rounds", "max_tokens", "max_ms", "max_cost")
@@ -70,18 +82,20 @@ class RunRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RunStarted(_message.Message):
-    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt")
+    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     conversation_id: str
     question: str
     model: str
     attempt: int
-    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
+    protocol: _trajectory_pb2.Protocol
+    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ...) -> None: ...
 
 class ToolCallStarted(_message.Message):
     __slots__ = ("call", "intent", "step")
@@ -127,6 +141,14 @@ class Sampled(_message.Message):
     window_tokens: int
     def __init__(self, step: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., window_tokens: _Optional[int] = ...) -> None: ...
 
+class Staged(_message.Message):
+    __slots__ = ("step", "stage")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    stage: _trajectory_pb2.StageNote
+    def __init__(self, step: _Optional[int] = ..., stage: _Optional[_Union[_trajectory_pb2.StageNote, _Mapping]] = ...) -> None: ...
+
 class TodoChanged(_message.Message):
     __slots__ = ("items", "by_user", "step", "change_id")
     ITEMS_FIELD_NUMBER: _ClassVar[int]
@@ -166,10 +188,22 @@ class RunResumed(_message.Message):
     def __init__(self, leg: _Optional[int] = ..., step: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
 
 class AnswerDelta(_message.Message):
-    __slots__ = ("text",)
+    __slots__ = ("text", "step", "draft")
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DRAFT_FIELD_NUMBER: _ClassVar[int]
     text: str
-    def __init__(self, text: _Optional[str] = ...) -> None: ...
+    step: int
+    draft: bool
+    def __init__(self, text: _Optional[str] = ..., step: _Optional[int] = ..., draft: bool = ...) -> None: ...
+
+class AnswerReplaced(_message.Message):
+    __slots__ = ("step", "why")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    why: str
+    def __init__(self, step: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
 
 class RunFinished(_message.Message):
     __slots__ = ("stop_reason", "answer", "error", "culprit", "usage", "trajectory", "material", "leg")
@@ -198,7 +232,7 @@ class TakenUp(_message.Message):
     def __init__(self, attempt: _Optional[int] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("sequence", "time", "run_id", "started", "thought", "tool_started", "tool_finished", "answer_delta", "finished", "todo_changed", "compacted", "resumed", "sampled", "taken_up")
+    __slots__ = ("sequence", "time", "run_id", "started", "thought", "tool_started", "tool_finished", "answer_delta", "finished", "todo_changed", "compacted", "resumed", "sampled", "taken_up", "answer_replaced", "staged")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -213,6 +247,8 @@ class RunEvent(_message.Message):
     RESUMED_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_FIELD_NUMBER: _ClassVar[int]
     TAKEN_UP_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_REPLACED_FIELD_NUMBER: _ClassVar[int]
+    STAGED_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     time: _timestamp_pb2.Timestamp
     run_id: str
@@ -227,7 +263,9 @@ class RunEvent(_message.Message):
     resumed: RunResumed
     sampled: Sampled
     taken_up: TakenUp
-    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., thought: _Optional[_Union[Thought, _Mapping]] = ..., tool_started: _Optional[_Union[ToolCallStarted, _Mapping]] = ..., tool_finished: _Optional[_Union[ToolCallFinished, _Mapping]] = ..., answer_delta: _Optional[_Union[AnswerDelta, _Mapping]] = ..., finished: _Optional[_Union[RunFinished, _Mapping]] = ..., todo_changed: _Optional[_Union[TodoChanged, _Mapping]] = ..., compacted: _Optional[_Union[Compacted, _Mapping]] = ..., resumed: _Optional[_Union[RunResumed, _Mapping]] = ..., sampled: _Optional[_Union[Sampled, _Mapping]] = ..., taken_up: _Optional[_Union[TakenUp, _Mapping]] = ...) -> None: ...
+    answer_replaced: AnswerReplaced
+    staged: Staged
+    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., thought: _Optional[_Union[Thought, _Mapping]] = ..., tool_started: _Optional[_Union[ToolCallStarted, _Mapping]] = ..., tool_finished: _Optional[_Union[ToolCallFinished, _Mapping]] = ..., answer_delta: _Optional[_Union[AnswerDelta, _Mapping]] = ..., finished: _Optional[_Union[RunFinished, _Mapping]] = ..., todo_changed: _Optional[_Union[TodoChanged, _Mapping]] = ..., compacted: _Optional[_Union[Compacted, _Mapping]] = ..., resumed: _Optional[_Union[RunResumed, _Mapping]] = ..., sampled: _Optional[_Union[Sampled, _Mapping]] = ..., taken_up: _Optional[_Union[TakenUp, _Mapping]] = ..., answer_replaced: _Optional[_Union[AnswerReplaced, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ...) -> None: ...
 
 class RunResponse(_message.Message):
     __slots__ = ("event",)
@@ -386,12 +424,18 @@ class RouteQuestionRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ...) -> None: ...
 
 class RouteQuestionResponse(_message.Message):
-    __slots__ = ("scene", "confidence")
+    __slots__ = ("scene", "confidence", "mode", "protocol", "reason")
     SCENE_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     scene: Scene
     confidence: float
-    def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ...) -> None: ...
+    mode: Mode
+    protocol: _trajectory_pb2.Protocol
+    reason: str
+    def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ..., mode: _Optional[_Union[Mode, str]] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
@@ -410,17 +454,19 @@ class ListToolsResponse(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[_Union[_policy_pb2.ToolSpec, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RolloutTask(_message.Message):
-    __slots__ = ("id", "question", "references")
+    __slots__ = ("id", "question", "references", "sheets")
     ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    SHEETS_FIELD_NUMBER: _ClassVar[int]
     id: str
     question: str
     references: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ...) -> None: ...
+    sheets: _containers.RepeatedCompositeFieldContainer[_datafetch_pb2.Sheet]
+    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ...) -> None: ...
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts")
+    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -450,6 +496,7 @@ class RolloutRequest(_message.Message):
     SYSTEM_PROMPT_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     tasks: _containers.RepeatedCompositeFieldContainer[RolloutTask]
     group_size: int
@@ -465,7 +512,8 @@ class RolloutRequest(_message.Message):
     system_prompt: str
     window: _trajectory_pb2.Window
     prompts: _containers.ScalarMap[str, str]
-    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RolloutResponse(_message.Message):
     __slots__ = ("trajectory",)

@@ -164,7 +164,8 @@ class PlannerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RouteQuestion(self, request, context):
-        """Decides the scene of a question before anything expensive happens.
+        """Decides scene and mode of a question by its words, before anything expensive happens; no model is asked.
+        Errors: INVALID_ARGUMENT (empty or too long question).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -178,8 +179,10 @@ class PlannerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Rollout(self, request, context):
-        """Runs a group of episodes per task and streams the trajectories as they end.
-        Errors: FAILED_PRECONDITION (policy version not served), INVALID_ARGUMENT (field named).
+        """Runs a group of episodes per task and streams the trajectories as they end. A request that comes again under
+        its request_id gives what was kept of it first, and plays only what is missing or had failed.
+        Errors: FAILED_PRECONDITION (policy version not served), INVALID_ARGUMENT (field named), ABORTED (the
+        request_id was used for another request).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

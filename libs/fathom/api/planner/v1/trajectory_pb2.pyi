@@ -20,6 +20,7 @@ class Protocol(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PROTOCOL_RESEARCH: _ClassVar[Protocol]
     PROTOCOL_WORKFLOW: _ClassVar[Protocol]
     PROTOCOL_SEARCH_R1: _ClassVar[Protocol]
+    PROTOCOL_AUTO: _ClassVar[Protocol]
 
 class ToolStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -61,6 +62,7 @@ PROTOCOL_UNSPECIFIED: Protocol
 PROTOCOL_RESEARCH: Protocol
 PROTOCOL_WORKFLOW: Protocol
 PROTOCOL_SEARCH_R1: Protocol
+PROTOCOL_AUTO: Protocol
 TOOL_STATUS_UNSPECIFIED: ToolStatus
 TOOL_STATUS_OK: ToolStatus
 TOOL_STATUS_EMPTY: ToolStatus
@@ -207,8 +209,93 @@ class Segment(_message.Message):
     log_probs: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, first_step: _Optional[int] = ..., last_step: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ...) -> None: ...
 
+class SubQuery(_message.Message):
+    __slots__ = ("tool", "text", "origin", "dropped", "indicators")
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    INDICATORS_FIELD_NUMBER: _ClassVar[int]
+    tool: str
+    text: str
+    origin: str
+    dropped: str
+    indicators: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tool: _Optional[str] = ..., text: _Optional[str] = ..., origin: _Optional[str] = ..., dropped: _Optional[str] = ..., indicators: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StageFlaw(_message.Message):
+    __slots__ = ("fault", "detail")
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    fault: str
+    detail: str
+    def __init__(self, fault: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class Widening(_message.Message):
+    __slots__ = ("part", "found", "error")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    part: str
+    found: _containers.RepeatedScalarFieldContainer[str]
+    error: str
+    def __init__(self, part: _Optional[str] = ..., found: _Optional[_Iterable[str]] = ..., error: _Optional[str] = ...) -> None: ...
+
+class Names(_message.Message):
+    __slots__ = ("names",)
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LibraryNames(_message.Message):
+    __slots__ = ("known", "canonical", "inside")
+    class KnownEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class CanonicalEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class InsideEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Names
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Names, _Mapping]] = ...) -> None: ...
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    CANONICAL_FIELD_NUMBER: _ClassVar[int]
+    INSIDE_FIELD_NUMBER: _ClassVar[int]
+    known: _containers.ScalarMap[str, str]
+    canonical: _containers.ScalarMap[str, str]
+    inside: _containers.MessageMap[str, Names]
+    def __init__(self, known: _Optional[_Mapping[str, str]] = ..., canonical: _Optional[_Mapping[str, str]] = ..., inside: _Optional[_Mapping[str, Names]] = ...) -> None: ...
+
+class StageNote(_message.Message):
+    __slots__ = ("name", "text", "queries", "flaws", "widening", "library")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
+    FLAWS_FIELD_NUMBER: _ClassVar[int]
+    WIDENING_FIELD_NUMBER: _ClassVar[int]
+    LIBRARY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    text: str
+    queries: _containers.RepeatedCompositeFieldContainer[SubQuery]
+    flaws: _containers.RepeatedCompositeFieldContainer[StageFlaw]
+    widening: _containers.RepeatedCompositeFieldContainer[Widening]
+    library: LibraryNames
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[SubQuery, _Mapping]]] = ..., flaws: _Optional[_Iterable[_Union[StageFlaw, _Mapping]]] = ..., widening: _Optional[_Iterable[_Union[Widening, _Mapping]]] = ..., library: _Optional[_Union[LibraryNames, _Mapping]] = ...) -> None: ...
+
 class Step(_message.Message):
-    __slots__ = ("index", "new_messages", "completion", "tool_results", "material", "end_time", "versions", "compaction", "context_tokens")
+    __slots__ = ("index", "new_messages", "completion", "tool_results", "material", "end_time", "versions", "compaction", "context_tokens", "stage")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     NEW_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +305,7 @@ class Step(_message.Message):
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     COMPACTION_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
     index: int
     new_messages: _containers.RepeatedCompositeFieldContainer[_policy_pb2.Message]
     completion: _policy_pb2.Completion
@@ -227,7 +315,8 @@ class Step(_message.Message):
     versions: _common_pb2.VersionStamp
     compaction: Compaction
     context_tokens: int
-    def __init__(self, index: _Optional[int] = ..., new_messages: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., completion: _Optional[_Union[_policy_pb2.Completion, _Mapping]] = ..., tool_results: _Optional[_Iterable[_Union[ToolResult, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., versions: _Optional[_Union[_common_pb2.VersionStamp, _Mapping]] = ..., compaction: _Optional[_Union[Compaction, _Mapping]] = ..., context_tokens: _Optional[int] = ...) -> None: ...
+    stage: StageNote
+    def __init__(self, index: _Optional[int] = ..., new_messages: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., completion: _Optional[_Union[_policy_pb2.Completion, _Mapping]] = ..., tool_results: _Optional[_Iterable[_Union[ToolResult, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., versions: _Optional[_Union[_common_pb2.VersionStamp, _Mapping]] = ..., compaction: _Optional[_Union[Compaction, _Mapping]] = ..., context_tokens: _Optional[int] = ..., stage: _Optional[_Union[StageNote, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("markdown", "cited", "unresolved", "model", "findings", "material")

@@ -16,15 +16,24 @@ class Grade(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     GRADE_EVEN: _ClassVar[Grade]
     GRADE_RATHER_GOOD: _ClassVar[Grade]
     GRADE_GOOD: _ClassVar[Grade]
+
+class JudgeStyle(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JUDGE_STYLE_UNSPECIFIED: _ClassVar[JudgeStyle]
+    JUDGE_STYLE_PAIRWISE: _ClassVar[JudgeStyle]
+    JUDGE_STYLE_RUBRIC: _ClassVar[JudgeStyle]
 GRADE_UNSPECIFIED: Grade
 GRADE_BAD: Grade
 GRADE_RATHER_BAD: Grade
 GRADE_EVEN: Grade
 GRADE_RATHER_GOOD: Grade
 GRADE_GOOD: Grade
+JUDGE_STYLE_UNSPECIFIED: JudgeStyle
+JUDGE_STYLE_PAIRWISE: JudgeStyle
+JUDGE_STYLE_RUBRIC: JudgeStyle
 
 class ScoreItem(_message.Message):
-    __slots__ = ("grader", "answer", "references", "parameters", "response")
+    __slots__ = ("grader", "answer", "references", "parameters", "response", "steps", "expected_tools", "frames")
     class ParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -37,12 +46,38 @@ class ScoreItem(_message.Message):
     REFERENCES_FIELD_NUMBER: _ClassVar[int]
     PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_TOOLS_FIELD_NUMBER: _ClassVar[int]
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
     grader: str
     answer: str
     references: _containers.RepeatedScalarFieldContainer[str]
     parameters: _containers.ScalarMap[str, float]
     response: str
-    def __init__(self, grader: _Optional[str] = ..., answer: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., parameters: _Optional[_Mapping[str, float]] = ..., response: _Optional[str] = ...) -> None: ...
+    steps: _containers.RepeatedCompositeFieldContainer[ToolStep]
+    expected_tools: _containers.RepeatedScalarFieldContainer[str]
+    frames: _containers.RepeatedCompositeFieldContainer[ScoreFrame]
+    def __init__(self, grader: _Optional[str] = ..., answer: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., parameters: _Optional[_Mapping[str, float]] = ..., response: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[ToolStep, _Mapping]]] = ..., expected_tools: _Optional[_Iterable[str]] = ..., frames: _Optional[_Iterable[_Union[ScoreFrame, _Mapping]]] = ...) -> None: ...
+
+class ToolStep(_message.Message):
+    __slots__ = ("tool", "ok", "repeated_call")
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    OK_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_CALL_FIELD_NUMBER: _ClassVar[int]
+    tool: str
+    ok: bool
+    repeated_call: bool
+    def __init__(self, tool: _Optional[str] = ..., ok: bool = ..., repeated_call: bool = ...) -> None: ...
+
+class ScoreFrame(_message.Message):
+    __slots__ = ("name", "arrow", "ref")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    REF_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    arrow: bytes
+    ref: _common_pb2.ObjectRef
+    def __init__(self, name: _Optional[str] = ..., arrow: _Optional[bytes] = ..., ref: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
 
 class ScoreRequest(_message.Message):
     __slots__ = ("items",)
@@ -112,26 +147,42 @@ class Pair(_message.Message):
     def __init__(self, question: _Optional[str] = ..., left: _Optional[str] = ..., right: _Optional[str] = ..., reference: _Optional[str] = ...) -> None: ...
 
 class JudgePairsRequest(_message.Message):
-    __slots__ = ("request_id", "pairs")
+    __slots__ = ("request_id", "pairs", "style", "votes")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PAIRS_FIELD_NUMBER: _ClassVar[int]
+    STYLE_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     pairs: _containers.RepeatedCompositeFieldContainer[Pair]
-    def __init__(self, request_id: _Optional[str] = ..., pairs: _Optional[_Iterable[_Union[Pair, _Mapping]]] = ...) -> None: ...
+    style: JudgeStyle
+    votes: int
+    def __init__(self, request_id: _Optional[str] = ..., pairs: _Optional[_Iterable[_Union[Pair, _Mapping]]] = ..., style: _Optional[_Union[JudgeStyle, str]] = ..., votes: _Optional[int] = ...) -> None: ...
 
 class Judgement(_message.Message):
-    __slots__ = ("grade", "reason")
+    __slots__ = ("grade", "reason", "margin", "votes", "failed", "position_bias", "consistent")
     GRADE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    MARGIN_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    POSITION_BIAS_FIELD_NUMBER: _ClassVar[int]
+    CONSISTENT_FIELD_NUMBER: _ClassVar[int]
     grade: Grade
     reason: str
-    def __init__(self, grade: _Optional[_Union[Grade, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+    margin: float
+    votes: int
+    failed: int
+    position_bias: float
+    consistent: bool
+    def __init__(self, grade: _Optional[_Union[Grade, str]] = ..., reason: _Optional[str] = ..., margin: _Optional[float] = ..., votes: _Optional[int] = ..., failed: _Optional[int] = ..., position_bias: _Optional[float] = ..., consistent: bool = ...) -> None: ...
 
 class JudgePairsResponse(_message.Message):
-    __slots__ = ("judgements",)
+    __slots__ = ("judgements", "judge_version")
     JUDGEMENTS_FIELD_NUMBER: _ClassVar[int]
+    JUDGE_VERSION_FIELD_NUMBER: _ClassVar[int]
     judgements: _containers.RepeatedCompositeFieldContainer[Judgement]
-    def __init__(self, judgements: _Optional[_Iterable[_Union[Judgement, _Mapping]]] = ...) -> None: ...
+    judge_version: str
+    def __init__(self, judgements: _Optional[_Iterable[_Union[Judgement, _Mapping]]] = ..., judge_version: _Optional[str] = ...) -> None: ...
 
 class ProcessItem(_message.Message):
     __slots__ = ("token_ids", "mask", "outcome")
@@ -158,12 +209,21 @@ class ProcessScore(_message.Message):
     def __init__(self, rewards: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class ScoreProcessResponse(_message.Message):
-    __slots__ = ("scores", "model_version")
+    __slots__ = ("scores", "model_version", "metrics")
+    class MetricsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     SCORES_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
     scores: _containers.RepeatedCompositeFieldContainer[ProcessScore]
     model_version: int
-    def __init__(self, scores: _Optional[_Iterable[_Union[ProcessScore, _Mapping]]] = ..., model_version: _Optional[int] = ...) -> None: ...
+    metrics: _containers.ScalarMap[str, float]
+    def __init__(self, scores: _Optional[_Iterable[_Union[ProcessScore, _Mapping]]] = ..., model_version: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class UpdateModelRequest(_message.Message):
     __slots__ = ("request_id", "batch")

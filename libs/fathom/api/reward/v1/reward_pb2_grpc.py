@@ -82,7 +82,8 @@ class RewardServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def JudgePairs(self, request, context):
-        """Compares pairs of answers to one question.
+        """Compares pairs of answers to one question by a model, in both orders and several votes.
+        Errors: INVALID_ARGUMENT; a judge that fails leaves its pair GRADE_UNSPECIFIED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -90,13 +91,15 @@ class RewardServiceServicer(object):
 
     def ScoreProcess(self, request, context):
         """Gives token-level implicit process rewards (PRIME).
+        Errors: INVALID_ARGUMENT (names the item), FAILED_PRECONDITION (no model is configured, or torch is missing).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateModel(self, request, context):
-        """Takes one optimiser step on the implicit reward model (PRIME).
+        """Takes one optimiser step on the implicit reward model (PRIME); the same request_id takes it once.
+        Errors: as ScoreProcess; NOT_FOUND and DATA_LOSS (batch), ABORTED (another replica took a step meanwhile).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

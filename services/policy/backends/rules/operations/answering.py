@@ -16,6 +16,7 @@ from services.policy.backends.rules.operations import (
     hops,
     pairs,
     relations,
+    splitting,
     sweep,
     turning,
 )
@@ -46,9 +47,14 @@ def single(ask: Ask) -> Script | None:
     return next((script for recognise in OPERATIONS if (script := recognise(ask)) is not None), None)
 
 
+def one_of(ask: Ask) -> Script | None:
+    """A chain or one operation."""
+    return hops.recogniser(single)(ask) or single(ask)
+
+
 def script_of(ask: Ask) -> Script | None:
-    """A chain of operations where a part of the question refers back to another, else one operation."""
-    script = hops.recogniser(single)(ask) or single(ask)
+    """Sub-questions for others, a chain of operations where a part refers back to another, else one operation."""
+    script = splitting.recogniser(one_of)(ask) or one_of(ask)
     return None if script is None else lambda desk: with_documents(desk, script)
 
 

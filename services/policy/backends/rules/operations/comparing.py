@@ -70,14 +70,19 @@ def write(desk: Desk, columns: Columns, rows: Sequence[Row], wanted: Sequence[st
     """A ranking or who is ahead first, then a sentence for each."""
     units = {one.label: unit_text(one.unit) for one in columns.values()}
     shown = wanted if desk.ask.measures and wanted != ("return",) else DEFAULT
+    leads(desk, rows, wanted)
+    for row in rows:
+        desk.paragraphs.append(sentence(desk, row, shown, units.get(row.label, "")))
+
+
+def leads(desk: Desk, rows: Sequence[Row], wanted: Sequence[str]) -> None:
+    """Who is ahead, in each window and by each measure that is asked for."""
     windows = list(dict.fromkeys(str(row.values.get("window", "")) for row in rows))
     for window in windows:
         for name in wanted if desk.ask.measures else wanted[:1]:
             rivals = [row for row in rows if row.values.get("window") == window and value_of(row, name) is not None]
             if len(rivals) > 1:
                 lead(desk, rivals, name, window if len(windows) > 1 else "")
-    for row in rows:
-        desk.paragraphs.append(sentence(desk, row, shown, units.get(row.label, "")))
 
 
 def ordered(ask: Ask, rows: Sequence[Row], name: str) -> list[Row]:

@@ -79,15 +79,18 @@ def measure(desk: Desk, names: Sequence[Name], over: Sequence[Period]) -> Play[t
     ends = [period.end for period in over]
     start = min(starts) if all(starts) else ""
     columns = yield from desk.data(names, start, max(ends) if all(ends) else "")
-    if not columns:
-        return columns, []
+    return columns, (yield from measured(desk, columns, over)) if columns else []
+
+
+def measured(desk: Desk, columns: Columns, over: Sequence[Period]) -> Play[list[Row]]:
+    """The measures of series that are there."""
     rows = yield from desk.python(
         measure_cell(list(columns.values()), over),
         "Compute the measures on the table instead of estimating them.",
         "在表格上计算指标，而不是估计。",
     )
     desk.found = desk.found or bool(rows)
-    return columns, rows
+    return rows
 
 
 def sentence(desk: Desk, row: Row, wanted: Sequence[str], unit: str) -> str:

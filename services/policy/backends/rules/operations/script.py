@@ -8,7 +8,7 @@ what an earlier one found.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 from services.policy.backends.rules.findings import Row
@@ -29,6 +29,8 @@ class Call:
 
     tool: str
     arguments: Mapping[str, Any]
+    beside: tuple[Call, ...] = ()
+    """Calls that come next and need nothing of this one: they may be made in the same round."""
 
     def made_by(self, step: Step) -> bool:
         """True for a step of this call; the intent is for readers and does not count."""
@@ -99,12 +101,13 @@ class Desk:
             arguments |= {"end_date": end} if end else {}
             step = yield from self._insistent(Call("data", arguments))
             for sheet in step.head.get("sheets", ()) if step.ok else ():
-                self._take(sheet, names, columns)
+                self.take(sheet, names, columns)
         return {name: columns[name] for name in names if name in columns}
 
-    def _take(self, sheet: Mapping[str, Any], names: Sequence[Name], columns: Columns) -> None:
+    def take(self, sheet: Mapping[str, Any], names: Sequence[Name], columns: Columns, *, show: bool = True) -> None:
+        """Adds the columns of a sheet that are series of these names; ``show`` puts the table into the answer."""
         variable, material = str(sheet["variable"]), int(sheet.get("material", 0))
-        if variable not in self.tables:
+        if show and variable not in self.tables:
             self.tables.append(variable)
         for column in sheet.get("columns", ()):
             for name in names:
@@ -168,6 +171,11 @@ def grouped(names: Sequence[Name], owners: Sequence[Name]) -> list[tuple[list[st
     return list(groups.values())
 
 
+def unmade(calls: Sequence[Call], steps: Sequence[Step]) -> tuple[Call, ...]:
+    """The calls that no step was made of."""
+    return tuple(call for call in calls if not any(call.made_by(step) for step in steps))
+
+
 def advance(reading: Reading, tools: Sequence[str], script: Script, desk: Desk) -> Call | None:
     """Plays the script on what was found; the call that comes next, None when nothing is left to do."""
     unused = list(reading.steps)
@@ -181,7 +189,7 @@ def advance(reading: Reading, tools: Sequence[str], script: Script, desk: Desk) 
             elif call.tool not in tools:
                 step = Step(call.tool, call.arguments, {"status": "failed", "error": NOT_OFFERED}, "")
             else:
-                return None if reading.last_round else call
+                return None if reading.last_round else replace(call, beside=unmade(call.beside, unused))
             call = playing.send(step)
     except StopIteration:
         return None

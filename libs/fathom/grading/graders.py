@@ -6,57 +6,20 @@ outcome is that of its format variant, the tag-spam guard that of its port to ve
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 from fathom import codestyle
-from services.reward.tags import contents, fault, last_answer, spammed
-from services.reward.text import normalised, numbers, tokens
+from fathom.grading.brevity import brevity
+from fathom.grading.mathematics import same_value
+from fathom.grading.model import Grader, Item, Parameter, Score, ToolStep
+from fathom.grading.tags import contents, fault, last_answer, spammed
+from fathom.grading.text import loosened, normalised, numbers, tokens
+from fathom.grading.tools import tool_choice, tool_steps
+
+__all__ = ["GRADERS", "Grader", "Item", "Parameter", "Score", "ToolStep"]
 
 SPAM_DIVISOR = 4.0
-
-
-@dataclass(frozen=True)
-class Item:
-    """What is graded. ``response`` is the whole response, for graders that look at its form.
-
-    ``parameters`` hold what the grader's own :class:`Parameter` list declares; absent ones have their default.
-    """
-
-    answer: str
-    references: Sequence[str]
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    response: str = ""
-
-
-@dataclass(frozen=True)
-class Score:
-    """A finite value and its parts."""
-
-    value: float
-    components: Mapping[str, float] = field(default_factory=dict)
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A number that a grader takes, with its default and its largest value; the smallest is 0."""
-
-    default: float
-    most: float = math.inf
-
-
-@dataclass(frozen=True)
-class Grader:
-    """A grader with what it says of itself. ``reads`` says in one word what a reference must hold."""
-
-    grade: Callable[[Item], Score]
-    description: str
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    references: bool = True
-    numeric: bool = False
 
 
 def matches(answer: str, references: Sequence[str]) -> bool:
@@ -75,6 +38,36 @@ def contains(item: Item) -> Score:
     answer = normalised(item.answer)
     wanted = [normalised(reference) for reference in item.references]
     return Score(float(any(reference and reference in answer for reference in wanted)))
+
+
+def tolerant_match(item: Item) -> Score:
+    """1 when the answer equals a reference after loose normalisation, or both are one number within tolerance."""
+    given = loosened(item.answer)
+    if given and any(given == loosened(reference) for reference in item.references):
+        return Score(1.0)
+    own = numbers(item.answer)
+    if len(own) != 1:
+        return Score(0.0)
+    found = (numbers(reference) for reference in item.references)
+    rel_tol, abs_tol = item.parameters["rel_tol"], item.parameters["abs_tol"]
+    return Score(
+        float(any(len(one) == 1 and abs(own[0] - one[0]) <= tolerance(one[0], rel_tol, abs_tol) for one in found))
+    )
+
+
+def mathematical(item: Item) -> Score:
+    """1 when the response's or answer's final value equals a reference's exactly, as far as both can be computed."""
+    given = item.answer or item.response
+    return Score(float(any(same_value(given, reference) for reference in item.references)))
+
+
+def short_thinking(item: Item) -> Score:
+    """The length reward of the thought in ``response``; the answer is right as in ``em``, by its last answer tag."""
+    answer = item.answer or last_answer(item.response) or ""
+    thought = " ".join(contents(item.response, "think"))
+    length, right = len(tokens(thought)), matches(answer, item.references)
+    value = brevity(length, right, target=item.parameters["target"], most=item.parameters["most"])
+    return Score(value, {"thinking_tokens": float(length), "correct": float(right)})
 
 
 def token_f1(item: Item) -> Score:
@@ -188,6 +181,28 @@ GRADERS: Mapping[str, Grader] = {
         "1 when the answer's last number is within rel_tol (0.01) of a reference's, or within abs_tol (0)",
         {"rel_tol": Parameter(0.01), "abs_tol": Parameter(0.0)},
         numeric=True,
+    ),
+    "em_tolerant": Grader(
+        tolerant_match,
+        "em, also where only blanks in Chinese, digits as 二〇二四 or units of a lone number (rel_tol 1e-4) differ",
+        {"rel_tol": Parameter(1e-4), "abs_tol": Parameter(0.0)},
+    ),
+    "math": Grader(
+        mathematical, "1 when the last boxed, named or tagged value equals a reference: fractions, roots, LaTeX, tuples"
+    ),
+    "tool_choice": Grader(
+        tool_choice, "F1 of the tools that were used and those that fit", references=False, tools=True
+    ),
+    "tool_steps": Grader(
+        tool_steps,
+        "Mean over tool calls of 1 for a result, 0 for an error or a call made before, less cost per call",
+        {"cost": Parameter(0.0, 1.0)},
+        references=False,
+    ),
+    "short_thinking": Grader(
+        short_thinking,
+        "0.5 for a thought of target tokens to -0.5 for one of most; at most 0 for a wrong answer (arXiv 2501.12599)",
+        {"target": Parameter(64.0), "most": Parameter(1024.0)},
     ),
     "format": Grader(
         format_only,

@@ -55,3 +55,14 @@ def numbers(text: str) -> list[float]:
         if math.isfinite(value):
             found.append(value)
     return found
+
+
+CHINESE_DIGITS = str.maketrans("〇零一二三四五六七八九", "00123456789")
+DIGIT_RUN = re.compile(r"[〇零一二三四五六七八九]{2,}")
+BESIDE_CJK = re.compile(rf"(?<={CJK.pattern})\s+|\s+(?={CJK.pattern})")
+
+
+def loosened(text: str) -> str:
+    """Normalised as a reader of Chinese would: digits as in 二〇二四, and no blanks beside Chinese characters."""
+    digits = DIGIT_RUN.sub(lambda match: match.group().translate(CHINESE_DIGITS), normalised(text))
+    return BESIDE_CJK.sub("", digits)

@@ -1,0 +1,56 @@
+"""``fathom data convert``, ``synth`` and ``compress``: what trainers read, made from what is there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import typer
+
+from fathom.cli.local import read_endpoints
+
+
+def convert_set(
+    name: str, source: Path, target: Path, *, instruction: str, test_share: float, seed: int, limit: int | None
+) -> None:
+    """Converts and says what was written and what was left out."""
+    from trainers.data.convert import convert
+
+    done = convert(name, source, target, instruction=instruction, test_share=test_share, seed=seed, limit=limit)
+    for split, path in done.files.items():
+        typer.echo(f"{split}: {done.rows[split]:,} prompts in {path}")
+    for reason, count in sorted(done.left_out.items()):
+        typer.echo(f"left out: {count:,} ({reason})")
+
+
+def synthesise(home: Path, target: Path, *, count: int, seed: int, test_share: float) -> None:
+    """Makes the three sets of tasks from the bundled data and says what was written."""
+    from trainers.synth.bundle import Bundle
+    from trainers.synth.files import write_tasks
+
+    bundle = Bundle(home / "data")
+    try:
+        written = write_tasks(bundle, target, count, seed, test_share)
+    finally:
+        bundle.close()
+    for scenario, rows in written.items():
+        typer.echo(f"{scenario}: {rows['train']:,} to train, {rows['test']:,} held out, in {target / scenario}")
+
+
+def compress_thinking(home: Path, source: Path, target: Path, *, budget: int, model: str) -> None:
+    """Shortens the thoughts of a file of conversations and prints their lengths before and after."""
+
+    async def work() -> None:
+        from fathom.clients import connect
+        from trainers.data.compress_file import compress_file
+
+        clients = connect(read_endpoints(home).services)
+        try:
+            lengths = await compress_file(source, target, budget, clients, model)
+        finally:
+            await clients.close()
+        for side, numbers in lengths.table().items():
+            shown = "  ".join(f"{name} {value:,.2f}".removesuffix(".00") for name, value in numbers.items())
+            typer.echo(f"{side}: {shown}")
+
+    asyncio.run(work())

@@ -1,0 +1,29 @@
+"""One generation, followed to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.clients.client import STREAM_TIMEOUT_S
+from fathom.clients.connect import Clients
+from fathom.errors import DependencyFailed
+
+
+async def completed(
+    clients: Clients,
+    request: pb.GenerateRequest,
+    hear: Callable[[str], None] | None = None,
+    *,
+    timeout_s: float = STREAM_TIMEOUT_S,
+) -> pb.Completion:
+    """What the generation ends with; ``hear`` is given its text as it comes.
+
+    Raises ``DependencyFailed("policy")`` when the stream ends without a completion, and what the policy raises.
+    """
+    async for response in clients.policy.generate(request, timeout_s=timeout_s):
+        if hear is not None and response.HasField("delta"):
+            hear(response.delta.text)
+        if response.HasField("completion"):
+            return response.completion
+    raise DependencyFailed("policy", "the stream ended without a completion")

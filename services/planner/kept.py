@@ -1,0 +1,42 @@
+"""What a rollout has given already: a request that comes again, after a broken stream or a killed planner, goes on."""
+
+from __future__ import annotations
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Trajectory
+from fathom.errors import Conflict, NotFound
+from fathom.ids import sha256
+from fathom.store import ObjectStore
+
+PROTOBUF = "application/x-protobuf"
+Place = tuple[int, int]
+"""Task and sample."""
+
+
+def trajectory_key(rollout_id: str, task: int, sample: int) -> str:
+    """Where the trajectory of an episode is kept."""
+    return f"rollouts/{rollout_id}/{task:04d}-{sample:02d}.pb"
+
+
+async def begun(store: ObjectStore, rollout_id: str, request: pb.RolloutRequest) -> dict[Place, Trajectory]:
+    """Notes that this request is played under the id, and gives the episodes that were kept before.
+
+    Episodes that failed are not among them: they are played again. Raises ``Conflict`` when the id was used for
+    another request.
+    """
+    key = f"rollouts/{rollout_id}/request.sha256"
+    digest = sha256(request.SerializeToString(deterministic=True)).encode()
+    try:
+        noted = await store.get(key)
+    except NotFound:
+        await store.put(key, digest, "text/plain")
+        return {}
+    if noted != digest:
+        raise Conflict(f"request_id {rollout_id!r} was used for another rollout", metadata={"field": "request_id"})
+    found = {}
+    for item in await store.list(f"rollouts/{rollout_id}/"):
+        if item.key.endswith(".pb"):
+            message = Trajectory.FromString(await store.get(item.key, item.sha256))
+            if message.stop_reason != STOP_REASON_FAILED:
+                found[(message.task_index, message.sample_index)] = message
+    return found

@@ -1,0 +1,54 @@
+"""How long an episode plays: until its work is done, somebody stops it, or its time is spent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from fathom.errors import FathomError
+from services.planner.fence import TakenOver
+from services.planner.model import Outcome, Stop
+
+
+class Lifetime:
+    """Of one episode. ``stop`` ends it early; what was collected stays."""
+
+    def __init__(self) -> None:
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """Asks the episode to end; the call in flight is cancelled."""
+        self._stopped.set()
+
+    async def spend(
+        self, work: Callable[[], Awaitable[Outcome]], deadline: float, waiting_for: Callable[[], str]
+    ) -> Outcome:
+        """The outcome of the work, or of its end before time; raises no ``FathomError`` but ``TakenOver``.
+
+        ``deadline`` is in seconds since the epoch; ``waiting_for`` names the service or tool at work, "" for none.
+        """
+        try:
+            async with asyncio.timeout(max(0.0, deadline - time.time())):
+                return await self._until_stopped(work)
+        except TimeoutError:
+            culprit = waiting_for() or "policy"
+            return Outcome(Stop.BUDGET, None, f"the time for this run was spent, waiting for {culprit}", culprit)
+        except TakenOver:
+            raise  # no end of this run: it goes on elsewhere
+        except FathomError as error:
+            culprit = error.metadata.get("culprit", waiting_for())
+            return Outcome(Stop.FAILED, None, f"{culprit}: {error.message}" if culprit else error.message, culprit)
+
+    async def _until_stopped(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        running = asyncio.ensure_future(work())
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return await running
+            return Outcome(Stop.STOPPED)
+        finally:
+            for pending in (running, stopped):
+                pending.cancel()
+            await asyncio.gather(running, stopped, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""The fixed pipeline: rewrite, plan, collect, reflect once, answer."""

@@ -1,0 +1,106 @@
+"""What each stage is asked: its prompt, then sections. Only ``rewrite`` sees earlier turns (row W04)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.protocol.messages import Message, Role
+from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, ask
+from fathom.protocol.quoting import neutral
+from services.planner.answering.material import listing
+from services.planner.model import Episode, Task, ToolResult
+from services.planner.prompting import Prompts
+from services.planner.tools.tool import shortened
+from services.planner.workflow.record import SubQuery
+from services.planner.workflow.widening import Around
+
+FULL_TURNS, MAX_ANSWER_CHARS = 2, 6_000
+RESULT_CHARS, LEAST_RESULT_CHARS = 12_000, 300
+TOOL_CHARS = 160
+
+
+def rewriting(prompts: Prompts, task: Task) -> tuple[Message, ...]:
+    """Historic questions and answers, and the current question (row W02)."""
+    sections = {"history": history(task.history), "question": task.question, "date": task.date}
+    return said(prompts, task, REWRITE, sections)
+
+
+def planning(
+    prompts: Prompts, task: Task, question: str, tools: Sequence[tuple[str, str]], around: Around
+) -> tuple[Message, ...]:
+    """The question, the tools, and what the widening brought: one framework's subtree, names of indicators."""
+    return said(
+        prompts,
+        task,
+        PLAN,
+        {
+            "question": question,
+            "date": task.date,
+            "tools": tool_lines(tools),
+            "framework": around.framework,
+            "indicators": ", ".join(around.indicators),
+        },
+    )
+
+
+def reflecting(
+    prompts: Prompts,
+    task: Task,
+    question: str,
+    tools: Sequence[tuple[str, str]],
+    asked: Sequence[tuple[SubQuery, ToolResult]],
+) -> tuple[Message, ...]:
+    """The sub-questions that were sent, each with its result (row W17)."""
+    room = max(LEAST_RESULT_CHARS, RESULT_CHARS // max(1, len(asked)))
+    lines = [
+        f"{place}. [{query.tool}] {query.text} => {result.status.value}\n{shortened(neutral(result.content), room)}"
+        for place, (query, result) in enumerate(asked, start=1)
+    ]
+    sections = {"question": question, "date": task.date, "tools": tool_lines(tools), "asked": "\n\n".join(lines)}
+    return said(prompts, task, REFLECT, sections)
+
+
+def composing(prompts: Prompts, task: Task, question: str, episode: Episode, tokens: int) -> tuple[Message, ...]:
+    """The question and all material with its numbers (row W22)."""
+    sections = {
+        "question": question,
+        "date": task.date,
+        "guidance": prompts.text(task, "answer"),
+        "material": neutral(listing(episode.material, tokens).text),
+    }
+    return said(prompts, task, COMPOSE, sections)
+
+
+def said(prompts: Prompts, task: Task, stage: str, sections: dict[str, str]) -> tuple[Message, ...]:
+    return (Message(Role.SYSTEM, prompts.text(task, stage)), Message(Role.USER, ask(stage, sections)))
+
+
+def tool_lines(tools: Sequence[tuple[str, str]]) -> str:
+    """One line per tool."""
+    return "\n".join(f"- {name}: {' '.join(description.split())[:TOOL_CHARS]}" for name, description in tools)
+
+
+def history(messages: Sequence[Message]) -> str:
+    """The turns, oldest first: the last two with their answers, older ones with the points that stand for them.
+
+    The questions are those after rewriting. What memory gives for an older turn is points already; an answer that
+    comes in full none the less is cut to its first lines.
+    """
+    turns = [
+        (asked.content, answered.content)
+        for asked, answered in zip(messages[::2], messages[1::2], strict=False)
+        if asked.role is Role.USER
+    ]
+    lines = []
+    for number, (asked, answered) in enumerate(turns, start=1):
+        full = number > len(turns) - FULL_TURNS
+        told = shortened(answered, MAX_ANSWER_CHARS) if full else points(answered)
+        lines.append(f"Q{number}: {' '.join(asked.split())}\nA{number}{'' if full else ' (points)'}:\n{neutral(told)}")
+    return "\n\n".join(lines)
+
+
+def points(answer: str) -> str:
+    """The bullet points of an older answer; of one that has none, its first lines as such."""
+    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    bullets = [line for line in lines if line.startswith("- ")]
+    return "\n".join(bullets or [f"- {shortened(line, 200)}" for line in lines[:3]])

@@ -1,0 +1,141 @@
+"""Search sub-questions per period (row W14): a range becomes one sub-question for each of its years or quarters.
+
+Documents are written about one year or quarter; who searches for "2020 to 2023" finds those about the range only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+
+MAX_PERIODS = 8
+"""Longer ranges become as many stretches of equal length."""
+NUMERALS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10}
+WORDS = {
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+}  # fmt: skip
+TO = r"\s*(?:-|–|—|~|～|\.\.|to|through|until|till|and|至|到|—|与|和)\s*"
+YEAR = r"(?<![\d.])((?:19|20)\d\d)(?!\d|\.\d)"
+NUMBER = rf"(\d{{1,2}}|{'|'.join(WORDS)})"
+HAN = f"(\\d{{1,2}}|[{''.join(NUMERALS)}])"
+QUARTER = r"(?:[Qq]\s*([1-4])|(?:第?([一二三四1-4])季度?))"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range where it stands in the text, and its periods as they are written in a sub-question."""
+
+    start: int
+    end: int
+    periods: tuple[str, ...]
+
+
+Rule = tuple[re.Pattern[str], Callable[[re.Match[str], date], tuple[str, ...]]]
+
+
+def split_periods(text: str, today: date) -> list[str]:
+    """The sub-questions of each period; the text itself where it names no range. ``today`` reads "the last years"."""
+    span = find_range(text, today)
+    if span is None or len(span.periods) < 2:
+        return [text]
+    before, after = text[: span.start], text[span.end :]
+    return [joined(before, period, after) for period in span.periods]
+
+
+def joined(before: str, period: str, after: str) -> str:
+    """The text with one period in the range's place, single spaces around it."""
+    left, right = before.rstrip(), after.lstrip()
+    gap_left = " " if left and before != left else ""
+    gap_right = " " if right and after != right else ""
+    return f"{left}{gap_left}{period}{gap_right}{right}".strip()
+
+
+def find_range(text: str, today: date) -> Span | None:
+    """The first range of the text; None without one, or where it is of one period."""
+    found = []
+    for pattern, periods in RULES:
+        for match in pattern.finditer(text):
+            listed = periods(match, today)
+            if listed:
+                found.append(Span(match.start(), match.end(), listed))
+                break
+    # Of those that begin together, the longest says most.
+    return min(found, key=lambda span: (span.start, span.start - span.end), default=None)
+
+
+def years(first: int, last: int, form: str = "{}") -> tuple[str, ...]:
+    """The years of a range, at most ``MAX_PERIODS`` stretches; none for a range that runs backwards."""
+    if last < first:
+        return ()
+    return stretches([form.format(year) for year in range(first, last + 1)])
+
+
+def quarters(first: tuple[int, int], last: tuple[int, int], form: str = "{year}Q{quarter}") -> tuple[str, ...]:
+    """The quarters from (year, quarter) to (year, quarter), both included."""
+    start, end = first[0] * 4 + first[1] - 1, last[0] * 4 + last[1] - 1
+    if end < start:
+        return ()
+    return stretches([form.format(year=n // 4, quarter=n % 4 + 1) for n in range(start, end + 1)])
+
+
+def stretches(periods: Sequence[str]) -> tuple[str, ...]:
+    """The periods themselves, or ``MAX_PERIODS`` stretches of them from first to last."""
+    if len(periods) <= MAX_PERIODS:
+        return tuple(periods)
+    cuts = [len(periods) * n // MAX_PERIODS for n in range(MAX_PERIODS + 1)]
+    parts = [periods[start:end] for start, end in pairwise(cuts)]
+    return tuple(part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
+def number(text: str) -> int:
+    return int(text) if text.isdecimal() else NUMERALS.get(text) or WORDS[text.lower()]
+
+
+def of_quarters(match: re.Match[str], today: date) -> tuple[str, ...]:
+    year, a, b, later, c, d = match.groups()
+    return quarters((int(year), number(a or b)), (int(later or year), number(c or d)))
+
+
+def quarter_words(match: re.Match[str], today: date) -> tuple[str, ...]:
+    return quarters((int(match.group(1)), 1), (int(match.group(1)), 4))
+
+
+def last_quarters(match: re.Match[str], today: date) -> tuple[str, ...]:
+    """The quarters before the one that ``today`` is in."""
+    count = number(match.group(1))
+    end = today.year * 4 + (today.month - 1) // 3 - 1
+    start = end - count + 1
+    return quarters((start // 4, start % 4 + 1), (end // 4, end % 4 + 1))
+
+
+def last_years(match: re.Match[str], today: date, form: str = "{}") -> tuple[str, ...]:
+    """The years before this one: what is whole."""
+    return years(today.year - number(match.group(1)), today.year - 1, form)
+
+
+def rule(pattern: str, periods: Callable[[re.Match[str], date], tuple[str, ...]]) -> Rule:
+    return re.compile(pattern, re.IGNORECASE), periods
+
+
+RULES: tuple[Rule, ...] = (
+    rule(rf"(?:\bfrom\s+|从|自)?{YEAR}\s*年?\s*{QUARTER}{TO}(?:{YEAR}\s*年?\s*)?{QUARTER}", of_quarters),
+    rule(rf"(?:each quarter of|the quarters of|quarterly in)\s+{YEAR}", quarter_words),
+    rule(rf"{YEAR}\s*年\s*(?:各季度?|每个?季度?|四个季度)", quarter_words),
+    rule(
+        rf"(?:\b(?:between|from|in|over)\s+)?{YEAR}{TO}{YEAR}(?!\s*年|\s*-\s*\d)",
+        lambda m, _: years(int(m[1]), int(m[2])),
+    ),
+    rule(rf"(?:从|自)?{YEAR}\s*年?{TO}{YEAR}\s*年(?:期?间|之间)?", lambda m, _: years(int(m[1]), int(m[2]), "{}年")),
+    rule(
+        rf"(?:\b(?:in|over|during)\s+)?(?:\bthe\s+)?\b(?:last|past|previous|recent)\s+{NUMBER}\s+quarters",
+        last_quarters,
+    ),
+    rule(rf"(?:最近|过去|近|前){HAN}个?季度", last_quarters),
+    rule(rf"(?:\b(?:in|over|during)\s+)?(?:\bthe\s+)?\b(?:last|past|previous|recent)\s+{NUMBER}\s+years", last_years),
+    rule(rf"(?:最近|过去|近|前){HAN}年", lambda m, today: last_years(m, today, "{}年")),
+    rule(rf"\bsince\s+{YEAR}(?!\s*-)", lambda m, today: years(int(m[1]), today.year)),
+    rule(rf"(?:自|从)?{YEAR}\s*年?(?:以来|至今|到现在|到今天)", lambda m, today: years(int(m[1]), today.year, "{}年")),
+)

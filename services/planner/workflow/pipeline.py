@@ -1,0 +1,251 @@
+"""The fixed pipeline (rows W01 to W20): rewrite, plan, collect, reflect once, collect once more, answer.
+
+Each stage is one step of the episode: one completion, and the calls that follow from it. Steps are journalled,
+recorded and resumed as an agent's are; a stage that is recorded is not asked again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+from fathom.errors import Conflict
+from fathom.protocol.language import language_of
+from fathom.protocol.messages import Completion, Message, ToolCall
+from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
+from services.planner.budget import Account, account
+from services.planner.calls import Calls
+from services.planner.lifetime import Lifetime
+from services.planner.loop import Observer, Policy
+from services.planner.model import Answer, Episode, Outcome, Step, Stop, ToolResult, ToolState
+from services.planner.stage import Stage
+from services.planner.todo import TodoItem
+from services.planner.window.view import View
+from services.planner.workflow import asking
+from services.planner.workflow.collecting import askable, calls_for, read_already, reads_for
+from services.planner.workflow.planning import Planned, fallback_plan, fallback_reflection, planned
+from services.planner.workflow.protocol import Workflow
+from services.planner.workflow.reading import read_plan, read_question, read_reflection
+from services.planner.workflow.record import Fault, Flaw, Meant, StageNote, SubQuery
+from services.planner.workflow.widening import Around
+
+Read = Callable[[Completion], Awaitable[StageNote]]
+MAX_QUESTION_CHARS = 2_000
+
+
+class BudgetSpent(Exception):
+    """No further stage may begin; carries the account in words."""
+
+
+class Pipeline:
+    """Plays one workflow episode to its end; the interface of ``Loop``."""
+
+    def __init__(
+        self,
+        episode: Episode,
+        protocol: Workflow,
+        policy: Policy,
+        stage: Stage,
+        observer: Observer,
+        cut_short: Step | None = None,
+    ) -> None:
+        """``cut_short`` is the stage in which an earlier worker left the episode: it is not asked again."""
+        self.episode, self._protocol, self._cut_short = episode, protocol, cut_short
+        self._policy, self._stage, self._observer = policy, stage, observer
+        # Repeats are dropped before they become calls (row W19).
+        self._calls = Calls(episode.task.run_id, stage.tools, observer, stage.metrics, None)
+        specs = stage.tools.specs
+        self._arguments = askable(specs)
+        self._tools = [(spec.name, spec.description) for spec in specs if spec.name in self._arguments]
+        self._chinese = language_of(episode.task.question) == "zh"
+        self._life, self._sampling = Lifetime(), False
+
+    def stop(self) -> None:
+        """Asks the episode to end; the call in flight is cancelled."""
+        self._life.stop()
+
+    def edit_todo(self, items: Sequence[TodoItem]) -> tuple[TodoItem, ...]:
+        """Raises ``Conflict``: the stages are fixed, there is no list to edit."""
+        raise Conflict("a workflow has no todo list", metadata={"field": "run_id"})
+
+    async def run(self) -> Outcome:
+        """Goes on from the steps that are there until the end; never raises ``FathomError``."""
+        deadline = self.episode.task.limits.deadline
+        return await self._life.spend(
+            self._stages, deadline, lambda: "policy" if self._sampling else self._calls.waiting_for
+        )
+
+    async def _stages(self) -> Outcome:
+        try:
+            question = await self._rewritten()
+            await self._planned(question)
+            await self._reflected(question)
+            return Outcome(Stop.FINISHED, await self._answered(question))
+        except BudgetSpent as spent:
+            return Outcome(Stop.BUDGET, None, f"the budget is spent: {spent}")
+
+    def _recorded(self, name: str) -> Step | None:
+        """The first step of a stage that was played already."""
+        return next((step for step in self.episode.steps if step.stage and step.stage.name == name), None)
+
+    async def _rewritten(self) -> str:
+        """The question made self-contained; as it is when nothing came before it."""
+        question, opening = self.episode.task.question, self.episode.opening
+        step = self._recorded(REWRITE)
+        if step is None and opening:
+
+            async def read(completion: Completion) -> StageNote:
+                text, flaws = read_question(completion.text, question, MAX_QUESTION_CHARS)
+                return StageNote(REWRITE, text, flaws=flaws)
+
+            step = await self._step(opening, read)
+        return step.stage.text if step is not None and step.stage is not None else question
+
+    async def _planned(self, question: str) -> None:
+        """Decomposes the question, and collects for the first time."""
+        if self._recorded(PLAN) is not None:
+            return
+        around = Around()
+        if not self._is_cut_short():
+            around = await self._protocol.widener.around(question, self._chinese)
+        messages = asking.planning(self._protocol.said, self.episode.task, question, self._tools, around)
+
+        async def read(completion: Completion) -> StageNote:
+            queries, flaws = read_plan(completion.text, self._arguments)
+            if not queries:  # a plan that is of no use is the question itself, for each of the two tools
+                flaws = flaws or [Flaw(Fault.NO_QUERY)]
+                queries = fallback_plan(question, list(self._arguments))
+            return await self._note(PLAN, queries, flaws, around)
+
+        await self._step(messages, read)
+
+    async def _reflected(self, question: str) -> None:
+        """Looks once at what was found, and collects a second and last time (row W20)."""
+        if self._recorded(REFLECT) is not None or self._recorded(COMPOSE) is not None or not self._protocol.reflects:
+            return
+        if self._account().rounds_left < 2:
+            return  # what is left is for the answer
+        asked = self._asked()
+        messages = asking.reflecting(self._protocol.said, self.episode.task, question, self._tools, asked)
+
+        async def read(completion: Completion) -> StageNote:
+            queries, flaws = read_reflection(completion.text, self._arguments)
+            if not queries and flaws:
+                found = [result.status is ToolState.OK for _, result in asked]
+                queries = fallback_reflection([query for query, _ in asked], found, list(self._arguments))
+            return await self._note(REFLECT, queries, flaws, Around())
+
+        await self._step(messages, read)
+
+    async def _answered(self, question: str) -> Answer:
+        """The text over all material; what does not hold in it goes back once."""
+        task, protocol = self.episode.task, self._protocol
+        messages = asking.composing(protocol.said, task, question, self.episode, protocol.material_tokens)
+        last = self.episode.steps[-1]
+        if last.stage is not None and last.stage.name == COMPOSE:
+            ended = await self._finish(last)
+            if isinstance(ended, Answer):
+                return ended
+            messages = (ended,)
+        while True:
+            ended = await self._finish(await self._step(messages, composed))
+            if isinstance(ended, Answer):
+                return ended
+            messages = (ended,)
+
+    async def _finish(self, step: Step) -> Answer | Message:
+        budget = self._account()
+        return await self._stage.ending.finish(
+            step.completion.text.strip(), self.episode, budget.over or budget.rounds_left < 1
+        )
+
+    async def _note(self, name: str, queries: Sequence[SubQuery], flaws: Sequence[Flaw], around: Around) -> StageNote:
+        """What is to be sent, after the library, the lint, the periods and the repeats."""
+        texts = [query.text for query in queries]
+        names = [name for query in queries for name in query.indicators]
+        meant = Meant()
+        if texts:
+            meant = await self._protocol.widener.meant(names, texts, self._chinese)
+        asked = [query for query, _ in self._asked()]
+        plan: Planned = planned(queries, asked, meant, list(self._arguments), self._today)
+        for flaw in (*flaws, *plan.flaws):
+            self._stage.metrics.flaws.labels(name, flaw.fault.value).inc()
+        widening = (*around.widening, *meant.widening)
+        return StageNote(name, "", plan.queries, (*flaws, *plan.flaws), widening, meant)
+
+    def _asked(self) -> list[tuple[SubQuery, ToolResult]]:
+        """The sub-questions that were sent, with their results."""
+        found: list[tuple[SubQuery, ToolResult]] = []
+        for step in self.episode.steps:
+            if step.stage is not None:
+                found += zip(step.stage.sent, step.results, strict=False)
+        return found
+
+    async def _step(self, messages: tuple[Message, ...], read: Read) -> Step:
+        """One stage: its completion, sampled once whoever plays it, its calls, its record."""
+        index = len(self.episode.steps)
+        if self._is_cut_short() and self._cut_short is not None:
+            sampled = replace(self._cut_short, results=())
+        else:
+            sampled = await self._sampled(index, messages, read)
+        await self._observer.sampled(sampled)
+        step = await self._collected(sampled)
+        await self._observer.step_done(step)
+        self.episode.append(step)
+        return step
+
+    async def _sampled(self, index: int, messages: tuple[Message, ...], read: Read) -> Step:
+        episode, task = self.episode, self.episode.task
+        budget = self._account()
+        if budget.over:
+            raise BudgetSpent(str(budget))
+        going_on = len(messages) == 1  # a correction: the stage's own conversation goes on
+        view = View((*episode.visible, *messages), episode.token_ids, episode.covered) if going_on else View(messages)
+        self._sampling = True
+        completion = await self._policy.generate(
+            f"{task.run_id}-{index}", task, view, (), self._protocol.sampling(task)
+        )
+        self._sampling = False
+        note = await read(completion)
+        calls = calls_for(note.name, note.sent, self._arguments)
+        return Step(index, messages, replace(completion, tool_calls=calls), stage=note)
+
+    async def _collected(self, sampled: Step) -> Step:
+        """The step with the results of its sub-questions, and of reading what its searches found."""
+        index, stage = sampled.index, sampled.stage
+        calls = sampled.completion.tool_calls
+        if not calls or stage is None:
+            return sampled
+        asked = calls[: len(stage.sent)]
+        results = await self._calls.run(index, asked)
+        known = [result for step in self.episode.steps for result in step.results]
+        reads: tuple[ToolCall, ...] = ()
+        if "fetch" in self._stage.tools.names:
+            reads = reads_for(stage.name, results, read_already(known))
+        read = await self._calls.run(index, reads)
+        completion = replace(sampled.completion, tool_calls=(*asked, *reads))
+        return replace(sampled, completion=completion, results=(*results, *read))
+
+    def _is_cut_short(self) -> bool:
+        """True when the stage that is due was left in its middle."""
+        return self._cut_short is not None and self._cut_short.index == len(self.episode.steps)
+
+    def _account(self) -> Account:
+        return account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
+
+    @property
+    def _today(self) -> date:
+        said = self.episode.task.date
+        return date.fromisoformat(said) if said else datetime.now(UTC).date()
+
+
+async def composed(completion: Completion) -> StageNote:
+    """The answer's stage has nothing but its text."""
+    return StageNote(COMPOSE)
+
+
+def rewritten(steps: Sequence[Step]) -> str:
+    """The question after rewriting; "" for an episode without that stage."""
+    return next((step.stage.text for step in steps if step.stage and step.stage.name == REWRITE), "")

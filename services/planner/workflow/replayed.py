@@ -1,0 +1,70 @@
+"""What a replay of a workflow takes from the record instead of from services: the library, the tools, the date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fathom.errors import NotFound
+from fathom.protocol.messages import Message
+from fathom.protocol.pipeline import PLAN, REWRITE, Asked, read_ask
+from services.planner.model import Step
+from services.planner.tools.documents import Fetch
+from services.planner.tools.tool import Reply, Tool, schema
+from services.planner.workflow.record import Meant
+from services.planner.workflow.widening import Around
+
+
+@dataclass(frozen=True)
+class RecordedTool:
+    """A tool of the recorded run; its results are in the record, so it is never run."""
+
+    name: str
+    description: str
+    reads = True
+    parameters: Mapping[str, Any] = field(
+        default_factory=lambda: schema([], question={"type": "string"}, query={"type": "string"})
+    )
+
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
+        raise NotFound("recorded result of", call_id)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What went into the recorded stages; a ``Widener`` that gives what the library gave then."""
+
+    opening: tuple[Message, ...]
+    date: str
+    tools: list[Tool]
+    plan: Asked
+    meanings: tuple[Meant, ...]
+
+    async def around(self, question: str, chinese: bool) -> Around:
+        return Around(self.plan["framework"], tuple(filter(None, self.plan["indicators"].split(", "))))
+
+    async def meant(self, names: Sequence[str], texts: Sequence[str], chinese: bool) -> Meant:
+        """Of the stage that asked for these names and texts."""
+        return next(
+            (one for one in self.meanings if set(texts) <= one.inside.keys()),
+            Meant(),
+        )
+
+
+def recorded_inputs(steps: Sequence[Step]) -> Inputs:
+    """Read from the prompts of the recorded stages; empty where a stage was not reached."""
+    asked = [read_ask(message.content) for step in steps for message in step.new_messages]
+    found = [one for one in asked if one is not None]
+    plan = next((one for one in found if one.stage == PLAN), Asked(PLAN, {}))
+    first = steps[0] if steps else None
+    opening = first.new_messages if first is not None and first.stage and first.stage.name == REWRITE else ()
+    tools: list[Tool] = []
+    for line in plan["tools"].splitlines():
+        name, _, description = line.removeprefix("- ").partition(": ")
+        tools.append(RecordedTool(name, description))
+    if any(result.call.name == Fetch.name for step in steps for result in step.results):
+        tools.append(RecordedTool(Fetch.name, ""))
+    date = next((one["date"] for one in found if one["date"]), "")
+    meanings = tuple(step.stage.meant for step in steps if step.stage is not None)
+    return Inputs(opening, date, tools, plan, meanings)

@@ -1,0 +1,77 @@
+"""The reference policy as a judge: what two quoted answers share with the reference, or say to the question.
+
+It knows a judge's request by the title of its response schema, and replies in that schema. The score of an answer
+depends on that answer alone, so that the order in which they are shown changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from fathom.protocol.messages import Message, Role
+from fathom.protocol.quoting import unquoted
+from services.policy.backends.rules.terms import is_chinese, words
+
+PAIRWISE, RUBRIC = "fathom.judge.pairwise", "fathom.judge.rubric"
+SECTION = re.compile(r"^# (Question|Reference|First answer|Second answer)\n(<quoted>\n.*?\n</quoted>)$", re.M | re.S)
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+SOURCE = re.compile(r"\[\d+\]|https?://")
+MANY_WORDS = 300
+
+
+def judge_reply(schema_json: str, messages: Sequence[Message]) -> str | None:
+    """The reply of a judge; None when no judge is asked for."""
+    title = titled(schema_json)
+    if title not in (PAIRWISE, RUBRIC):
+        return None
+    asked = next((message.content for message in messages if message.role is Role.USER), "")
+    said = {name: unquoted(quotation) for name, quotation in SECTION.findall(asked)}
+    question, reference = said.get("Question", ""), said.get("Reference", "")
+    first, second = (score(said.get(f"{name} answer", ""), question, reference) for name in ("First", "Second"))
+    if title == PAIRWISE:
+        return json.dumps({"reason": reason(first, second, question), "first": first, "second": second})
+    return json.dumps(rubric(first, second, question, reference), ensure_ascii=False)
+
+
+def titled(schema_json: str) -> str:
+    """The schema's title; "" for none."""
+    try:
+        schema = json.loads(schema_json or "{}")
+    except ValueError:
+        return ""
+    return str(schema.get("title", "")) if isinstance(schema, dict) else ""
+
+
+def score(answer: str, question: str, reference: str) -> int:
+    """From 0 to 10: agreement with the reference, else what of the question it speaks of, with figures and sources."""
+    given = set(words(answer))
+    if not given:
+        return 0
+    if reference:
+        wanted = set(words(reference))
+        shared = len(given & wanted) / max(1, len(wanted))
+        figures = set(NUMBER.findall(reference))
+        told = len(figures & set(NUMBER.findall(answer))) / len(figures) if figures else shared
+        value = 5 * shared + 4 * told
+    else:
+        asked = set(words(question))
+        value = 4 * len(given & asked) / max(1, len(asked))
+        value += 3 * bool(NUMBER.search(answer)) + 2 * bool(SOURCE.search(answer))
+    value += 1 if len(words(answer)) <= MANY_WORDS else -1
+    return max(0, min(10, round(value)))
+
+
+def reason(first: int, second: int, question: str) -> str:
+    if is_chinese(question):
+        return "两者相当" if first == second else "较好的一个更贴近所问与参考"
+    return "both say as much" if first == second else "the better one says more of what was asked"
+
+
+def rubric(first: int, second: int, question: str, reference: str) -> dict[str, object]:
+    """Principles that fit the question, critiques and scores from 1."""
+    counted = "agreement with the reference" if reference else "speaks of what was asked, with figures and sources"
+    principles = [{"principle": counted, "weight": 90}, {"principle": "no longer than it must be", "weight": 10}]
+    critiques = {name: f"earns {value} of 10" for name, value in (("first", first), ("second", second))}
+    return {"principles": principles, "critiques": critiques, "first": max(1, first), "second": max(1, second)}

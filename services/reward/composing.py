@@ -1,0 +1,98 @@
+"""Composites: named sums of graders with weights from the settings (row Z03: outcome, tool choice, per step)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field, model_validator
+
+from fathom.config import Settings
+from fathom.grading.graders import GRADERS, Grader, Parameter, Score
+from services.reward.running import RUNNING
+
+MAX_WEIGHT = 100.0
+GRADERS_AND_RUNS: Mapping[str, Grader] = {**GRADERS, **RUNNING}
+
+
+class Part(Settings):
+    """One grader of a composite."""
+
+    grader: str
+    """Its name."""
+    weight: float = Field(default=1.0, ge=-MAX_WEIGHT, le=MAX_WEIGHT)
+    """Its weight, unless the request says ``<part>_weight``; below 0 it is a penalty."""
+    parameters: Mapping[str, float] = Field(default_factory=dict)
+    """Its parameters; those that are absent have their defaults."""
+    optional: bool = False
+    """Left out where the item does not have what it needs, e.g. the tools that fit."""
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Part:
+        grader = GRADERS_AND_RUNS.get(self.grader)
+        if grader is None:
+            raise ValueError(f"no grader {self.grader!r}; known: {', '.join(GRADERS_AND_RUNS)}")
+        unknown = sorted(set(self.parameters) - set(grader.parameters))
+        if unknown:
+            raise ValueError(f"grader {self.grader!r} has no {unknown[0]!r}")
+        return self
+
+
+class Composite(Settings):
+    """A sum of parts; ``gate`` names one whose value multiplies the others, so that form pays only with content."""
+
+    description: str = ""
+    """What it is for."""
+    parts: Mapping[str, Part] = Field(min_length=1)
+    """By name."""
+    gate: str = ""
+    """A part's name, or none."""
+
+    @model_validator(mode="after")
+    def _gate_is_a_part(self) -> Composite:
+        if self.gate and self.gate not in self.parts:
+            raise ValueError(f"gate {self.gate!r} is none of {', '.join(self.parts)}")
+        return self
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """A request may set each weight: the size of it, the sign is the settings'."""
+        return {f"{name}_weight": Parameter(abs(part.weight), MAX_WEIGHT) for name, part in self.parts.items()}
+
+    def fold(self, scores: Mapping[str, Score], parameters: Mapping[str, float]) -> Score:
+        """``sum of weight · value``, with each part's value and parts of parts as components.
+
+        Parts that were left out count for nothing. Behind a gate: ``gate's own + gate · (sum of the others)``.
+        """
+        total, reasons = 0.0, list[str]()
+        components: dict[str, float] = {}
+        gate = scores[self.gate].value if self.gate in scores else 1.0
+        for name, score in scores.items():
+            sign = -1.0 if self.parts[name].weight < 0 else 1.0
+            weighted = sign * parameters[f"{name}_weight"] * score.value
+            total += weighted if name == self.gate else gate * weighted
+            components |= {name: score.value} | {f"{name}.{key}": value for key, value in score.components.items()}
+            reasons += [f"{name}: {score.reason}"] if score.reason else []
+        return Score(total, components, "; ".join(reasons))
+
+
+def shipped() -> Mapping[str, Composite]:
+    """The composites that are there without any settings."""
+    return {
+        "agent": Composite(
+            description="Outcome by exact match, tools that fit the task, and calls that gave something",
+            parts={
+                "outcome": Part(grader="em_tolerant", weight=1.0),
+                "tool_choice": Part(grader="tool_choice", weight=0.2, optional=True),
+                "steps": Part(grader="tool_steps", weight=0.1),
+            },
+        ),
+        "agent_short": Composite(
+            description="The same, and short thinking where the answer is right",
+            parts={
+                "outcome": Part(grader="em_tolerant", weight=1.0),
+                "tool_choice": Part(grader="tool_choice", weight=0.2, optional=True),
+                "steps": Part(grader="tool_steps", weight=0.1),
+                "brevity": Part(grader="short_thinking", weight=0.2),
+            },
+        ),
+    }

@@ -1,0 +1,177 @@
+"""Asks the model: both orders, several votes, replies that cannot be read once more, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter
+
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.clients import Clients
+from fathom.errors import DependencyFailed, FathomError, InvalidField
+from fathom.grading.text import CJK
+from fathom.ids import content_hash, new_id
+from fathom.protocol.messages import Message, Role
+from fathom.protocol.proto import message_to_proto
+from fathom.protocol.quoting import quoted
+from services.reward.judging.prompts import Language, Prompt, Prompts
+from services.reward.judging.replies import Opinion, read, schema
+from services.reward.judging.settings import JudgeSettings, Style
+from services.reward.judging.votes import Judgement, Vote, judged
+
+MAX_VOTES = 8
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two answers to one question; ``reference`` may be empty."""
+
+    question: str
+    left: str
+    right: str
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """One vote to be had: what is shown first and second, to which version of which judge."""
+
+    style: Style
+    prompt: Prompt
+    judge: str
+    question: str
+    first: str
+    second: str
+    reference: str
+    number: int
+    temperature: float
+
+    @property
+    def key(self) -> str:
+        """What the reply depends on."""
+        said = [self.judge, self.prompt.version, self.question, self.reference, self.first, self.second]
+        return content_hash([*said, self.number, self.temperature])
+
+    @property
+    def messages(self) -> list[Message]:
+        """System prompt and material; every text is quoted, so that none can speak to the judge."""
+        parts = [("Question", self.question), ("Reference", self.reference)]
+        parts += [("First answer", self.first), ("Second answer", self.second)]
+        said = "\n\n".join(f"# {title}\n{quoted(text)}" for title, text in parts if text or title.endswith("answer"))
+        return [Message(Role.SYSTEM, self.prompt.body), Message(Role.USER, said)]
+
+
+class Judge:
+    """Judges pairs through ``clients.policy``; votes are remembered, the oldest of too many go."""
+
+    def __init__(self, settings: JudgeSettings, clients: Clients, registry: CollectorRegistry | None, log: Any) -> None:
+        self._settings, self._clients, self._log = settings, clients, log
+        self._prompts = Prompts()
+        self._places = asyncio.Semaphore(settings.concurrent)
+        self._known: OrderedDict[str, Opinion] = OrderedDict()
+        self._votes = Counter(
+            "fathom_reward_judge_votes", "Votes of the judge by how they were had", ("outcome",), registry=registry
+        )
+
+    async def judge(
+        self, pairs: Sequence[Pair], style: Style | None = None, votes: int = 0
+    ) -> tuple[list[Judgement], str]:
+        """Judgements aligned with the pairs, and the judge's version.
+
+        A vote that fails is counted, never guessed. Raises ``InvalidField`` that names the pair's field, and
+        ``FathomError`` when the judge's model is not known.
+        """
+        settings = self._settings
+        style, votes = style or settings.style, votes or settings.votes
+        self._check(pairs, votes)
+        model = (await self._clients.policy.get_model(pb.GetModelRequest(model=settings.model))).model
+        version = f"{model.name}@{model.policy_version}"
+        ballots = [self._ballots(pair, style, votes, version) for pair in pairs]
+        found = await asyncio.gather(
+            *(self._vote(ballot, left_first) for of_pair in ballots for ballot, left_first in of_pair)
+        )
+        each = [judged(found[start : start + 2 * votes], settings) for start in range(0, len(found), 2 * votes)]
+        used = sorted({ballot.prompt.version for of_pair in ballots for ballot, _ in of_pair})
+        return each, f"{version}/{'+'.join(used)}"
+
+    def _check(self, pairs: Sequence[Pair], votes: int) -> None:
+        settings = self._settings
+        if not 1 <= len(pairs) <= settings.max_pairs:
+            raise InvalidField("pairs", f"must be 1 to {settings.max_pairs}")
+        if not 1 <= votes <= MAX_VOTES:
+            raise InvalidField("votes", f"must be 1 to {MAX_VOTES}")
+        for index, pair in enumerate(pairs):
+            if not pair.question.strip():
+                raise InvalidField(f"pairs[{index}].question", "is empty")
+            for name in ("question", "left", "right", "reference"):
+                if len(getattr(pair, name)) > settings.max_chars:
+                    raise InvalidField(f"pairs[{index}].{name}", f"is longer than {settings.max_chars:,} characters")
+
+    def _ballots(self, pair: Pair, style: Style, votes: int, judge: str) -> list[tuple[Ballot, bool]]:
+        language: Language = "zh" if CJK.search(pair.question) else "en"
+        prompt = self._prompts.find(style, language, self._settings.prompt_version)
+        temperature = 0.0 if votes == 1 else self._settings.temperature
+        found = []
+        for number, left_first in itertools.product(range(votes), (True, False)):
+            first, second = (pair.left, pair.right) if left_first else (pair.right, pair.left)
+            ballot = Ballot(style, prompt, judge, pair.question, first, second, pair.reference, number, temperature)
+            found.append((ballot, left_first))
+        return found
+
+    async def _vote(self, ballot: Ballot, left_first: bool) -> Vote:
+        opinion = self._known.get(ballot.key)
+        if opinion is not None:
+            self._known.move_to_end(ballot.key)
+            self._votes.labels("remembered").inc()
+        else:
+            try:
+                async with self._places:
+                    opinion = await self._asked(ballot)
+            except FathomError as error:
+                self._votes.labels("failed").inc()
+                self._log.warning("a vote of the judge failed", error=str(error), reason=error.reason)
+                return Vote(left_first, None, str(error))
+            self._remember(ballot.key, opinion)
+            self._votes.labels("read").inc()
+        return Vote(left_first, opinion.margin if left_first else -opinion.margin, opinion.reason)
+
+    def _remember(self, key: str, opinion: Opinion) -> None:
+        self._known[key] = opinion
+        while len(self._known) > self._settings.kept_votes:
+            self._known.popitem(last=False)
+
+    async def _asked(self, ballot: Ballot) -> Opinion:
+        """The opinion; the judge is told what is wrong with a reply. Raises ``FathomError`` after its last try."""
+        messages, wrong = ballot.messages, ""
+        for attempt in range(self._settings.attempts):
+            text = await self._completed(messages, ballot, attempt)
+            opinion = read(ballot.style, text)
+            if isinstance(opinion, Opinion):
+                return opinion
+            wrong = opinion
+            self._votes.labels("unreadable").inc()
+            said = f"That cannot be read: {wrong}. Reply with the JSON object alone."
+            messages = [*messages, Message(Role.ASSISTANT, text), Message(Role.USER, said)]
+        raise DependencyFailed("judge", f"no reply could be read in {self._settings.attempts}: {wrong}")
+
+    async def _completed(self, messages: Sequence[Message], ballot: Ballot, attempt: int) -> str:
+        request = pb.GenerateRequest(
+            request_id=new_id("judge"),
+            model=self._settings.model,
+            messages=[message_to_proto(message) for message in messages],
+            sampling=pb.Sampling(
+                temperature=ballot.temperature,
+                max_tokens=self._settings.max_tokens,
+                seed=1 + ballot.number * self._settings.attempts + attempt,
+            ),
+            response_schema_json=schema(ballot.style),
+        )
+        async for response in self._clients.policy.generate(request, timeout_s=self._settings.timeout_s):
+            if response.HasField("completion"):
+                return response.completion.text
+        raise DependencyFailed("policy", "the stream ended without a completion")

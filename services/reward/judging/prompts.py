@@ -1,0 +1,86 @@
+"""The judge's prompt files: ``judge.<style>.v<version>.<language>.md`` with a YAML header."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fathom.errors import CorruptData, NotFound
+from fathom.ids import sha256
+
+Language = Literal["en", "zh"]
+HEADER = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+
+
+class Header(BaseModel):
+    """What a prompt says of itself; the same as its file's name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stage: Literal["judge"]
+    name: str
+    version: int = Field(ge=1)
+    language: Language
+    output: Literal["json"]
+    top: int = Field(ge=1)
+    """Best score of its scale."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.stage}.{self.name}.v{self.version}.{self.language}"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt file."""
+
+    header: Header
+    body: str
+
+    @property
+    def version(self) -> str:
+        """Id and the beginning of the text's checksum: what a vote depends on."""
+        return f"{self.header.id}#{sha256(self.body.encode())[:8]}"
+
+
+class Prompts:
+    """The package's prompts; raises ``CorruptData`` that names a file."""
+
+    def __init__(self) -> None:
+        entries = resources.files("services.reward.prompts").iterdir()
+        self._prompts = [
+            read_prompt(entry.name, entry.read_text(encoding="utf-8"))
+            for entry in sorted(entries, key=lambda entry: entry.name)
+            if entry.name.endswith(".md")
+        ]
+
+    def find(self, name: str, language: Language, version: int = 0) -> Prompt:
+        """That version, or for 0 the newest; raises ``NotFound``."""
+        fitting = [
+            prompt
+            for prompt in self._prompts
+            if (prompt.header.name, prompt.header.language) == (name, language)
+            and version in (0, prompt.header.version)
+        ]
+        if not fitting:
+            known = sorted(prompt.header.id for prompt in self._prompts)
+            raise NotFound("prompt", f"judge.{name}.v{version}.{language}", known)
+        return max(fitting, key=lambda prompt: prompt.header.version)
+
+
+def read_prompt(file: str, text: str) -> Prompt:
+    """Raises ``CorruptData`` for a header that is missing, wrong, or says something else than the file's name."""
+    found = HEADER.match(text)
+    try:
+        header = Header.model_validate(yaml.safe_load(found.group(1)) if found else None)
+    except (yaml.YAMLError, ValidationError) as error:
+        raise CorruptData(file, str(error)) from error
+    assert found is not None
+    if f"{header.id}.md" != file:
+        raise CorruptData(file, f"its header says {header.id}")
+    return Prompt(header, text[found.end() :].strip())

@@ -1,0 +1,89 @@
+"""What a judge replies: a JSON object by style, read tolerantly and checked strictly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fathom.protocol.tolerant import read_object
+from services.reward.judging.settings import Style
+
+MAX_REASON = 1_000
+
+
+class Pairwise(BaseModel):
+    """Scores from 0 to 10 after the reason for their difference."""
+
+    model_config = ConfigDict(title="fathom.judge.pairwise")
+
+    reason: str = ""
+    first: int = Field(ge=0, le=10)
+    second: int = Field(ge=0, le=10)
+
+    @property
+    def why(self) -> str:
+        return self.reason
+
+
+class Principle(BaseModel):
+    """What counts for this question, and how much in percent."""
+
+    principle: str = Field(min_length=1)
+    weight: float = Field(gt=0, le=100)
+
+
+class Critiques(BaseModel):
+    """One or two sentences on each answer."""
+
+    first: str = Field(min_length=1)
+    second: str = Field(min_length=1)
+
+
+class Rubric(BaseModel):
+    """Principles, critiques by them, and scores from 1 to 10."""
+
+    model_config = ConfigDict(title="fathom.judge.rubric")
+
+    principles: list[Principle] = Field(min_length=1, max_length=12)
+    critiques: Critiques
+    first: int = Field(ge=1, le=10)
+    second: int = Field(ge=1, le=10)
+
+    @property
+    def why(self) -> str:
+        heaviest = max(self.principles, key=lambda one: one.weight)
+        return f"{heaviest.principle} / {self.critiques.first} / {self.critiques.second}"
+
+
+REPLIES: Mapping[Style, type[Pairwise] | type[Rubric]] = {Style.PAIRWISE: Pairwise, Style.RUBRIC: Rubric}
+SCALES: Mapping[Style, int] = {Style.PAIRWISE: 10, Style.RUBRIC: 9}
+"""Largest difference of two scores."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """One reply: ``margin`` of the answer that was shown first, in [-1, 1], and why."""
+
+    margin: float
+    reason: str
+
+
+def schema(style: Style) -> str:
+    """The JSON schema of a reply, for engines that can follow one."""
+    return json.dumps(REPLIES[style].model_json_schema(), sort_keys=True)
+
+
+def read(style: Style, text: str) -> Opinion | str:
+    """The opinion, or in words what is wrong with the reply."""
+    found = read_object(text)
+    if found is None:
+        return "there is no JSON object"
+    try:
+        reply = REPLIES[style].model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return Opinion((reply.first - reply.second) / SCALES[style], reply.why[:MAX_REASON])

@@ -1,0 +1,77 @@
+"""From votes to a judgement: both orders count alike, and a preference for a place is seen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from services.reward.judging.settings import JudgeSettings
+
+
+class Grade(IntEnum):
+    """From the left answer's side; numbers as in the contract."""
+
+    NOT_JUDGED = 0
+    BAD = 1
+    RATHER_BAD = 2
+    EVEN = 3
+    RATHER_GOOD = 4
+    GOOD = 5
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One reading: the left answer's ``margin`` in [-1, 1], None for a reply that could not be had or read."""
+
+    left_first: bool
+    margin: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the votes of a pair make; ``margin`` is their mean."""
+
+    grade: Grade
+    reason: str
+    margin: float = 0.0
+    votes: int = 0
+    failed: int = 0
+    position_bias: float = 0.0
+    consistent: bool = False
+
+
+def judged(votes: Sequence[Vote], settings: JudgeSettings) -> Judgement:
+    """The judgement. Without a vote in each order there is none: a preference for a place could not be told."""
+    read = [(vote, vote.margin) for vote in votes if vote.margin is not None]
+    failed = len(votes) - len(read)
+    if len({vote.left_first for vote, _ in read}) < 2:
+        missing = next((vote.reason for vote in votes if vote.margin is None), "")
+        return Judgement(Grade.NOT_JUDGED, f"no vote in each order: {missing}", failed=failed, votes=len(read))
+    # Orders count alike, also where one has lost a vote.
+    orders = [[margin for vote, margin in read if vote.left_first is first] for first in (True, False)]
+    mean = sum(sum(margins) / len(margins) for margins in orders) / 2
+    signs = [sign(margin, settings.even_margin) for _, margin in read]
+    bias = sum(one if vote.left_first else -one for one, (vote, _) in zip(signs, read, strict=True)) / len(read)
+    consistent = len(set(signs)) == 1
+    reason = min(read, key=lambda one: abs(one[1] - mean))[0].reason
+    if not consistent:
+        grade = Grade.EVEN if settings.inconsistent == "neutral" else Grade.RATHER_BAD
+        return Judgement(grade, f"votes disagree; {reason}", mean, len(read), failed, bias)
+    return Judgement(graded(mean, signs[0], settings), reason, mean, len(read), failed, bias, True)
+
+
+def sign(margin: float, even: float) -> int:
+    """Who wins: 1 the left, -1 the right, 0 neither."""
+    return 0 if abs(margin) <= even else (1 if margin > 0 else -1)
+
+
+def graded(margin: float, winner: int, settings: JudgeSettings) -> Grade:
+    """Five grades of votes that agree."""
+    if winner == 0:
+        return Grade.EVEN
+    clear = abs(margin) >= settings.clear_margin
+    if winner > 0:
+        return Grade.GOOD if clear else Grade.RATHER_GOOD
+    return Grade.BAD if clear else Grade.RATHER_BAD

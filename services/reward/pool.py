@@ -1,0 +1,97 @@
+"""Grades batches side by side in processes, each item within its time; one that is late fails alone (row PR31)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Sequence
+
+from fathom.grading.graders import Item, Score
+from services.reward.verifier import answered, encoded, graded
+
+CHUNK = 64
+LINE_BYTES = 1 << 20
+Grading = tuple[str, Item]
+
+
+class Verifier:
+    """One process; started when it is first needed, and anew after it had to be ended."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def grade(self, chunk: Sequence[Grading]) -> list[Score | str]:
+        """Aligned with the chunk. An item that is late, or that ends the process, gives words; the rest goes on."""
+        found: list[Score | str] = []
+        while len(found) < len(chunk):
+            found += await self._run(chunk[len(found) :])
+        return found
+
+    async def _run(self, chunk: Sequence[Grading]) -> list[Score | str]:
+        """Answers up to the end or the first failure, which is the last of them."""
+        process = await self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        found: list[Score | str] = []
+        whole = False
+        try:
+            process.stdin.write(b"".join(encoded(name, item) for name, item in chunk))
+            for _ in chunk:
+                try:
+                    line = await asyncio.wait_for(process.stdout.readline(), self._timeout_s)
+                except TimeoutError:
+                    return [*found, f"took longer than {self._timeout_s:g} s"]
+                if not line.endswith(b"\n"):
+                    return [*found, "ended the verifier"]
+                found.append(answered(line))
+            whole = True
+            return found
+        finally:
+            if not whole:  # also when the caller goes away: what it would still say belongs to nobody
+                await self.close()
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "services.reward.verifier",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES, start_new_session=True,
+            )  # fmt: skip
+        return self._process
+
+    async def close(self) -> None:
+        """Ends the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+class Pool:
+    """``workers`` verifiers; without any, batches are graded in a thread, where no item can be ended."""
+
+    def __init__(self, workers: int, timeout_s: float) -> None:
+        self._verifiers = [Verifier(timeout_s) for _ in range(workers)]
+        self._idle: asyncio.Queue[Verifier] = asyncio.Queue()
+        for verifier in self._verifiers:
+            self._idle.put_nowait(verifier)
+
+    async def grade(self, items: Sequence[Grading]) -> list[Score | str]:
+        """Aligned with the items: the score, or in words why there is none."""
+        if not self._verifiers:
+            return await asyncio.to_thread(lambda: [graded(name, item) for name, item in items])
+        size = max(1, min(CHUNK, -(-len(items) // len(self._verifiers))))
+        chunks = [items[start : start + size] for start in range(0, len(items), size)]
+        return [score for scores in await asyncio.gather(*map(self._chunk, chunks)) for score in scores]
+
+    async def _chunk(self, chunk: Sequence[Grading]) -> list[Score | str]:
+        verifier = await self._idle.get()
+        try:
+            return await verifier.grade(chunk)
+        finally:
+            self._idle.put_nowait(verifier)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(verifier.close() for verifier in self._verifiers))

@@ -1,0 +1,39 @@
+"""ScoreProcess and UpdateModel: proto ⇄ process model, no logic."""
+
+from __future__ import annotations
+
+from google.protobuf.message import DecodeError
+
+from fathom.api.reward.v1 import reward_pb2 as pb
+from fathom.errors import CorruptData, InvalidField
+from fathom.ids import checked_id, sha256
+from fathom.store import ObjectStore
+from fathom.store.refs import read_ref
+from services.reward.process.model import ProcessModel
+from services.reward.process.network import ProcessItem
+
+
+async def score(model: ProcessModel, request: pb.ScoreProcessRequest) -> pb.ScoreProcessResponse:
+    """Rewards aligned with the items and their tokens."""
+    rewards, version, metrics = await model.score(items_from(request), request.group_size)
+    return pb.ScoreProcessResponse(
+        scores=[pb.ProcessScore(rewards=row) for row in rewards], model_version=version, metrics=metrics
+    )
+
+
+async def update(model: ProcessModel, store: ObjectStore, request: pb.UpdateModelRequest) -> pb.UpdateModelResponse:
+    """Reads the batch and steps; raises ``CorruptData`` for bytes that are no batch."""
+    checked_id("request_id", request.request_id)
+    if not request.batch.key:
+        raise InvalidField("batch", "names no object")
+    data = await read_ref(store, request.batch)
+    try:
+        batch = pb.ScoreProcessRequest.FromString(data)
+    except DecodeError as error:
+        raise CorruptData(request.batch.key, "is no serialized ScoreProcessRequest") from error
+    step = await model.update(request.request_id, items_from(batch), batch.group_size, sha256(data))
+    return pb.UpdateModelResponse(model_version=step.version, metrics=step.metrics)
+
+
+def items_from(request: pb.ScoreProcessRequest) -> list[ProcessItem]:
+    return [ProcessItem(tuple(item.token_ids), tuple(item.mask), item.outcome) for item in request.items]

@@ -1,0 +1,143 @@
+"""The process reward model of this replica: it follows the one truth in the bucket ``PROCESS``, and steps it on.
+
+A step is computed here, its state stored whole, then made the truth by compare-and-set; a replica that is behind
+takes up the truth before it answers. So a step that is cut off anywhere has not happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fathom.bus.base import KeyValue
+from fathom.errors import FailedPrecondition, FathomError, InvalidField
+from fathom.ids import sha256
+from fathom.store.base import ObjectStore
+from services.reward.process.network import Network, ProcessItem
+from services.reward.process.record import History, Step
+from services.reward.process.settings import ProcessSettings
+
+R = TypeVar("R")
+Scores = tuple[list[list[float]], int, Mapping[str, float]]
+
+
+class ProcessModel:
+    """Scores and steps, one at a time."""
+
+    def __init__(self, settings: ProcessSettings, store: ObjectStore, keys: KeyValue, log: Any) -> None:
+        self._settings, self._store, self._keys, self._log = settings, store, keys, log
+        self._key = f"model.{settings.name}"
+        self._network: Network | None = None
+        self._loaded = ""  # what the network holds: "0", or a checkpoint's key
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def score(self, items: Sequence[ProcessItem], group_size: int) -> Scores:
+        """Rewards per token, the version that gave them, and metrics.
+
+        Raises ``FailedPrecondition`` when no model is configured, ``MissingExtra``, ``CorruptData``, and
+        ``InvalidField`` that names what is wrong with the items.
+        """
+        self._check(items, group_size)
+        return await self._alone(self._score(items, group_size))
+
+    async def update(self, request_id: str, items: Sequence[ProcessItem], group_size: int, batch: str) -> Step:
+        """One step; the same ``request_id`` gives the same answer. ``batch`` is the SHA-256 of what was sent.
+
+        Raises as ``score``, and ``Conflict`` when another replica took a step meanwhile: nothing has changed then.
+        """
+        self._check(items, group_size)
+        return await self._alone(self._update(request_id, items, group_size, batch))
+
+    async def close(self) -> None:
+        """Waits for what is being computed: a thread cannot be stopped."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _alone(self, work: Coroutine[Any, Any, R]) -> R:
+        """Does the work with the lock held to its end, even when the caller goes away."""
+
+        async def locked() -> R:
+            async with self._lock:
+                return await work
+
+        task = asyncio.create_task(locked(), name="process reward")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+    async def _score(self, items: Sequence[ProcessItem], group_size: int) -> Scores:
+        network, history, _ = await self._current()
+        rewards, metrics = await asyncio.to_thread(network.score, items, group_size)
+        return rewards, history.version, metrics
+
+    async def _update(self, request_id: str, items: Sequence[ProcessItem], group_size: int, batch: str) -> Step:
+        network, history, revision = await self._current()
+        if (step := history.answered(request_id, batch)) is not None:
+            return step
+        loaded, self._loaded = self._loaded, ""
+        try:
+            metrics = await asyncio.to_thread(network.update, items, group_size)
+        except InvalidField:  # found before the first step
+            self._loaded = loaded
+            raise
+        step = Step(history.version + 1, batch, metrics)
+        state = await asyncio.to_thread(network.state)
+        digest = await asyncio.to_thread(sha256, state)
+        key = f"reward/{self._settings.name}/{step.version}-{digest[:16]}.pt"
+        stored = await self._store.put(key, state)
+        after = history.after(request_id, step, stored, self._settings.kept_versions)
+        # Should this fail, the truth may or may not have the step: whoever asks next reads it there.
+        await self._keys.put(self._key, after.to_json(), revision=revision)
+        self._loaded = stored.key
+        await self._forget(history, after)
+        return step
+
+    async def _forget(self, before: History, after: History) -> None:
+        """Removes checkpoints that are no longer listed; one that cannot be removed is only in the way."""
+        for version in set(before.checkpoints) - set(after.checkpoints):
+            try:
+                await self._store.delete(before.checkpoints[version].key)
+            except FathomError as error:
+                self._log.warning("an old checkpoint stays", key=before.checkpoints[version].key, error=str(error))
+
+    async def _current(self) -> tuple[Network, History, int]:
+        """The network in the truth's state, the truth and its revision."""
+        if self._settings.model is None:
+            raise FailedPrecondition(
+                "no process reward model is configured: set reward.process.model to a model's folder",
+                metadata={"field": "process.model"},
+            )
+        entry = await self._keys.get(self._key)
+        value, revision = (entry.value, entry.revision) if entry is not None else (None, 0)
+        history = History() if value is None else History.from_json(value, self._key)
+        checkpoint = history.checkpoints.get(history.version)
+        wanted = checkpoint.key if checkpoint else "0"
+        if self._network is None or (wanted == "0" and self._loaded != "0"):
+            self._network = await asyncio.to_thread(Network, self._settings)
+            self._loaded = "0"
+        if checkpoint is not None and self._loaded != wanted:
+            self._loaded = ""
+            state = await self._store.get(checkpoint.key, checkpoint.sha256)
+            await asyncio.to_thread(self._network.load_state, state, checkpoint.key)
+            self._loaded = wanted
+        return self._network, history, revision
+
+    def _check(self, items: Sequence[ProcessItem], group_size: int) -> None:
+        """Raises ``InvalidField`` for what no model could take."""
+        settings = self._settings
+        if not 1 <= len(items) <= settings.max_items:
+            raise InvalidField("items", f"must be 1 to {settings.max_items:,}")
+        if group_size < 1 or len(items) % group_size:
+            raise InvalidField("group_size", f"{group_size} does not make whole groups of {len(items)} items")
+        for index, item in enumerate(items):
+            path = f"items[{index}]"
+            if not 2 <= len(item.token_ids) <= settings.max_item_tokens:
+                raise InvalidField(f"{path}.token_ids", f"must be 2 to {settings.max_item_tokens:,}")
+            if len(item.mask) != len(item.token_ids) or set(item.mask) - {0, 1}:
+                raise InvalidField(f"{path}.mask", "must be 0 or 1, one per token")
+            if item.mask[0] or not any(item.mask):
+                raise InvalidField(f"{path}.mask", "must be 0 on the first token and 1 on at least one")
+            if not (math.isfinite(item.outcome) and 0 <= item.outcome <= 1):
+                raise InvalidField(f"{path}.outcome", f"must be 0 to 1, not {item.outcome}")

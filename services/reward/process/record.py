@@ -1,0 +1,88 @@
+"""What is known of the model's versions: one entry in the bucket ``PROCESS``, changed by compare-and-set.
+
+Format 1::
+
+    {"format": 1, "version": 3, "checkpoints": [{"version": 3, "key": "reward/process/3-….pt", …}],
+     "steps": {"req_1": {"version": 3, "batch": "sha256…", "metrics": {"reward_model/dpo_loss": 0.6}}}}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from fathom.errors import Conflict, CorruptData
+from fathom.store.base import StoredObject
+
+FORMAT = 1
+KEPT_STEPS = 32
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an update answered: the version it made and its metrics. ``batch`` is the SHA-256 of what it learnt from."""
+
+    version: int
+    batch: str
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class History:
+    """The present version, 0 for the model as configured, with the checkpoints and steps that are still known."""
+
+    version: int = 0
+    checkpoints: Mapping[int, StoredObject] = field(default_factory=dict)
+    steps: Mapping[str, Step] = field(default_factory=dict)
+
+    def answered(self, request_id: str, batch: str) -> Step | None:
+        """What this request answered before; raises ``Conflict`` when it came with another batch."""
+        step = self.steps.get(request_id)
+        if step is not None and step.batch != batch:
+            raise Conflict(f"request_id {request_id!r} came with another batch", metadata={"field": "request_id"})
+        return step
+
+    def after(self, request_id: str, step: Step, checkpoint: StoredObject, kept: int) -> History:
+        """With one step more; the oldest checkpoints and steps go."""
+        checkpoints = {**self.checkpoints, step.version: checkpoint}
+        steps = {**self.steps, request_id: step}
+        newest = sorted(checkpoints)[-kept:]
+        return replace(
+            self,
+            version=step.version,
+            checkpoints={version: checkpoints[version] for version in newest},
+            steps=dict(list(steps.items())[-KEPT_STEPS:]),
+        )
+
+    def to_json(self) -> bytes:
+        """UTF-8 JSON of format 1."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "version": self.version,
+                "checkpoints": [
+                    {"version": version, **asdict(stored)} for version, stored in sorted(self.checkpoints.items())
+                ],
+                "steps": {
+                    name: {"version": step.version, "batch": step.batch, "metrics": dict(step.metrics)}
+                    for name, step in self.steps.items()
+                },
+            }
+        ).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, key: str) -> History:
+        """Reads an entry; raises ``CorruptData(key)``."""
+        try:
+            parsed = json.loads(data)
+            if parsed["format"] != FORMAT:
+                raise CorruptData(key, f"is no entry of format {FORMAT}")
+            checkpoints = {int(entry.pop("version")): StoredObject(**entry) for entry in parsed["checkpoints"]}
+            steps = {str(name): Step(**entry) for name, entry in parsed["steps"].items()}
+            history = cls(int(parsed["version"]), checkpoints, steps)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptData(key, f"is no history: {type(error).__name__}: {error}") from error
+        if history.version and history.version not in history.checkpoints:
+            raise CorruptData(key, f"has no checkpoint of version {history.version}")
+        return history

@@ -1,0 +1,1 @@
+"""Prompts of the judge, one file per style, version and language; a change is a new version."""

@@ -1,0 +1,147 @@
+"""The grader that runs a cell in the sandbox with its sheets injected (rows T05 and T02's components)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fathom import codestyle
+from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.clients import Clients
+from fathom.errors import FathomError
+from fathom.grading.graders import GRADERS, Grader, Item, Parameter, Score
+from fathom.grading.text import numbers
+from fathom.ids import new_id
+from fathom.store.base import StoredObject
+from fathom.store.refs import to_ref
+from services.reward.work import Frame, Work
+
+SPARE_S = 15.0
+OUTPUT_CHARS = 65_536
+WEIGHTS: Mapping[str, Parameter] = {
+    "style_weight": Parameter(0.5, 1.0),
+    "length_weight": Parameter(0.5, 1.0),
+    "answer_weight": Parameter(1.0, 10.0),
+    "hack_weight": Parameter(0.5, 1.0),
+    "wall_s": Parameter(10.0, 120.0),
+}
+
+
+def not_pure(item: Item) -> Score:
+    """Runs have a door of their own, since they wait for the sandbox."""
+    raise NotImplementedError("code_run is graded by its runner")
+
+
+RUNNING: Mapping[str, Grader] = {
+    "code_run": Grader(
+        not_pure,
+        "Runs the cell in response in the sandbox with frames injected: execution * (style_weight * style + "
+        "length_weight * length) + answer_weight * answer (with references) - hack_weight for any hack flag",
+        WEIGHTS,
+        references=False,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a cell ended: whether it finished in time and without an exception, what it printed, and its status."""
+
+    finished: bool
+    stdout: str
+    status: str
+    duration_ms: int = 0
+    infra: bool = False
+    """True when the sandbox failed, not the code: to be masked in training."""
+
+
+class Runner:
+    """Runs cells through ``clients.sandbox``, some at once, each in a session of its own."""
+
+    def __init__(self, clients: Clients, concurrent: int, log: Any) -> None:
+        self._clients, self._log = clients, log
+        self._places = asyncio.Semaphore(concurrent)
+
+    async def grade(self, work: Work) -> Score | str:
+        """The composed reward of the cell in ``response``, or in words why the sandbox gave none."""
+        wall_s = work.item.parameters["wall_s"]
+        ran = Ran(False, "", "not run", infra=True)
+        async with self._places:
+            for _ in range(2):  # what the sandbox itself lost is run once more
+                try:
+                    ran = await self._run(work.item.response, work.frames, wall_s)
+                except FathomError as error:
+                    ran = Ran(False, "", str(error), infra=True)
+                if not ran.infra:
+                    return composed(work.item, ran)
+        return f"the sandbox failed: {ran.status}"
+
+    async def _run(self, code: str, frames: tuple[Frame, ...], wall_s: float) -> Ran:
+        sandbox, wall_ms = self._clients.sandbox, max(10, round(wall_s * 1000))
+        async with self._session(wall_ms) as session:
+            for frame in frames:
+                await sandbox.put_frame(put_frame(session, frame))
+            request = pb.ExecuteRequest(request_id=new_id("cell"), session_id=session, code=code, wall_ms=wall_ms)
+            said: list[str] = []
+            outcome = pb.Outcome(status=pb.EXECUTE_STATUS_INFRA_ERROR)
+            async for event in sandbox.execute(request, timeout_s=wall_s + SPARE_S):
+                if event.HasField("output") and event.output.stream == pb.OUTPUT_STREAM_STDOUT:
+                    said.append(event.output.text)
+                elif event.HasField("display"):
+                    said.append("[figure]")
+                elif event.HasField("outcome"):
+                    outcome = event.outcome
+        status = pb.ExecuteStatus.Name(outcome.status).removeprefix("EXECUTE_STATUS_").lower()
+        return Ran(
+            outcome.status == pb.EXECUTE_STATUS_OK,
+            "".join(said)[:OUTPUT_CHARS],
+            f"{status}: {outcome.error_name or outcome.cause}".rstrip(": "),
+            outcome.duration_ms,
+            outcome.status == pb.EXECUTE_STATUS_INFRA_ERROR,
+        )
+
+    @asynccontextmanager
+    async def _session(self, wall_ms: int) -> AsyncIterator[str]:
+        request = pb.CreateSessionRequest(limits=pb.Limits(cell_wall_ms=wall_ms, cells=1))
+        session = (await self._clients.sandbox.create_session(request)).session_id
+        try:
+            yield session
+        finally:
+            try:
+                await self._clients.sandbox.close_session(pb.CloseSessionRequest(session_id=session))
+            except FathomError as error:  # it ends by itself when it is idle
+                self._log.warning("a session could not be closed", session=session, error=str(error))
+
+
+def put_frame(session: str, frame: Frame) -> pb.PutFrameRequest:
+    request = pb.PutFrameRequest(session_id=session, name=frame.name)
+    if isinstance(frame.data, StoredObject):
+        request.ref.CopyFrom(to_ref(frame.data))
+    else:
+        request.arrow = frame.data
+    return request
+
+
+def composed(item: Item, ran: Ran) -> Score:
+    """``e·(w_s·s + w_l·f) + w_a·task − w_h·[any hack flag]`` (rl.md 4.3); pure."""
+    parts = codestyle.code_reward(item.response, ran.finished, ran.stdout)
+    weights = item.parameters
+    total = parts.total(style=weights["style_weight"], length=weights["length_weight"], hack=weights["hack_weight"])
+    answer = task_score(item, ran) if item.references else 0.0
+    components = {"style": parts.style, "length": parts.length, "execution": parts.execution, "answer": answer}
+    components |= {"statements": float(parts.statements), "duration_ms": float(ran.duration_ms)}
+    components |= {f"hack_{flag.replace('-', '_')}": 1.0 for flag in sorted(parts.hacks)}
+    reason = "" if ran.finished else ran.status
+    return Score(total + weights["answer_weight"] * answer, components, reason or ", ".join(sorted(parts.hacks)))
+
+
+def task_score(item: Item, ran: Ran) -> float:
+    """1 when what the cell printed holds a reference: its last number, or a text; a cell that failed has no answer."""
+    if not ran.finished:
+        return 0.0
+    name = "number" if any(numbers(reference) for reference in item.references) else "sub_em"
+    defaults = {key: parameter.default for key, parameter in GRADERS[name].parameters.items()}
+    return GRADERS[name].grade(replace(item, answer=ran.stdout, parameters=defaults)).value

@@ -1,0 +1,76 @@
+"""``python -m services.reward.verifier``: grades one JSON line after another until its input ends.
+
+A process of its own, so that a grader that does not end can be ended. It imports the graders and nothing heavy.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from fathom.grading.graders import GRADERS, Item, Score, ToolStep
+
+MAX_REASON = 500
+
+
+def encoded(name: str, item: Item) -> bytes:
+    """One line for a grader and what it grades."""
+    entry = {
+        "grader": name,
+        "answer": item.answer,
+        "references": list(item.references),
+        "parameters": dict(item.parameters),
+        "response": item.response,
+        "steps": [[step.tool, step.ok, step.repeated] for step in item.steps],
+        "expected_tools": list(item.expected_tools),
+    }
+    return json.dumps(entry).encode() + b"\n"
+
+
+def answered(line: bytes) -> Score | str:
+    """The score of one answer line, or in words why there is none."""
+    entry = json.loads(line)
+    if "failed" in entry:
+        return str(entry["failed"])
+    return Score(entry["value"], entry["components"], entry["reason"])
+
+
+def graded(name: str, item: Item) -> Score | str:
+    """The score, or in words why there is none: an error of the grader, or a number that is not finite."""
+    try:
+        score = GRADERS[name].grade(item)
+    except Exception as error:  # whatever a grader raises is its failure, not the batch's
+        return f"{type(error).__name__}: {error}"[:MAX_REASON]
+    wrong = [value for value in (score.value, *score.components.values()) if not math.isfinite(value)]
+    return f"gave {wrong[0]}" if wrong else score
+
+
+def item_from(entry: Mapping[str, Any]) -> Item:
+    return Item(
+        entry["answer"],
+        entry["references"],
+        entry["parameters"],
+        entry["response"],
+        tuple(ToolStep(*step) for step in entry["steps"]),
+        entry["expected_tools"],
+    )
+
+
+def serve(source: BinaryIO, target: BinaryIO) -> None:
+    """Answers each line in order."""
+    for line in source:
+        entry = json.loads(line)
+        found = graded(entry["grader"], item_from(entry))
+        if isinstance(found, str):
+            reply: dict[str, object] = {"failed": found}
+        else:
+            reply = {"value": found.value, "components": dict(found.components), "reason": found.reason}
+        target.write(json.dumps(reply).encode() + b"\n")
+        target.flush()
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,122 @@
+"""The lookup task on the real stack: its corpus in retrieval, its model warm-started, its trainer assembled."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fathom.api.retrieval.v1 import retrieval_pb2 as pb
+from fathom.clients import Clients, connect
+from fathom.store import open_store
+from services.local import Endpoints, LocalSettings, LocalStack
+from trainers import assembly, tiny
+from trainers.checkpoints import StoreCheckpoints
+from trainers.config import TrainConfig
+from trainers.imitation import imitate
+from trainers.lookups import Lookup, lessons, lookups, vocabulary
+from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.prompts import Prompts
+from trainers.roles import Metrics
+from trainers.rollouts import PlannerRollouts
+from trainers.rollouts.bridge import Bridge
+from trainers.rollouts.publisher import Publisher
+from trainers.tasks import SYSTEM_PROMPT, records
+
+CORPUS = "lookups"
+HELD_OUT = 10
+LESSONS, WARM_STEPS = 3000, 800
+
+
+@asynccontextmanager
+async def toy_stack(home: Path, tables_dir: Path, corpus_dir: Path) -> AsyncIterator[Endpoints]:
+    """Every service, with the facts of seed 7 as planner's corpus."""
+    prepare(home, tables_dir, corpus_dir)
+    settings = LocalSettings(
+        home=home, gateway_port=0, config=home / "fathom.yaml", models={"rules": {"engine": "rules"}}
+    )
+    async with LocalStack(settings).running() as endpoints:
+        clients = connect(endpoints.services)
+        await ingest(clients, lookups())
+        await clients.close()
+        yield endpoints
+
+
+def prepare(home: Path, tables_dir: Path, corpus_dir: Path) -> None:
+    """A home with the bundled data, whose planner searches the facts."""
+    (home / "data").mkdir(parents=True)
+    shutil.copytree(tables_dir, home / "data" / "tables")
+    shutil.copytree(corpus_dir, home / "data" / "corpus")
+    (home / "fathom.yaml").write_text(f"planner: {{corpus: {CORPUS}}}\n")
+
+
+async def ingest(clients: Clients, facts: list[Lookup]) -> None:
+    """The facts as documents, served."""
+
+    async def documents() -> AsyncIterator[pb.IngestRequest]:
+        for fact in facts:
+            document = pb.Document(id=fact.id, title=fact.title, text=fact.text)
+            yield pb.IngestRequest(request_id=f"ingest-{CORPUS}", corpus=CORPUS, document=document)
+
+    done = await clients.retrieval.ingest(documents())
+    await clients.retrieval.activate_snapshot(pb.ActivateSnapshotRequest(corpus=CORPUS, snapshot=done.snapshot))
+
+
+def parts(seed: int) -> tuple[list[Lookup], list[Lookup]]:
+    """(training, held out) facts."""
+    facts = lookups()
+    random.Random(seed).shuffle(facts)
+    return facts[HELD_OUT:], facts[:HELD_OUT]
+
+
+def warm_model(folder: Path, seed: int) -> Path:
+    """A tiny model that can search and read, and mostly guesses."""
+    torch.set_num_threads(1)
+    words = vocabulary()
+    tokenizer, model = tiny.build_tokenizer(words), tiny.build_model(words, 64, 2, seed, 256)
+    training, _ = parts(seed)
+    imitate(model, tokenizer, lessons([fact.id for fact in training], LESSONS, seed), steps=WARM_STEPS, seed=seed)
+    folder.mkdir(parents=True)
+    tiny.save(model, tokenizer, folder)
+    return folder
+
+
+def overrides(folder: Path, seed: int) -> list[str]:
+    """What every algorithm's proof has in common."""
+    return [
+        f"model.path={folder}", "model.name=toy", "data.train_batch_size=16", f"data.seed={seed}",
+        "rollout.max_turns=1", "rollout.max_tokens=6", f"rollout.system_prompt={SYSTEM_PROMPT}", "rollout.record=false",
+        "reward.grader=em", "actor.optim.lr=3e-4", "actor.ppo_mini_batch_size=16", "actor.ppo_micro_batch_size_per_gpu=64",
+        "critic.optim.lr=1e-3", "critic.ppo_mini_batch_size=16", "critic.ppo_micro_batch_size_per_gpu=64",
+        "trainer.total_training_steps=40", "trainer.test_freq=10", "trainer.save_freq=0", f"trainer.seed={seed}",
+    ]  # fmt: skip
+
+
+@contextmanager
+def toy_trainer(algorithm: str, config: TrainConfig, endpoints: Endpoints, seen: list[Metrics]) -> Iterator[RayPPOTrainer]:  # fmt: skip
+    """The algorithm's trainer against the running services; call ``fit`` from a thread without a loop of its own."""
+    training, held_out = parts(config.trainer.seed)
+    with Bridge() as bridge:
+
+        async def opened() -> tuple[Clients, Any]:
+            return connect(endpoints.services), open_store(endpoints.store)
+
+        clients, store = bridge.call(opened())
+        rollouts = PlannerRollouts(config, clients, Publisher(clients, store, config.model.name), bridge)
+        around = Surroundings(
+            rollouts,
+            Prompts(records([fact.task for fact in training], "train"), seed=config.data.seed),
+            Prompts(records([fact.task for fact in held_out], "held_out"), shuffle=False),
+            StoreCheckpoints(store, f"{config.model.name}-{algorithm}-{config.trainer.seed}", call=bridge.call),
+            lambda step, metrics: seen.append(dict(metrics)),
+        )
+        try:
+            yield assembly.trainer(algorithm, config, None, around)
+        finally:
+            bridge.call(clients.close())
+            bridge.call(store.close())

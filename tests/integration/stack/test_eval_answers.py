@@ -1,0 +1,58 @@
+"""``fathom eval answers``: production's runs graded by the graders of training, over the real stack."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.cli.answers import Sample, graded, table
+from fathom.clients import Clients
+from fathom.clients.runs import run
+from fathom.errors import InvalidField
+from services.local import Endpoints
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+Stack = tuple[Endpoints, Clients]
+ROOT = Path(__file__).resolve().parents[3]
+QUESTION = "Compare the price performance of Apple and Microsoft in 2019"
+
+
+async def test_runs_are_graded_as_in_training_once(stack: Stack, tmp_path: Path) -> None:
+    endpoints, clients = stack
+    events = [event async for event in run(clients, pb.RunRequest(question=QUESTION, request_id="run-eval"))]
+    assert events[-1].finished.stop_reason == trajectory.STOP_REASON_FINISHED
+    references = {QUESTION: ["Apple"]}
+    graders = ["tool_steps", "code", "code_run", "sub_em", "em"]
+    seen: set[str] = set()
+    rows = [row for row in await graded(clients, graders, Sample(), references, seen) if row.run_id == "run-eval"]
+    values = {row.grader: row.value for row in rows if not row.position}
+    assert values["tool_steps"] == 1.0
+    assert values["sub_em"] == 1.0
+    assert values["em"] == 0.0
+    # Run anew on its own sheets a cell earns what it earned then: the sum, and the figure.
+    then, anew = ([row.value for row in rows if row.grader == grader] for grader in ("code", "code_run"))
+    assert then == anew, [row.reason for row in rows]
+    assert len(then) == 2
+    assert min(then) > 0.4
+    assert "tool_steps" in table(rows)
+    assert not await graded(clients, graders, Sample(), references, seen), "what was graded is not graded again"
+    with pytest.raises(InvalidField, match="'nope'"):
+        await graded(clients, ["nope"], Sample(), {})
+    # The command itself, with a share that draws nothing and one that draws all.
+    command = [sys.executable, "-m", "fathom.cli.main", "eval", "answers", "--planner", endpoints.services["planner"], "--reward", endpoints.services["reward"], "--json"]  # fmt: skip
+    for share, expected in ((0.0, 0), (1.0, 1)):
+        process = await asyncio.create_subprocess_exec(
+            *command, "--share", str(share), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await asyncio.wait_for(process.communicate(), 90)
+        assert process.returncode == 0
+        found = [json.loads(line) for line in out.decode().splitlines()]
+        assert (
+            len([row for row in found if row["run_id"] == "run-eval" and row["grader"] == "tool_steps"])
+        ) == expected

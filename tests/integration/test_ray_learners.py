@@ -1,0 +1,107 @@
+"""Learners on Ray: two ranks make the step of one, results keep their rows, failures name the culprit."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fathom.errors import DependencyFailed, InvalidField, NotReady
+from tests.unit.trainers.test_learners import batch, settings
+from trainers.learners.workers import ActorWorker, CriticWorker
+from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
+from trainers.workers import LocalGroup, RayGroup
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    import ray
+
+    environ = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "libs")]), "OMP_NUM_THREADS": "1"}
+    ray.init(num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, runtime_env={"env_vars": environ})
+    yield
+    ray.shutdown()
+
+
+class DiesOnUpdate(ActorWorker):
+    """A worker whose second rank ends in the middle of a step."""
+
+    def update_policy(self, data: Any) -> dict[str, float]:
+        if torch.distributed.get_rank() == 1:
+            os._exit(1)
+        return {}
+
+
+def test_two_ranks_make_the_step_of_one(tmp_path: Path) -> None:
+    config = settings("actor.ppo_mini_batch_size=2", "data.train_batch_size=4", "actor.entropy_coeff=0.01")
+    one, two = LocalGroup(ActorWorker, config, 1), RayGroup(ActorWorker, config, 2)
+    try:
+        known = one.compute_log_prob(batch())
+        found = two.compute_log_prob(batch())
+        assert torch.allclose(known.tensor("old_log_probs"), found.tensor("old_log_probs"), atol=1e-6)
+        data = batch().union(known.select(["old_log_probs"]))
+        alone, together = one.update_policy(data), two.update_policy(data)
+        assert together["actor/grad_norm"] == pytest.approx(alone["actor/grad_norm"], rel=1e-4)
+        one.export(tmp_path / "one")
+        two.export(tmp_path / "two")
+        from safetensors.torch import load_file
+
+        left, right = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+        assert max(float((left[key] - right[key]).abs().max()) for key in left) < 1e-4
+        two.save_checkpoint(tmp_path / "checkpoint")
+        assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["rank-00000.pt", "rank-00001.pt"]
+        two.load_checkpoint(tmp_path / "checkpoint")
+        with pytest.raises(InvalidField, match="cannot be dealt"):
+            two.compute_log_prob(batch()[:6])
+    finally:
+        two.close()
+
+
+def test_the_critic_too(tmp_path: Path) -> None:
+    config = settings()
+    one, two = LocalGroup(CriticWorker, config, 1), RayGroup(CriticWorker, config, 2)
+    try:
+        assert torch.equal(two.compute_values(batch()).tensor("values"), one.compute_values(batch()).tensor("values"))
+        alone, together = one.update_critic(batch()), two.update_critic(batch())
+        assert together["critic/vf_loss"] == pytest.approx(alone["critic/vf_loss"], rel=1e-4)
+    finally:
+        two.close()
+
+
+def test_pr25_the_reward_model_of_prime_too() -> None:
+    config = settings(
+        "reward_model.optim.lr=0.01", "reward_model.mini_batch_size=4", "rollout.n=2",
+        "reward_model.use_dynamic_bsz=true", "reward_model.max_token_len_per_gpu=24",
+    )  # fmt: skip
+    data = batch().with_tensors(acc=torch.tensor([0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0]))
+    one, two = LocalGroup(PRIMERewardModelWorker, config, 1), RayGroup(PRIMERewardModelWorker, config, 2)
+    try:
+        for _ in range(3):
+            alone, together = one.update_rm(data).meta_info["metrics"], two.update_rm(data).meta_info["metrics"]
+        assert together["reward_model/dpo_loss"] == pytest.approx(alone["reward_model/dpo_loss"], abs=1e-4)
+        known, found = one.compute_rm_score(data), two.compute_rm_score(data)
+        for name in ("rm_scores", "q"):
+            assert torch.allclose(known.tensor(name), found.tensor(name), atol=1e-4), name
+    finally:
+        two.close()
+
+
+def test_what_cannot_be_placed_fails_soon_and_says_what_is_missing() -> None:
+    with pytest.raises(NotReady, match=r"ActorWorker: 64 ranks of .*CPU.* could not be placed"):
+        RayGroup(ActorWorker, settings("trainer.schedule_timeout_s=2"), 64)
+
+
+def test_a_rank_that_dies_is_named() -> None:
+    group = RayGroup(DiesOnUpdate, settings(), 2)
+    try:
+        with pytest.raises(DependencyFailed, match="DiesOnUpdate, rank 1"):
+            group.update_policy(batch())
+    finally:
+        group.close()

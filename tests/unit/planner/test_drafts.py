@@ -1,0 +1,179 @@
+"""What readers have of the answer while it is written: each piece once, whichever workers wrote it, and taken back."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from rich.console import Console
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.cli.ask import as_text
+from fathom.protocol.hermes import parse_tool_calls
+from fathom.protocol.messages import Completion, FinishReason, Sampling, ToolSpec, Usage
+from services.planner.answering.drafting import Draft
+from services.planner.answering.parsing import parse
+from services.planner.answering.review import resolved
+from services.planner.engine import Engine
+from services.planner.events import Events
+from services.planner.model import Task
+from services.planner.window.view import View
+from tests.unit.planner.house import House, echo, finish, numbers
+
+TEXTS = [
+    "Plain words, 12.5 % of it [1].", "Lists [1, 2] and [2](http://a.b) and [9].", "Code `[1]` and\n\n```\n[1] <b>\n```\nend",
+    "HTML <script>x</script> &amp; \\<b> and 3 < 4", "{{table:sheet_1}}\n\n{{figure:fig_1}} 苹果上涨😀[2]。", "[", "<fig", "``",
+]  # fmt: skip
+
+
+def read(events: Sequence[pb.RunEvent]) -> str:
+    text = ""
+    for event in events:
+        text = "" if event.HasField("answer_replaced") else text + event.answer_delta.text
+    return text
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("seed", range(6))
+def test_a_draft_reads_as_the_checked_text_does(text: str, seed: int) -> None:
+    """Prefixes all the way, and in the end what ``resolved`` makes of the whole, wherever the call was cut."""
+    wanted = resolved(parse(text), {1, 2})[0].strip()
+    call, draft, random_, out = finish(f"  {text}\n"), Draft.of({1, 2}, prose=False), random.Random(seed), ""
+    while call:
+        cut = random_.randint(1, 7)
+        out += draft.feed(call[:cut])
+        assert wanted.startswith(out)
+        call = call[cut:]
+    assert out + draft.end() == wanted
+
+
+def test_a_figures_code_is_no_text() -> None:
+    draft = Draft.of({1}, prose=True)
+    text = "Before [1].\n\n<figure>\n```python\npx.line(x)\n```\n</figure>\n\nBehind."
+    assert draft.feed(finish(text)) + draft.end() == "Before [1].\n\n\n\nBehind."
+
+
+@dataclass
+class Typist:
+    """Says its lines piece by piece, and stands still once in the middle of a line, until it is released."""
+
+    lines: Sequence[str]
+    hold: int = -1
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+    release: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def generate(
+        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
+    ) -> Completion:  # fmt: skip
+        index = int(request_id.removeprefix(f"{task.run_id}-"))
+        line = self.lines[index]
+        for start in range(0, len(line), 8):
+            if index == self.hold and start > len(line) // 2:
+                self.held.set()
+                await self.release.wait()
+            if hear is not None:
+                hear(line[start : start + 8])
+            await asyncio.sleep(0.005)
+        calls = parse_tool_calls(line)[1]
+        return Completion((1,), (2,), (0.0,), line, calls, FinishReason.STOP, 1, 1, Usage(10, 5, 0, 1), True, "s")
+
+
+ANSWER = "This is the answer, and it is long enough to be written in several pieces [1]. " * 3
+
+
+@pytest.mark.parametrize("second", [ANSWER, "Another answer altogether, sampled anew [1]. " * 3], ids=["same", "other"])
+async def test_a_lost_workers_draft_is_gone_on_with_or_taken_back(second: str) -> None:
+    house = House()
+    first = Typist((echo("a"), finish(ANSWER)), hold=1)
+    after = Typist((echo("a"), finish(second)))
+    await house.ask()
+    async with house.working(house.worker(lambda: Engine(lambda protocol: first, house.stage))):
+        await asyncio.wait_for(first.held.wait(), 5)
+        await asyncio.sleep(0.1)
+    async with house.working(house.worker(lambda: Engine(lambda protocol: after, house.stage))):
+        events = await house.events()
+    finished = events[-1].finished
+    assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
+    assert finished.answer.markdown == second.strip()
+    assert read(events) == second.strip()
+    assert numbers(events) == list(range(1, len(events) + 1))
+    replaced = [event.answer_replaced.why for event in events if event.HasField("answer_replaced")]
+    assert replaced == ([] if second == ANSWER else ["again"])
+    assert sum(event.answer_delta.draft for event in events) >= 2
+
+
+async def test_a_draft_that_was_no_answer_is_taken_back() -> None:
+    """Prose before a call, in the round after a word of correction, when prose would have been taken for the answer."""
+    house = House()
+    typist = Typist(("no call", "I will look. " + echo("a"), finish("Done [1].")))
+    await house.ask()
+    async with house.working(house.worker(lambda: Engine(lambda protocol: typist, house.stage))):
+        events = await house.events()
+    told = [event.answer_replaced.why for event in events if event.HasField("answer_replaced")]
+    assert told == ["dropped"]
+    assert read(events) == "Done [1]."
+
+
+async def test_a_stopped_run_leaves_no_draft_behind() -> None:
+    house = House()
+    typist = Typist((echo("a"), finish(ANSWER)), hold=1)
+    await house.ask()
+    async with house.working(house.worker(lambda: Engine(lambda protocol: typist, house.stage))) as _:
+        await asyncio.wait_for(typist.held.wait(), 5)
+        worker = house.runs.worker
+        await worker.stop("run_1")
+        events = await house.events()
+    assert events[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED
+    assert read(events) == ""
+
+
+async def test_what_readers_have_is_not_sent_again() -> None:
+    house = House()
+    events = Events(house.bus, "run_9")
+    await events.take_up(1)
+    events.answer("One ", 2, draft=True)
+    events.answer("One two", 2, draft=True)
+    events.answer("One", 2, draft=True)  # on its way to where it was
+    events.answer("One two three", 2, draft=False)
+    events.answer("Else", 3, draft=False)
+    events.publish(finished=pb.RunFinished())
+    await events.flush()
+    found = await house.events("run_9")
+    assert [event.answer_delta.text or event.answer_replaced.why for event in found[:-1]] == [
+        "One ", "two", " three", "checked", "Else",
+    ]  # fmt: skip
+
+
+async def told(*events: pb.RunEvent) -> str:
+    """What ``fathom ask`` prints of these events on a terminal."""
+
+    async def source() -> object:
+        for event in events:
+            yield event
+            await asyncio.sleep(0.15)  # a terminal is redrawn ten times a second
+
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    await as_text(source(), console, "")  # type: ignore[arg-type]
+    output = console.file
+    assert isinstance(output, io.StringIO)
+    return output.getvalue()
+
+
+async def test_the_terminal_shows_the_draft_and_then_only_the_answer() -> None:
+    answer = trajectory.Answer(markdown="The right answer.")
+    printed = await told(
+        pb.RunEvent(answer_delta=pb.AnswerDelta(text="A wrong\ndraft", draft=True)),
+        pb.RunEvent(answer_replaced=pb.AnswerReplaced(why="correction")),
+        pb.RunEvent(answer_delta=pb.AnswerDelta(text="The right", draft=True)),
+        pb.RunEvent(finished=pb.RunFinished(answer=answer)),
+    )
+    assert "A wrong" in printed
+    assert "is being mended" in printed
+    assert printed.index("A wrong") < printed.index("is being mended") < printed.rindex("The right answer.")
+    assert printed.count("The right answer.") == 1

@@ -1,0 +1,153 @@
+"""A planner that plays workflows without services: a model that speaks by stage, tools and a library that count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.protocol.messages import Completion, FinishReason, Message, Sampling, ToolSpec, Usage
+from fathom.protocol.pipeline import Asked, read_ask
+from services.planner.model import Kind, Step, Task, ToolState
+from services.planner.playing import AnyProtocol
+from services.planner.prompting import Prompts
+from services.planner.prompts.catalogue import catalogue
+from services.planner.stage import Stage
+from services.planner.tools.registry import Registry
+from services.planner.tools.tool import Finding, Numbered, Reply, schema
+from services.planner.window.view import View
+from services.planner.workflow.protocol import Workflow
+from services.planner.workflow.record import Meant, Widening
+from services.planner.workflow.widening import Around
+from tests.unit.planner.house import House
+
+PLAN = '[{"tool": "data", "subquery": "Apple price 2020"}, {"tool": "search", "subquery": "Apple news"}]'
+ENOUGH, ANSWER = "{}", "It rose [1], and the papers said why [2]."
+WHOLE: Mapping[str, Sequence[str]] = {"plan": [PLAN], "reflect": [ENOUGH], "compose": [ANSWER]}
+
+
+@dataclass
+class Speaker:
+    """A model that says the n-th text of a stage, whichever worker asks; it keeps what it was shown."""
+
+    texts: Mapping[str, Sequence[str]]
+    sampled: list[str] = field(default_factory=list)
+    shown: list[tuple[str, tuple[Message, ...]]] = field(default_factory=list)
+
+    async def generate(
+        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+    ) -> Completion:
+        assert tools == (), "a stage has no tools"
+        asked = asked_in(view.messages)
+        before = sum(message.role == "assistant" for message in view.messages)
+        self.sampled.append(f"{asked.stage}-{before}")
+        self.shown.append((asked.stage, view.messages))
+        index = int(request_id.rpartition("-")[2])
+        ids, text = (200 + index, 201 + index), self.texts[asked.stage][before]
+        usage = Usage(10, 5, 0, 1)
+        return Completion((100 + index,), ids, (-0.5, -0.25), text, (), FinishReason.STOP, 1, 1, usage, True, "s")
+
+    def prompt(self, stage: str) -> Asked:
+        """What the first request of a stage held."""
+        return next(asked_in(messages) for name, messages in self.shown if name == stage)
+
+
+def asked_in(messages: Sequence[Message]) -> Asked:
+    return next(asked for message in messages if (asked := read_ask(message.content)) is not None)
+
+
+@dataclass
+class Source:
+    """``data`` or ``search`` or ``fetch``: finds a document, or nothing for words with "nothing" in them."""
+
+    name: str
+    argument: str
+    called: list[str]
+    reads = True
+    description = "Finds it."
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return schema([self.argument], **{self.argument: {"type": "string"}})
+
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
+        text = arguments[self.argument]
+        self.called.append(f"{self.name}: {text}")
+        if "nothing" in text:
+            lacking = Finding(Kind.MISSING, {"subject": text, "reason": "NO_MATCH"})
+            return lambda first: Reply(ToolState.EMPTY, {"hits": [], "missing": [{"subject": text}]}, "", (lacking,))
+        if self.name == "search":
+            hits = [{"id": f"doc of {text}", "title": f"About {text}", "summary": "s", "time": ""}]
+            return lambda first: Reply(ToolState.OK, {"hits": hits})
+        found = Finding(Kind.PASSAGE, Document(id=text, title=f"On {text}", text=f"What {text} says."))
+        return lambda first: Reply(ToolState.OK, {"material": first, "title": f"On {text}"}, f"{text} rose.", (found,))
+
+
+@dataclass
+class Library:
+    """A widener with a framework of two leaves; "flux" is no indicator."""
+
+    asked: list[str] = field(default_factory=list)
+
+    async def around(self, question: str, chinese: bool) -> Around:
+        self.asked.append(question)
+        tree = "# company: Company\n- Profitability\n  - Margins\n    - gross margin [data]"
+        return Around(tree, ("gross margin",), (Widening("frameworks", ("company",)),))
+
+    async def meant(self, names: Sequence[str], texts: Sequence[str], chinese: bool) -> Meant:
+        known = {name: "" if "flux" in name else "gross_margin" for name in names}
+        inside = {text: ("gross margin",) if "gross margin" in text else () for text in texts}
+        return Meant(known, {name: name for name, ident in known.items() if ident}, inside)
+
+
+class WorkflowHouse(House):
+    """Plays every run as a workflow; ``turns`` is what memory knows of the conversation."""
+
+    def __init__(
+        self, texts: Mapping[str, Sequence[str]] = WHOLE, turns: Sequence[memory.WindowTurn] = (), **settings: Any
+    ) -> None:
+        self.library = Library()
+        super().__init__(**settings)
+        self.policy: Any = Speaker(texts)
+        self.turns, self.remembered = list(turns), list[memory.Turn]()
+        self.clients.__dict__["memory"] = SimpleNamespace(get_window=self.window, append_turn=self.append)
+
+    async def window(self, request: memory.GetWindowRequest) -> memory.GetWindowResponse:
+        return memory.GetWindowResponse(turns=self.turns)
+
+    async def append(self, request: memory.AppendTurnRequest) -> memory.AppendTurnResponse:
+        self.remembered.append(request.turn)
+        return memory.AppendTurnResponse(turn=request.turn)
+
+    def protocols(self) -> dict[int, AnyProtocol]:
+        prompts = Prompts.of(catalogue(), self.config)
+        workflow = Workflow(prompts, self.library, 2_000, self.config.workflow_reflects)
+        return {**super().protocols(), trajectory.PROTOCOL_WORKFLOW: workflow}
+
+    def stage(self, task: Task, steps: Sequence[Step], cut_short: Step | None) -> Stage:
+        known = [*steps, *([cut_short] if cut_short else [])]
+        material = sum(len(result.material) for step in known for result in step.results)
+        tools = [
+            Source(name, argument, self.called)
+            for name, argument in (("data", "question"), ("search", "query"), ("fetch", "id"))
+        ]
+        return Stage(Registry(tools, material, known=cut_short.results if cut_short else ()))
+
+    async def ask(self, run_id: str = "run_1", **fields: Any) -> None:
+        await super().ask(run_id, **{"protocol": trajectory.PROTOCOL_WORKFLOW, "conversation_id": "conv_1", **fields})
+
+    async def play(self, run_id: str = "run_1", **fields: Any) -> list[pb.RunEvent]:
+        """A whole run."""
+        await self.ask(run_id, **fields)
+        async with self.working():
+            return await self.events(run_id)
+
+
+def stages(events: Sequence[pb.RunEvent]) -> list[str]:
+    """The stages of a run in order."""
+    return [event.staged.stage.name for event in events if event.HasField("staged")]

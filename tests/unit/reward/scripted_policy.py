@@ -1,0 +1,55 @@
+"""Policy as a peer: replies by a function of the request, or the real rules engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.call import Call
+
+Reply = Callable[[pb.GenerateRequest], "str | Exception"]
+
+
+class ScriptedPolicy:
+    """``seen`` has the requests; ``busiest`` the most generations at once."""
+
+    def __init__(self, reply: Reply, version: int = 0) -> None:
+        self._reply, self.version = reply, version
+        self.seen: list[pb.GenerateRequest] = []
+        self.running = self.busiest = 0
+
+    async def GetModel(self, request: pb.GetModelRequest, call: Call) -> pb.GetModelResponse:
+        return pb.GetModelResponse(model=pb.Model(name=f"scripted-{request.model}", policy_version=self.version))
+
+    async def Generate(self, request: pb.GenerateRequest, call: Call) -> AsyncIterator[pb.GenerateResponse]:
+        self.seen.append(request)
+        self.running += 1
+        self.busiest = max(self.busiest, self.running)
+        await asyncio.sleep(0)
+        self.running -= 1
+        said = self._reply(request)
+        if isinstance(said, Exception):
+            raise said
+        if said:
+            yield pb.GenerateResponse(completion=pb.Completion(text=said))
+
+
+def rules_policy() -> Any:
+    """A servicer on the real rules engine."""
+    import io
+
+    from fathom.bus.memory import MemoryBus
+    from fathom.bus.streams import topology
+    from fathom.clients import Clients
+    from fathom.obs import Telemetry
+    from fathom.rpc.service import Deps
+    from fathom.store.memory import MemoryStore
+    from services.policy.config import Config
+    from services.policy.server import build
+
+    store, telemetry = MemoryStore(), Telemetry("policy", stream=io.StringIO())
+    deps = Deps(Clients({}, telemetry), store, MemoryBus(store, topology()), telemetry)
+    config = Config.model_validate({"models": {"rules": {"engine": "rules"}}, "default_model": "rules"})
+    return build(config, deps)

@@ -1,0 +1,84 @@
+"""A planner at the client's edge: gives trajectories as scripted, breaks streams where told, knows versions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, STOP_REASON_FINISHED, Step, Trajectory
+from fathom.errors import DependencyFailed, FathomError
+
+
+def trajectory(task: int, sample: int, version: int, *, prompt: int = 3, sampled: int = 2, seed: int = 0) -> Trajectory:
+    """``prompt`` ids of mask 0, ``sampled`` of mask 1, one observation, one more sampled id."""
+    ids = [10 + task] * prompt + [50 + seed + place for place in range(sampled)] + [90, 51]
+    mask = [0] * prompt + [1] * sampled + [0, 1]
+    item = Trajectory(
+        run_id=f"run-{task}-{sample}", token_ids=ids, mask=mask, log_probs=[-0.5 * bit for bit in mask], exact=True,
+        reward=float(sample % 2), reward_components={"correct": float(sample % 2), "valid": 1.0},
+        version_min=version, version_max=version, task_index=task, sample_index=sample, stop_reason=STOP_REASON_FINISHED,
+    )  # fmt: skip
+    item.steps.append(Step())
+    return item
+
+
+class ScriptedPlanner:
+    """``play`` gives an episode's duration in seconds; ``trouble`` is raised after so many episodes of an attempt."""
+
+    def __init__(self, play: Callable[[str, int], float] = lambda uid, sample: 0.0) -> None:
+        self.version, self.play = 1, play
+        self.requests: list[pb.RolloutRequest] = []
+        self.trouble: list[tuple[int, FathomError]] = []
+        self.failing: dict[tuple[int, int], int] = {}
+        """How often the sample of a task still fails."""
+        self.played: list[tuple[str, int, int]] = []
+
+    async def rollout(
+        self, request: pb.RolloutRequest, *, timeout_s: float = 600.0
+    ) -> AsyncGenerator[pb.RolloutResponse, None]:
+        self.requests.append(pb.RolloutRequest.FromString(request.SerializeToString()))
+        trouble = self.trouble.pop(0) if self.trouble else None
+        running = [
+            asyncio.create_task(self.episode(request, task, sample))
+            for task in range(len(request.tasks))
+            for sample in range(request.group_size)
+        ]
+        given = 0
+        try:
+            for ended in asyncio.as_completed(running):
+                if trouble is not None and given == trouble[0]:
+                    raise trouble[1]
+                yield pb.RolloutResponse(trajectory=await ended)
+                given += 1
+            if trouble is not None and trouble[0] >= given:
+                raise trouble[1]
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def episode(self, request: pb.RolloutRequest, task: int, sample: int) -> Trajectory:
+        version, uid = request.policy_version or self.version, request.tasks[task].id
+        self.played.append((uid, sample, version))
+        if (duration := self.play(uid, sample)) > 0:
+            await asyncio.sleep(duration)
+        item = trajectory(task, sample, version, seed=sample % 7)
+        if not request.policy_version:
+            item.version_max = self.version
+        if self.failing.get((task, sample), 0):
+            self.failing[(task, sample)] -= 1
+            item.stop_reason, item.error, item.culprit = STOP_REASON_FAILED, "retrieval: out of reach", "retrieval"
+        return item
+
+
+class ScriptedClients:
+    """Only a planner."""
+
+    def __init__(self, planner: ScriptedPlanner) -> None:
+        self.planner: Any = planner
+
+
+def broken() -> DependencyFailed:
+    return DependencyFailed("planner", "connection lost")

@@ -1,0 +1,69 @@
+"""The algorithms by name: which trainer, which defaults, and what is theirs alone. No torch until one is loaded."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from fathom.errors import NotFound, NotImplementedYet
+from trainers.config import TrainConfig, load_config
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """``trainer`` is "module:Class"; ``defaults`` a YAML file that lies under the user's own."""
+
+    name: str
+    trainer: str
+    defaults: Path
+
+    def load(self) -> Any:
+        """The trainer's class; raises ``NotImplementedYet`` where its module is not part of this distribution."""
+        module, _, name = self.trainer.partition(":")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ModuleNotFoundError, AttributeError) as error:
+            # A module of ours that is missing; a missing library is another matter.
+            if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("trainers"):
+                raise
+            raise NotImplementedYet(f"train {self.name}", f"{self.trainer} is not part of this distribution") from error
+
+
+def algorithm(name: str, trainer: str, defaults: str = "") -> Algorithm:
+    return Algorithm(name, trainer, FOLDER / (defaults or f"config/presets/{name}.yaml"))
+
+
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            algorithm("sft", "trainers.sft:SftTrainer"),
+            algorithm("dpo", "trainers.dpo:DpoTrainer"),
+            algorithm("ppo", "trainers.ppo:RayPPOTrainer"),
+            algorithm("grpo", "trainers.grpo:GRPOTrainer"),
+            algorithm("rloo", "trainers.rloo:RLOOTrainer"),
+            algorithm("prime", "trainers.prime.prime_ray_trainer:RayPRIMETrainer", "prime/config/prime_trainer.yaml"),
+            algorithm("search_r1", "trainers.ppo:RayPPOTrainer"),
+            algorithm("interpreter", "trainers.interpreter:InterpreterTrainer"),
+        )
+    }
+)
+
+
+def find(name: str) -> Algorithm:
+    """Raises ``NotFound`` naming the algorithms that there are."""
+    if name not in ALGORITHMS:
+        raise NotFound("algorithm", name, sorted(ALGORITHMS))
+    return ALGORITHMS[name]
+
+
+def configured(name: str, files: Sequence[Path], overrides: Sequence[str]) -> TrainConfig:
+    """The algorithm's defaults, the files over them, the overrides over all; raises ``ConfigError`` by key."""
+    defaults = find(name).defaults
+    return load_config([*([defaults] if defaults.exists() else []), *files], overrides)

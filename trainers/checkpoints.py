@@ -1,0 +1,86 @@
+"""Checkpoints in the object store: a manifest is written last, so that a checkpoint is whole or not there.
+
+Keys: ``checkpoints/<training>/<step>/<file>`` and ``checkpoints/<training>/<step>/manifest.json``, which lists
+each file with its checksum and holds the loop's state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fathom.errors import InvalidField, NotFound
+from fathom.store import ObjectStore
+
+MANIFEST = "manifest.json"
+DIGITS = 8
+
+
+@dataclass(frozen=True)
+class StoreCheckpoints:
+    """The newest ``keep`` checkpoints of one training. ``call`` runs a coroutine from the loop's thread."""
+
+    store: ObjectStore
+    training: str
+    keep: int = 3
+    call: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run
+
+    def save(self, step: int, folder: Path, state: Mapping[str, Any]) -> None:
+        """Keeps the folder's files and ``state`` as the checkpoint of ``step``; then drops the oldest."""
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        self.call(self._save(step, {path.relative_to(folder).as_posix(): path for path in paths}, state))
+
+    def load(self, folder: Path, name: str | None = None) -> Mapping[str, Any] | None:
+        """Fills the folder from the newest checkpoint, or from that of step ``name``, and gives its state.
+
+        None when there is none. Raises ``NotFound`` for a step without a checkpoint, ``CorruptData`` for a file
+        that is not as it was saved.
+        """
+        state: Mapping[str, Any] | None = self.call(self._load(folder, name))
+        return state
+
+    async def _save(self, step: int, paths: Mapping[str, Path], state: Mapping[str, Any]) -> None:
+        files = {}
+        for name, path in paths.items():
+            data = await asyncio.to_thread(path.read_bytes)
+            files[name] = (await self.store.put(f"{self._prefix(step)}{name}", data)).sha256
+        manifest = json.dumps({"step": step, "state": dict(state), "files": files}, indent=2)
+        await self.store.put(f"{self._prefix(step)}{MANIFEST}", manifest.encode(), "application/json")
+        for old in (await self._steps())[: -self.keep]:
+            await self._drop(old)
+
+    async def _load(self, folder: Path, name: str | None) -> Mapping[str, Any] | None:
+        steps = await self._steps()
+        if name is not None and not name.isdigit():
+            raise InvalidField("trainer.resume_path", f"{name!r} is no step; there are {steps}")
+        if name is not None and int(name) not in steps:
+            raise NotFound("checkpoint", name, [str(step) for step in steps])
+        if not steps:
+            return None
+        prefix = self._prefix(steps[-1] if name is None else int(name))
+        manifest = json.loads(await self.store.get(f"{prefix}{MANIFEST}"))
+        for file, sha256 in manifest["files"].items():
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(await self.store.get(f"{prefix}{file}", sha256))
+        state: Mapping[str, Any] = manifest["state"]
+        return state
+
+    async def _steps(self) -> list[int]:
+        """Steps of whole checkpoints, oldest first."""
+        stored = await self.store.list(f"checkpoints/{self.training}/")
+        return sorted(int(item.key.split("/")[-2]) for item in stored if item.key.endswith(f"/{MANIFEST}"))
+
+    async def _drop(self, step: int) -> None:
+        """The manifest first: what is half gone is no checkpoint any more."""
+        prefix = self._prefix(step)
+        await self.store.delete(f"{prefix}{MANIFEST}")
+        for item in await self.store.list(prefix):
+            await self.store.delete(item.key)
+
+    def _prefix(self, step: int) -> str:
+        return f"checkpoints/{self.training}/{step:0{DIGITS}d}/"

@@ -1,0 +1,408 @@
+"""The sections of a training's settings. Names are verl's where it has them; lengths are in tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from fathom.config import Settings
+
+Aggregation = Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
+
+
+class DataConfig(Settings):
+    """Prompts and how groups are filtered."""
+
+    train_files: tuple[Path, ...] = ()
+    """Parquet files of SR33's schema; empty where a loop brings its own tasks."""
+    val_files: tuple[Path, ...] = ()
+    """The same for validation."""
+    prompt_key: str = "prompt"
+    """Column that holds the chat."""
+    max_prompt_length: int = Field(default=1024, ge=1)
+    """Longest prompt."""
+    max_response_length: int = Field(default=512, ge=1)
+    """Longest response, all turns together."""
+    train_batch_size: int = Field(default=64, ge=1)
+    """Prompts per step."""
+    val_batch_size: int | None = Field(default=None, ge=1)
+    """Prompts per validation batch; None is all of them."""
+    shuffle: bool = True
+    """Draw prompts in an order that ``seed`` decides."""
+    seed: int = 7
+    """Seed of that order."""
+    truncation: Literal["error", "left", "right"] = "error"
+    """What happens to a prompt that is too long and is not filtered."""
+    filter_overlong_prompts: bool = True
+    """Leave too long prompts out."""
+    return_raw_chat: bool = False
+    """Give the messages beside their ids."""
+    oversample_factor: float = Field(default=1.0, ge=1)
+    """Prompts drawn per prompt trained on (PRIME: 4.0)."""
+    filter_accuracy: bool = False
+    """Prefer groups whose mean outcome lies within the bounds."""
+    accuracy_lower_bound: float = Field(default=0.2, ge=0, le=1)
+    """Inclusive."""
+    accuracy_upper_bound: float = Field(default=0.8, ge=0, le=1)
+    """Inclusive."""
+    filter_truncate: bool = False
+    """Prefer groups without a truncated response."""
+
+
+class ModelConfig(Settings):
+    """The model to train."""
+
+    path: str = "tiny"
+    """A folder of safetensors with its tokenizer, "smollm2", or "tiny"."""
+    name: str = "tiny"
+    """Name under which policy serves it."""
+    hidden: int = Field(default=64, ge=8)
+    """Width of the tiny model."""
+    layers: int = Field(default=2, ge=1)
+    """Its layers."""
+    window: int = Field(default=256, ge=32)
+    """Its positions."""
+    vocabulary: tuple[str, ...] = ()
+    """Its words."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of the forward pass; parameters and optimiser stay float32."""
+    enable_gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass."""
+    lora_rank: int = Field(default=0, ge=0)
+    """0 trains all parameters."""
+    lora_alpha: float = Field(default=16.0, gt=0)
+    """Scale of the adapter is alpha / rank."""
+    lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
+    """Modules that get an adapter."""
+
+
+class OptimConfig(Settings):
+    """AdamW and its schedule."""
+
+    lr: float = Field(default=1e-6, gt=0)
+    """Learning rate after the warm-up."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    """Decoupled decay."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of the moments."""
+    lr_scheduler_type: Literal["constant", "cosine"] = "constant"
+    """Shape after the warm-up."""
+    lr_warmup_steps: int = -1
+    """Steps of linear warm-up; negative takes the ratio."""
+    lr_warmup_steps_ratio: float = Field(default=0.0, ge=0, le=1)
+    """Share of all steps that warm up."""
+    min_lr_ratio: float = Field(default=0.0, ge=0, le=1)
+    """Where cosine ends, as a share of lr."""
+    grad_clip: float = Field(default=1.0, gt=0)
+    """Largest gradient norm."""
+
+
+class BatchingConfig(Settings):
+    """How a batch is cut for one learner; none of it changes a gradient but ``ppo_mini_batch_size``."""
+
+    ppo_mini_batch_size: int = Field(default=64, ge=1)
+    """Prompts per optimiser step, over all ranks."""
+    ppo_micro_batch_size_per_gpu: int = Field(default=8, ge=1)
+    """Rows per forward pass of a rank."""
+    use_dynamic_bsz: bool = False
+    """Cut by tokens, not by rows."""
+    ppo_max_token_len_per_gpu: int = Field(default=16384, ge=1)
+    """Tokens per forward pass then."""
+    ppo_epochs: int = Field(default=1, ge=1)
+    """Passes over a batch."""
+    ulysses_sequence_parallel_size: int = Field(default=1, ge=1)
+    """Ranks that share a sequence."""
+
+
+class RolloutConfig(Settings):
+    """What planner is asked for."""
+
+    n: int = Field(default=4, ge=1, le=64)
+    """Episodes per prompt."""
+    protocol: Literal["search_r1", "research"] = "search_r1"
+    """Tags, or production's agent with its tools."""
+    mode: Literal["sync", "async"] = "sync"
+    """A barrier per step, or a queue with bounded staleness."""
+    staleness: int = Field(default=0, ge=0)
+    """Most versions that a trained sample may be behind; 0 is on-policy."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Sampling; log-probabilities are taken at the same."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Nucleus; 1 is off."""
+    max_tokens: int = Field(default=512, ge=1)
+    """Longest completion of one turn."""
+    max_turns: int = Field(default=2, ge=1)
+    """Rounds with tools; Search-R1 adds a last one without."""
+    max_start_length: int = Field(default=2048, ge=1)
+    """Search-R1: what is kept of the prompt."""
+    max_obs_length: int = Field(default=500, ge=1)
+    """Longest observation."""
+    tools: tuple[str, ...] = ()
+    """Tools of the research protocol; empty is all."""
+    timeout_s: float = Field(default=300.0, gt=0)
+    """Longest rollout of one step in seconds."""
+    val_temperature: float = Field(default=0.0, ge=0)
+    """0 is greedy."""
+    importance_cap: float | None = Field(default=None, gt=0)
+    """Truncation of the rollout importance weight; None leaves it off."""
+    group_versions: Literal["single", "weighted"] = "single"
+    """Async: groups of several versions are begun anew, or trained on with importance weights."""
+    max_restarts: int = Field(default=2, ge=0)
+    """Async: how often a group that got too old is begun anew before the step waits for it."""
+    concurrency: int = Field(default=0, ge=0)
+    """Episodes in flight at once; 0 leaves it to planner."""
+    episodes_per_s: float = Field(default=0.0, ge=0)
+    """Episodes that are begun per second at most; 0 sets no limit."""
+    attempts: int = Field(default=5, ge=1)
+    """Attempts without progress before a rollout counts as failed."""
+    final_turn: bool = True
+    """Search-R1: a last round without search after ``max_turns``."""
+    stop: tuple[str, ...] = ()
+    """Strings that end a completion; empty is the protocol's own."""
+    system_prompt: str = ""
+    """Search-R1: instead of the protocol's instruction."""
+    publish_lanes: tuple[Literal["interactive", "evaluation", "training"], ...] = ()
+    """Lanes that new weights serve; empty is all."""
+    publish_timeout_s: float = Field(default=120.0, gt=0)
+    """How long policy may take to serve new weights."""
+    record: bool = True
+    """Keep each batch under the output folder, to be trained on again."""
+    replay: Path | None = None
+    """Folder of such records: train on these instead of new episodes."""
+
+
+class RetrieverConfig(Settings):
+    """Search of ``trainers.search_r1``'s own rollout loop; planner's rollouts have their own."""
+
+    url: str | None = None
+    """POST /retrieve of retrieval, the whole URL."""
+    topk: int = Field(default=3, ge=1)
+    """Passages per search."""
+
+
+class ActorConfig(BatchingConfig):
+    """The policy's learner."""
+
+    optim: OptimConfig = OptimConfig()
+    """Optimiser."""
+    clip_ratio_low: float = Field(default=0.2, gt=0)
+    """Lower clip."""
+    clip_ratio_high: float = Field(default=0.2, gt=0)
+    """Upper clip."""
+    clip_ratio_c: float | None = Field(default=3.0, gt=1)
+    """Dual clip; None leaves it off."""
+    entropy_coeff: float = Field(default=0.0, ge=0)
+    """Weight of the entropy bonus."""
+    use_kl_loss: bool = False
+    """Penalise distance to the reference in the loss."""
+    kl_loss_coef: float = Field(default=0.001, ge=0)
+    """Its weight."""
+    kl_loss_type: Literal["kl", "abs", "mse", "low_var_kl", "k1+", "k3+"] = "low_var_kl"
+    """Its estimator."""
+    loss_agg_mode: Aggregation = "token-mean"
+    """Denominator, always of the whole mini-batch."""
+
+
+class CriticConfig(BatchingConfig):
+    """The value function's learner."""
+
+    optim: OptimConfig = OptimConfig(lr=1e-5)
+    """Optimiser."""
+    cliprange_value: float = Field(default=0.5, gt=0)
+    """Clip of the value's change."""
+    loss_agg_mode: Aggregation = "token-mean"
+    """Denominator."""
+
+
+class RewardModelConfig(Settings):
+    """PRIME's implicit process reward model (arXiv 2502.01456)."""
+
+    enable: bool = False
+    """Train and use one."""
+    path: str | None = None
+    """Its start; None is the actor's."""
+    ref_path: str | None = None
+    """Its reference; None is its start."""
+    ref_type: Literal["freeze", "policy"] = "freeze"
+    """A frozen model, or the rollout's own log-probabilities."""
+    update: Literal["none", "before", "after", "reverse"] = "before"
+    """When it learns, relative to scoring."""
+    loss_type: Literal["ce", "dpo", "bon_acc", "bon_rm"] = "ce"
+    """Its loss."""
+    bon_reduction: Literal["sum", "mean"] = "mean"
+    """"sum" is the recipe's, whose scale grows with the micro-batch."""
+    beta_train: float = Field(default=0.05, gt=0)
+    """Scale of the log-ratio."""
+    lambda_: float = Field(default=0.0, ge=0, le=1, alias="lambda")
+    """0 is direct; else the recursion's factor."""
+    prime_use_gt: bool = False
+    """Let each row sum to its outcome (lambda above 0 only)."""
+    prime_granularity: Literal["token", "whole"] = "token"
+    """Where rewards stand."""
+    include_last_token: bool = False
+    """Token rewards reach the last valid token; False is the recipe's parity."""
+    prime_norm: Literal["batch_norm", "none"] = "batch_norm"
+    """Scale by the largest return."""
+    norm_scope: Literal["global", "rank"] = "global"
+    """Over which rows; "rank" is the recipe's parity."""
+    mini_batch_size: int = Field(default=64, ge=1)
+    """Prompts per optimiser step."""
+    micro_batch_size_per_gpu: int = Field(default=8, ge=1)
+    """Rows per forward pass."""
+    use_dynamic_bsz: bool = False
+    """Cut by tokens."""
+    max_token_len_per_gpu: int = Field(default=16384, ge=1)
+    """Tokens per forward pass then."""
+    ulysses_sequence_parallel_size: int = Field(default=1, ge=1)
+    """Ranks that share a sequence."""
+    optim: OptimConfig = OptimConfig(grad_clip=10.0)
+    """Optimiser."""
+
+    model_config = Settings.model_config | {"populate_by_name": True}
+
+    @model_validator(mode="after")
+    def losses_have_their_groups(self) -> Self:
+        if self.enable and self.loss_type != "ce" and self.update != "reverse":
+            raise ValueError(f"loss_type {self.loss_type} compares within groups: it needs update: reverse")
+        return self
+
+
+class RewardConfig(Settings):
+    """How an episode is graded by the reward service."""
+
+    manager: Literal["service", "prime"] = "service"
+    """The service's graders, or PRIME's pool of verifiers."""
+    grader: str = "search_r1"
+    """Its name."""
+    parameters: dict[str, float] = Field(default_factory=dict)
+    """Parameters of the grader."""
+    format_score: float = Field(default=0.0, ge=0, le=1)
+    """Reward of a wrong but well-formed answer."""
+    num_examine: int = Field(default=0, ge=0)
+    """Samples per data source that are printed."""
+    timeout_s: float = Field(default=60.0, gt=0)
+    """Longest grading of a batch in seconds."""
+
+
+class AlgorithmConfig(Settings):
+    """Advantages and KL in the reward."""
+
+    adv_estimator: Literal["gae", "grpo", "rloo"] = "grpo"
+    """How rewards become advantages."""
+    gamma: float = Field(default=1.0, gt=0, le=1)
+    """Discount per model token."""
+    lam: float = Field(default=1.0, ge=0, le=1)
+    """GAE's lambda."""
+    norm_adv_by_std_in_grpo: bool = True
+    """False is Dr. GRPO."""
+    use_kl_in_reward: bool = False
+    """Subtract KL from token rewards."""
+    kl_penalty: Literal["kl", "abs", "mse", "low_var_kl"] = "kl"
+    """Its estimator."""
+    kl_ctrl: Literal["fixed", "adaptive"] = "fixed"
+    """Its controller."""
+    kl_coef: float = Field(default=0.001, ge=0)
+    """Its first coefficient."""
+    kl_target: float = Field(default=0.1, gt=0)
+    """What the adaptive one aims at."""
+    kl_horizon: float = Field(default=10_000, gt=0)
+    """How slowly it moves, in rows."""
+    reward_dpo_coef: float = Field(default=5.0, ge=0)
+    """Weight of the implicit rewards (PRIME)."""
+    reward_gt_coef: float = Field(default=5.0, ge=0)
+    """Weight of the outcome (PRIME)."""
+    bypass_mode: bool = False
+    """Take the rollout's own log-probabilities for the old ones: for episodes that span versions."""
+    no_think_rl: bool = False
+    """Search-R1: keep only the action's text."""
+    state_masking: bool = True
+    """No loss on observation tokens; False is for the ablation."""
+
+
+class TrainerConfig(Settings):
+    """The loop: how long, what is kept, where it runs."""
+
+    total_epochs: int = Field(default=1, ge=1)
+    """Passes over the prompts."""
+    total_training_steps: int | None = Field(default=None, ge=1)
+    """Cap on steps; None leaves it to the epochs."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """First steps in which only the critic learns."""
+    test_freq: int = Field(default=10, ge=0)
+    """Steps between validations; 0 validates at the end."""
+    val_before_train: bool = True
+    """Validate the start too."""
+    save_freq: int = Field(default=20, ge=0)
+    """Steps between checkpoints; 0 saves at the end."""
+    keep_checkpoints: int = Field(default=3, ge=1)
+    """How many stay."""
+    resume_mode: Literal["disable", "auto", "resume_path"] = "auto"
+    """Go on from the latest, from ``resume_path``, or not."""
+    resume_path: str | None = None
+    """Checkpoint to go on from."""
+    world_size: int = Field(default=1, ge=1)
+    """Ranks of each learner; 1 runs in this process unless ``use_ray``."""
+    use_ray: bool = False
+    """Learners are Ray actors."""
+    schedule_timeout_s: float = Field(default=120.0, gt=0)
+    """How long Ray may take to place them."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where learners run."""
+    seed: int = 7
+    """Seed of weights, order and sampling."""
+    loggers: tuple[Literal["console", "jsonl", "tensorboard", "mlflow"], ...] = ("console", "jsonl")
+    """Where metrics go."""
+    output: Path = Path(".fathom/training/run")
+    """Folder of settings, metrics and the report."""
+
+    @model_validator(mode="after")
+    def path_is_given(self) -> Self:
+        if self.resume_mode == "resume_path" and not self.resume_path:
+            raise ValueError("resume_mode: resume_path needs resume_path")
+        return self
+
+
+class CollapseConfig(Settings):
+    """When a training counts as collapsed; each bound is on the mean of ``window`` steps, None leaves it out."""
+
+    enable: bool = True
+    """Watch; what is not finite ends a training in any case."""
+    window: int = Field(default=5, ge=1)
+    """Steps that a mean is taken over."""
+    patience: int = Field(default=5, ge=1)
+    """Consecutive suspicious steps that end the training."""
+    entropy_floor: float | None = Field(default=None, ge=0)
+    """Nats per token; a policy that has learnt a short answer may well be certain, so it is off by default."""
+    entropy_ceiling: float | None = Field(default=8.0, gt=0)
+    """Nats per token; near the logarithm of the vocabulary's size it is noise."""
+    kl_ceiling: float | None = Field(default=2.0, gt=0)
+    """Nats per token."""
+    length_share: float | None = Field(default=0.1, gt=0, lt=1)
+    """Responses shorter than this share of their first length."""
+    invalid_ceiling: float | None = Field(default=0.9, gt=0, le=1)
+    """Share of rounds without a valid action, once it has been lower."""
+    reward_share: float | None = Field(default=0.3, gt=0, lt=1)
+    """Reward below this share of its best."""
+
+
+class InterpreterConfig(Settings):
+    """GRPO of the code interpreter: rewards of the cells that an episode ran (rows T02 to T07)."""
+
+    style_weight: float = Field(default=0.5, ge=0, le=1)
+    """Weight of functional style."""
+    length_weight: float = Field(default=0.5, ge=0, le=1)
+    """Weight of the functions' length."""
+    hack_weight: float = Field(default=0.5, ge=0, le=1)
+    """What a cell with a hack flag loses."""
+    task_weight: float = Field(default=0.5, ge=0)
+    """Weight of the answer's score, for tasks that have an answer."""
+    answer_grader: str = "number"
+    """Grader of that score."""
+    cost_per_call: float = Field(default=0.01, ge=0)
+    """What each cell costs."""
+    normalise: Literal["total", "components"] = "total"
+    """Compare episodes by their whole reward (GRPO), or each component by itself (GDPO)."""
+    length_share: float = Field(default=0.5, gt=0, lt=1)
+    """Code shorter than this share of its first length, while the reward rises, ends the training (T07)."""

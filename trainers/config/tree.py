@@ -1,0 +1,124 @@
+"""One tree of settings for every algorithm: layered YAML, then dotted overrides; unknown keys are errors."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel, ValidationError, model_validator
+
+from fathom.config import ConfigError, Settings, read_file
+from trainers.config.grpo import number
+from trainers.config.sections import (
+    ActorConfig,
+    AlgorithmConfig,
+    CollapseConfig,
+    CriticConfig,
+    DataConfig,
+    InterpreterConfig,
+    ModelConfig,
+    RetrieverConfig,
+    RewardConfig,
+    RewardModelConfig,
+    RolloutConfig,
+    TrainerConfig,
+)
+
+
+class TrainConfig(Settings):
+    """What ``fathom train`` reads; each section says more."""
+
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    retriever: RetrieverConfig = RetrieverConfig()
+    actor: ActorConfig = ActorConfig()
+    critic: CriticConfig = CriticConfig()
+    reward_model: RewardModelConfig = RewardModelConfig()
+    reward: RewardConfig = RewardConfig()
+    algorithm: AlgorithmConfig = AlgorithmConfig()
+    trainer: TrainerConfig = TrainerConfig()
+    collapse: CollapseConfig = CollapseConfig()
+    interpreter: InterpreterConfig = InterpreterConfig()
+
+    @model_validator(mode="after")
+    def fits_together(self) -> Self:
+        """What no section can check alone."""
+        if self.algorithm.use_kl_in_reward and self.actor.use_kl_loss:
+            raise ValueError("algorithm.use_kl_in_reward and actor.use_kl_loss would count KL twice")
+        if self.algorithm.adv_estimator != "gae" and self.rollout.n < 2:
+            raise ValueError(f"algorithm.adv_estimator {self.algorithm.adv_estimator} compares: rollout.n must be >= 2")
+        if self.reward_model.enable and self.algorithm.use_kl_in_reward:
+            raise ValueError("algorithm.use_kl_in_reward has no place in PRIME's rewards: use actor.use_kl_loss")
+        prompts = self.data.train_batch_size
+        if prompts % self.actor.ppo_mini_batch_size and prompts > self.actor.ppo_mini_batch_size:
+            raise ValueError(f"actor.ppo_mini_batch_size must divide data.train_batch_size {prompts}")
+        return self
+
+    @property
+    def needs_reference(self) -> bool:
+        """Somebody reads ``ref_log_prob``."""
+        return self.actor.use_kl_loss or self.algorithm.use_kl_in_reward
+
+    def to_yaml(self) -> str:
+        """The effective settings, as they are printed and stored; ``load_config`` reads them back to the same."""
+        return yaml.safe_dump(self.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
+
+
+def load_config(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> TrainConfig:
+    """Defaults, then each file over the last, then ``section.field=value``.
+
+    Raises ``ConfigError`` naming key and origin: a file that cannot be read, an unknown key (with the nearest
+    known one), a wrong value, settings that contradict each other.
+    """
+    values: dict[str, Any] = {}
+    for file in files:
+        content = read_file(file)
+        check_keys(TrainConfig, content, (), str(file))
+        merge(values, content)
+    for pair in overrides:
+        path, sign, text = pair.partition("=")
+        if not sign or not path:
+            raise ConfigError(f"{pair}: must be section.field=value", metadata={"field": pair})
+        content = nested(path.split("."), number(text))
+        check_keys(TrainConfig, content, (), "overrides")
+        merge(values, content)
+    try:
+        return TrainConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{path or 'settings'}: {first['msg']}", metadata={"field": path}) from error
+
+
+def nested(path: Sequence[str], value: Any) -> dict[str, Any]:
+    """{"a": {"b": value}} for ("a", "b")."""
+    for key in reversed(path):
+        value = {key: value}
+    return dict(value)
+
+
+def merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    """Sections are merged, everything else is replaced."""
+    for key, value in layer.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            merge(into[key], value)
+        else:
+            into[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def check_keys(model: type[BaseModel], content: Mapping[str, Any], path: tuple[str, ...], origin: str) -> None:
+    """Refuses keys that ``model`` does not have, at any depth."""
+    known = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
+    for key, value in content.items():
+        where = ".".join((*path, str(key)))
+        if key not in known:
+            nearest = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(sorted(known))}"
+            raise ConfigError(f"unknown key {where} (from {origin}){hint}", metadata={"field": where})
+        section = known[key]
+        if isinstance(section, type) and issubclass(section, BaseModel) and isinstance(value, Mapping):
+            check_keys(section, value, (*path, str(key)), origin)

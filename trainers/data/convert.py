@@ -1,0 +1,79 @@
+"""Question sets to train and test files of the prompt schema (row SR34); nothing is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fathom.errors import InvalidField
+from fathom.ids import sha256
+from trainers.data.instructions import asked
+from trainers.data.records import Record, write
+from trainers.data.sets import Question, QuestionSet, known, read_set
+
+SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The files written, their rows, and how many rows of the set were left out, by reason."""
+
+    files: Mapping[str, Path]
+    rows: Mapping[str, int]
+    left_out: Mapping[str, int]
+
+
+def convert(
+    name: str,
+    source: Path,
+    target: Path,
+    *,
+    instruction: str = "search_r1",
+    test_share: float = 0.2,
+    seed: int = 7,
+    limit: int | None = None,
+) -> Converted:
+    """Writes ``target``/train.parquet and test.parquet; the same arguments give the same bytes.
+
+    A question's split follows from its text and ``seed`` alone, so that it stays when the set grows.
+    Raises ``NotFound`` for an unknown set, file or instruction, ``InvalidField`` for a wrong row or share.
+    """
+    if not 0 < test_share < 1:
+        raise InvalidField("test_share", f"{test_share} must lie between 0 and 1")
+    found, read = known(name), read_set(name, source)
+    parts: dict[str, list[Question]] = {split: [] for split in SPLITS}
+    for question in read.questions:
+        parts[split_of(question.text, test_share, seed)].append(question)
+    files, rows = {}, {}
+    for split, questions in parts.items():
+        records = records_of(found, questions[:limit], split, instruction)
+        files[split], rows[split] = target / f"{split}.parquet", len(records)
+        write(records, files[split])
+    return Converted(files, rows, read.left_out)
+
+
+def split_of(text: str, test_share: float, seed: int) -> str:
+    """ "test" for ``test_share`` of all texts; case and blanks make no difference."""
+    drawn = int(sha256(f"{seed}:{' '.join(text.lower().split())}".encode())[:8], 16) / 16**8
+    return "test" if drawn < test_share else "train"
+
+
+def records_of(found: QuestionSet, questions: Sequence[Question], split: str, instruction: str) -> list[Record]:
+    """Questions as records, numbered within their split."""
+    return [
+        Record(
+            found.source,
+            (("user", asked(question.text, instruction, found.language)),),
+            found.ability,
+            question.answers,
+            split,
+            index,
+            question.id,
+            question.text,
+            found.language,
+            question.grader,
+            question.grader_parameters,
+        )
+        for index, question in enumerate(questions)
+    ]

@@ -1,0 +1,157 @@
+"""Prompts as left-padded token ids (rows SR36, SR37)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from fathom.errors import InvalidField
+from fathom.ids import sha256
+from trainers.data.records import Record, read_all
+
+Truncation = Literal["error", "left", "right"]
+Item = dict[str, Any]
+
+
+class ChatTokenizer(Protocol):
+    """What is asked of a tokenizer; those of transformers have it."""
+
+    pad_token_id: int | None
+    eos_token_id: int | None
+    chat_template: Any
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any: ...
+
+    def __call__(self, text: str, **options: Any) -> Any: ...
+
+
+class RLHFDataset(Dataset[Item]):
+    """The rows of parquet files, each as tensors [P] and what else a trainer needs; P is ``max_prompt_length``.
+
+    ``filter_prompts`` leaves out prompts of more than P tokens; else ``truncation`` cuts them ("left" keeps the end,
+    "right" the beginning) or, as "error", refuses them with the row's id. ``return_raw_chat`` adds the messages.
+    Raises ``InvalidField`` for files that :func:`trainers.data.records.read` refuses and when nothing is left.
+    """
+
+    def __init__(
+        self,
+        parquet_files: Path | str | Sequence[Path | str],
+        tokenizer: ChatTokenizer,
+        prompt_key: str = "prompt",
+        max_prompt_length: int = 1024,
+        filter_prompts: bool = True,
+        return_raw_chat: bool = False,
+        truncation: Truncation = "error",
+    ) -> None:
+        files = [parquet_files] if isinstance(parquet_files, Path | str) else list(parquet_files)
+        if not files:
+            raise InvalidField("parquet_files", "names no file")
+        if truncation not in ("error", "left", "right"):
+            raise InvalidField("truncation", f"{truncation!r} must be error, left or right")
+        if max_prompt_length < 1:
+            raise InvalidField("max_prompt_length", f"{max_prompt_length} must be at least 1")
+        self.tokenizer, self.max_prompt_length = tokenizer, max_prompt_length
+        self.return_raw_chat, self.truncation = return_raw_chat, truncation
+        self.pad = pad_id(tokenizer)
+        records = read_all([Path(file) for file in files], prompt_key)
+        self.total = len(records)
+        if filter_prompts:
+            records = [record for record in records if len(prompt_ids(tokenizer, record)) <= max_prompt_length]
+        if not records:
+            raise InvalidField("parquet_files", f"none of {self.total} prompts has at most {max_prompt_length} tokens")
+        self.records = records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of ids and questions in order: a saved position belongs to these rows alone."""
+        return sha256("\n".join(f"{r.data_source}\t{r.id}\t{r.question}" for r in self.records).encode())[:16]
+
+    def __getitem__(self, number: int) -> Item:
+        record = self.records[number]
+        ids = self._cut(prompt_ids(self.tokenizer, record), record)
+        row = record.row()
+        item: Item = {
+            **left_padded(ids, self.max_prompt_length, self.pad),
+            "raw_prompt_ids": ids,
+            "data_source": record.data_source,
+            "ability": record.ability,
+            "reward_model": row["reward_model"],
+            "extra_info": {**row["extra_info"], "grader_parameters": dict(record.grader_parameters)},
+            "index": number,
+        }
+        return item | {"raw_prompt": row["prompt"]} if self.return_raw_chat else item
+
+    def _cut(self, ids: list[int], record: Record) -> list[int]:
+        width = self.max_prompt_length
+        if len(ids) <= width:
+            return ids
+        if self.truncation == "error":
+            raise InvalidField("prompt", f"{record.id} has {len(ids)} tokens, at most {width} are allowed")
+        return ids[-width:] if self.truncation == "left" else ids[:width]
+
+
+def pad_id(tokenizer: ChatTokenizer) -> int:
+    """The padding id; the end-of-text id where there is none (masks are explicit, so that it may stand in)."""
+    found = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    if found is None:
+        raise InvalidField("tokenizer", "has neither a padding nor an end-of-text id")
+    return found
+
+
+def prompt_ids(tokenizer: ChatTokenizer, record: Record) -> list[int]:
+    """The chat with the generation prompt; a tokenizer without a template gets the contents, a line each.
+
+    The template writes the special tokens itself: none are added, so that none stands there twice.
+    """
+    messages = [{"role": role, "content": content} for role, content in record.prompt]
+    if tokenizer.chat_template:
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    else:
+        text = "\n".join(content for _, content in record.prompt)
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def left_padded(ids: Sequence[int], width: int, pad: int) -> dict[str, Tensor]:
+    """``input_ids``, ``attention_mask`` and ``position_ids`` [width] int64; positions are 0 on padding, then 0, 1, …"""
+    empty = width - len(ids)
+    mask = torch.tensor([0] * empty + [1] * len(ids))
+    return {
+        "input_ids": torch.tensor([pad] * empty + list(ids)),
+        "attention_mask": mask,
+        "position_ids": (mask.cumsum(0) - 1).clamp(min=0),
+    }
+
+
+def collate_fn(items: Sequence[Mapping[str, Any]]) -> dict[str, Tensor | np.ndarray[Any, Any]]:
+    """Tensors stacked to [B, ...], everything else as arrays [B] of objects.
+
+    Raises ``InvalidField`` naming a field that not every item has, or whose tensors differ in shape.
+    """
+    if not items:
+        raise InvalidField("items", "is empty")
+    names = items[0].keys()
+    for item in items:
+        if odd := names ^ item.keys():
+            raise InvalidField(min(odd), "is not in every item")
+    return {name: merged(name, [item[name] for item in items]) for name in names}
+
+
+def merged(name: str, values: Sequence[Any]) -> Tensor | np.ndarray[Any, Any]:
+    """One column of a batch."""
+    if all(isinstance(value, Tensor) for value in values):
+        if len({value.shape for value in values}) > 1:
+            raise InvalidField(name, f"has shapes {sorted({tuple(value.shape) for value in values})}")
+        return torch.stack(list(values))
+    column = np.empty(len(values), dtype=object)
+    for row, value in enumerate(values):
+        column[row] = value
+    return column

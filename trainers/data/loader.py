@@ -1,0 +1,184 @@
+"""Batches of prompts in an order that a seed decides, whose position can be saved and found again (row SR38, PR04).
+
+A saved position is that of the next batch to be handed out. At the end of an epoch it is the beginning of the next
+one, so that a training that was saved there goes on and does not end with no step.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Sampler
+
+from fathom.errors import Conflict, InvalidField
+from trainers.config.sections import DataConfig
+from trainers.data.dataset import ChatTokenizer, RLHFDataset, collate_fn
+from trainers.data_proto import DataProto
+
+
+class EpochOrder(Sampler[list[int]]):
+    """Row numbers of one epoch by batch, from a position on; epoch e of a seed has one order, whoever asks.
+
+    ``drop_last`` leaves out the rows at the end that do not fill a batch (of the shuffled order: other rows each
+    epoch).
+    """
+
+    def __init__(self, rows: int, batch_size: int, *, shuffle: bool, seed: int, drop_last: bool = True) -> None:
+        if batch_size < 1:
+            raise InvalidField("batch_size", f"{batch_size} must be at least 1")
+        self.rows, self.batch_size, self.shuffle, self.seed, self.drop_last = rows, batch_size, shuffle, seed, drop_last
+        self.epoch, self.position = 0, 0
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return self.rows // self.batch_size if self.drop_last else math.ceil(self.rows / self.batch_size)
+
+    def order(self) -> list[int]:
+        """All row numbers of the present epoch."""
+        if not self.shuffle:
+            return list(range(self.rows))
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        return torch.randperm(self.rows, generator=generator).tolist()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = self.order()
+        for batch in range(self.position, len(self)):
+            yield order[batch * self.batch_size : (batch + 1) * self.batch_size]
+
+
+class PromptLoader:
+    """A ``DataLoader`` over prompts that knows where it stands; iterating gives what is left of the epoch.
+
+    Raises ``InvalidField`` when the rows do not fill one batch.
+    """
+
+    def __init__(
+        self,
+        dataset: RLHFDataset,
+        batch_size: int,
+        *,
+        shuffle: bool = True,
+        seed: int = 7,
+        drop_last: bool = True,
+        num_workers: int = 0,
+    ) -> None:
+        self.dataset = dataset
+        self.sampler = EpochOrder(len(dataset), batch_size, shuffle=shuffle, seed=seed, drop_last=drop_last)
+        if not len(self.sampler):
+            raise InvalidField("batch_size", f"{batch_size} prompts per step, but there are {len(dataset)}")
+        # A generator of its own: beginning to iterate must not move the random state of whoever trains.
+        self._loader: DataLoader[Any] = DataLoader(
+            dataset,
+            batch_sampler=self.sampler,
+            collate_fn=collate_fn,
+            num_workers=num_workers,
+            generator=torch.Generator().manual_seed(seed),
+        )
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch."""
+        return len(self.sampler)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch, from 0."""
+        return self.sampler.epoch
+
+    @property
+    def position(self) -> int:
+        """The number of the next batch in its epoch, from 0."""
+        return self.sampler.position
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The batches that are left of this epoch; behind the last one the next epoch begins.
+
+        The position counts batches handed out, not those that workers have read ahead.
+        """
+        for batch in self._loader:
+            self._advance()
+            yield batch
+
+    def protos(self) -> Iterator[DataProto]:
+        """The same as ``DataProto``, each with its ``epoch`` and ``batch`` in ``meta_info``."""
+        epoch = self.epoch
+        for number, batch in enumerate(self, start=self.position):
+            yield DataProto.from_single_dict(batch, {"epoch": epoch, "batch": number})
+
+    def _advance(self) -> None:
+        self.sampler.position += 1
+        if self.sampler.position == len(self):
+            self.sampler.epoch, self.sampler.position = self.sampler.epoch + 1, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the next batch stands, and what that is a position in."""
+        return {"epoch": self.epoch, "position": self.position, **self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes to a saved position.
+
+        Raises ``Conflict`` naming what differs when it was saved with other rows, batches, order or seed.
+        """
+        for name, value in self._identity().items():
+            if state.get(name) != value:
+                raise Conflict(
+                    f"data position: {name} was {state.get(name)!r} and is {value!r}", metadata={"field": name}
+                )
+        epoch, position = state.get("epoch"), state.get("position")
+        if not isinstance(epoch, int) or not isinstance(position, int) or epoch < 0 or not 0 <= position < len(self):
+            raise InvalidField("position", f"batch {position} of epoch {epoch} is none of {len(self)}")
+        self.sampler.epoch, self.sampler.position = epoch, position
+
+    def _identity(self) -> dict[str, Any]:
+        sampler = self.sampler
+        return {
+            "rows": sampler.rows,
+            "fingerprint": self.dataset.fingerprint,
+            "batch_size": sampler.batch_size,
+            "shuffle": sampler.shuffle,
+            "seed": sampler.seed,
+            "drop_last": sampler.drop_last,
+        }
+
+
+def loader_batch_size(train_batch_size: int, oversample_factor: float) -> int:
+    """Prompts per step: their product, rounded down with a warning when it is no whole number (row PR04)."""
+    product = train_batch_size * oversample_factor
+    whole = math.floor(product + 1e-9)
+    if abs(product - whole) > 1e-9:
+        warnings.warn(
+            f"data.train_batch_size {train_batch_size} x data.oversample_factor {oversample_factor} is {product:g}:"
+            f" {whole} prompts are drawn per step",
+            stacklevel=2,
+        )
+    return whole
+
+
+def create_dataloaders(config: DataConfig, tokenizer: ChatTokenizer) -> tuple[PromptLoader, PromptLoader | None]:
+    """(training, validation); validation is one batch of all its prompts unless ``val_batch_size`` says less.
+
+    Raises ``InvalidField`` when there are no training files, or fewer prompts than a step takes.
+    """
+
+    def dataset(field: str, files: Any) -> RLHFDataset:
+        if not files:
+            raise InvalidField(f"data.{field}", "names no file")
+        return RLHFDataset(
+            files,
+            tokenizer,
+            config.prompt_key,
+            config.max_prompt_length,
+            config.filter_overlong_prompts,
+            config.return_raw_chat,
+            config.truncation,
+        )
+
+    size = loader_batch_size(config.train_batch_size, config.oversample_factor)
+    train = PromptLoader(dataset("train_files", config.train_files), size, shuffle=config.shuffle, seed=config.seed)
+    if not config.val_files:
+        return train, None
+    held = dataset("val_files", config.val_files)
+    return train, PromptLoader(held, config.val_batch_size or len(held), shuffle=False, drop_last=False)

@@ -1,0 +1,1 @@
+"""Instructions of training prompts, one file per version and language; a change is a new file."""

@@ -1,0 +1,142 @@
+"""Which recorded episodes may teach what: success for SFT, pairs for DPO, exact ids and log-probabilities for PPO."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_INVALID, Step, Trajectory
+from fathom.errors import FathomError
+from trainers.exports.conversation import Conversation, Said, conversations, own_words
+
+FINISH = "finish"
+# What a user may have said of a person; digits of tables are never touched, for only users' words are scrubbed.
+PERSONAL = (
+    (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<email>"),
+    (re.compile(r"(?<!\d)\d{17}[\dXx](?!\d)"), "<id number>"),
+    (re.compile(r"(?<!\d)\d{4}(?:[ -]?\d{4}){3}(?:[ -]?\d{1,3})?(?!\d)"), "<card number>"),
+    (re.compile(r"(?<!\d)(?:\+\d{1,3}[ -]?)?(?:1[3-9]\d{9}|\d{3,4}[ -]\d{3,4}[ -]\d{4})(?!\d)"), "<phone>"),
+)
+
+
+class NotTrainable(FathomError):
+    """An episode lacks what an algorithm needs; ``run_id`` and ``field`` say where."""
+
+    code, reason = "FAILED_PRECONDITION", "FAILED_PRECONDITION"
+
+    def __init__(self, run_id: str, field: str, message: str) -> None:
+        super().__init__(f"{run_id}: {message}", metadata={"run_id": run_id, "field": field})
+        self.field = field
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two continuations of the same messages; ``why`` says what makes the first the better one."""
+
+    conversation: Conversation
+    """Messages up to the two."""
+    chosen: Said
+    rejected: Said
+    why: str
+
+
+def scrubbed(text: str) -> str:
+    """Without addresses, telephone, identity and card numbers."""
+    for pattern, name in PERSONAL:
+        text = pattern.sub(name, text)
+    return text
+
+
+def successful(trajectory: Trajectory, least: float) -> bool:
+    """Finished, and right: a graded one by its reward, an ungraded one by an answer without any doubt."""
+    if trajectory.stop_reason != STOP_REASON_FINISHED or not trajectory.HasField("answer"):
+        return False
+    if not trajectory.answer.markdown.strip():
+        return False
+    graded = trajectory.lane != common.LANE_INTERACTIVE
+    return trajectory.reward >= least if graded else not trajectory.answer.findings
+
+
+def pairs(trajectories: Sequence[Trajectory], margin: float) -> Iterator[Pair]:
+    """From corrections within an episode, and from siblings of a rollout group whose rewards differ by ``margin``."""
+    for trajectory in trajectories:
+        yield from corrections(trajectory)
+    yield from siblings(trajectories, margin)
+
+
+def corrections(trajectory: Trajectory) -> Iterator[Pair]:
+    """A call that was malformed against the one that mended it; an answer that was sent back against the next one.
+
+    Both follow the same messages: what came between them, the complaint, is not part of the pair.
+    """
+    for conversation in conversations(trajectory, keep_failed=True):
+        for first, second in pairwise(conversation.steps):
+            why = corrected(first, second)
+            if why:
+                place = next(n for n, item in enumerate(conversation.said) if item.step == first.index)
+                before = replace(conversation, said=conversation.said[:place])
+                rejected, chosen = (Said(own_words(step), True, step.index) for step in (first, second))
+                yield Pair(before, chosen, rejected, why)
+
+
+def corrected(first: Step, second: Step) -> str:
+    """Why the second step's words are better than the first's; "" when they are not known to be."""
+    if not first.completion.tool_calls or not second.completion.tool_calls:
+        return ""
+    names = (first.completion.tool_calls[0].name, second.completion.tool_calls[0].name)
+    if len(set(names)) > 1 or own_words(first) == own_words(second):
+        return ""
+    if names[0] == FINISH:
+        return "the answer was sent back"
+    bad = bool(first.tool_results) and all(result.status == TOOL_STATUS_INVALID for result in first.tool_results)
+    good = any(result.status != TOOL_STATUS_INVALID for result in second.tool_results)
+    return "the call was malformed" if bad and good else ""
+
+
+def siblings(trajectories: Sequence[Trajectory], margin: float) -> Iterator[Pair]:
+    """The best and the worst of a group, where the first words that differ begin.
+
+    Episodes of a group have the same question and prompts; only those without a compaction before that place pair.
+    """
+    groups: dict[tuple[str, str, int], list[Trajectory]] = defaultdict(list)
+    for trajectory in trajectories:
+        if trajectory.lane != common.LANE_INTERACTIVE and trajectory.steps:
+            groups[trajectory.run_id.rsplit("-", 1)[0], trajectory.question, trajectory.task_index].append(trajectory)
+    for group in groups.values():
+        best, worst = (choose(group, key=lambda item: item.reward) for choose in (max, min))
+        if best.reward - worst.reward < margin:
+            continue
+        better, worse = conversations(best, keep_failed=True)[0], conversations(worst, keep_failed=True)[0]
+        for place, (one, other) in enumerate(zip(better.said, worse.said, strict=False)):
+            if one.message != other.message:
+                if one.step >= 0 and other.step >= 0:
+                    before = replace(better, said=better.said[:place])
+                    yield Pair(before, one, other, f"reward {best.reward:g} over {worst.reward:g}")
+                break
+
+
+def for_policy_gradient(trajectory: Trajectory, model: str) -> Trajectory:
+    """The trajectory when PPO may use it: exact ids and finite log-probabilities of this model.
+
+    Raises ``NotTrainable`` naming run and field. What production records without them is for SFT and DPO.
+    """
+    if not trajectory.exact:
+        raise NotTrainable(trajectory.run_id, "exact", "has no exact token ids and log-probabilities: not for PPO")
+    for step in trajectory.steps:
+        where, completion = f"steps[{step.index}].completion", step.completion
+        if completion.model != model:
+            raise NotTrainable(
+                trajectory.run_id, f"{where}.model", f"was sampled by {completion.model!r}, not {model!r}"
+            )
+        if not completion.log_probs or len(completion.log_probs) != len(completion.sampled_token_ids):
+            raise NotTrainable(
+                trajectory.run_id, f"{where}.log_probs", "are not there for each sampled id: not for PPO"
+            )
+        if not all(math.isfinite(value) for value in completion.log_probs):
+            raise NotTrainable(trajectory.run_id, f"{where}.log_probs", "are not all finite")
+    return trajectory

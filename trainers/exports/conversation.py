@@ -1,0 +1,160 @@
+"""A trajectory as conversations in chat form: messages, and which of them a model said and may learn from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fathom.api.planner.v1.trajectory_pb2 import (
+    PROTOCOL_SEARCH_R1,
+    TOOL_STATUS_FAILED,
+    TOOL_STATUS_INVALID,
+    Step,
+    Trajectory,
+)
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.errors import InvalidField
+from fathom.protocol.hermes import parse_tool_calls
+
+ROLES: Mapping[int, str] = {
+    policy.ROLE_SYSTEM: "system",
+    policy.ROLE_USER: "user",
+    policy.ROLE_ASSISTANT: "assistant",
+    policy.ROLE_TOOL: "tool",
+}
+BAD = (TOOL_STATUS_FAILED, TOOL_STATUS_INVALID)
+
+
+@dataclass(frozen=True)
+class Said:
+    """One message; ``learn`` is True on a model's own words of this conversation that are worth learning.
+
+    ``step`` is the index of the step that sampled it, -1 for what was given.
+    """
+
+    message: policy.Message
+    learn: bool = False
+    step: int = -1
+
+    def chat(self) -> dict[str, Any]:
+        """In OpenAI's chat form; a model's message has the ``weight`` of its loss, 0 or 1."""
+        found: dict[str, Any] = {"role": ROLES[self.message.role], "content": self.message.content}
+        if self.message.tool_calls:
+            # The calls as text stand in their own field here.
+            found["content"] = parse_tool_calls(self.message.content)[0]
+            found["tool_calls"] = [
+                {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments_json}}
+                for c in self.message.tool_calls
+            ]
+        if self.message.tool_call_id:
+            found["tool_call_id"] = self.message.tool_call_id
+        if found["role"] == "assistant":
+            found["weight"] = int(self.learn)
+        return found
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Messages that one model was shown in a row, its last words at the end; ``part`` counts compactions before it.
+
+    ``tools`` says whether tools were offered; with Search-R1's tags there are none.
+    """
+
+    run_id: str
+    part: int
+    said: tuple[Said, ...]
+    steps: tuple[Step, ...]
+    tools: bool = True
+
+    @property
+    def messages(self) -> list[policy.Message]:
+        return [item.message for item in self.said]
+
+    @property
+    def learned(self) -> int:
+        """How many messages carry loss."""
+        return sum(item.learn for item in self.said)
+
+
+def conversations(trajectory: Trajectory, *, keep_failed: bool = False) -> list[Conversation]:
+    """One conversation between two compactions of the view; each sampled message is learned in exactly one.
+
+    A completion all of whose calls failed or were malformed is shown and not learned, unless ``keep_failed``.
+    Raises ``InvalidField`` for a compaction that shows a message which there is not.
+    """
+    everything: list[policy.Message] = []
+    parts: list[tuple[list[Said], list[Step]]] = [([], [])]
+    for step in trajectory.steps:
+        everything += step.new_messages
+        if step.HasField("compaction"):
+            parts.append(([Said(message) for message in view(step, everything)], []))
+        else:
+            parts[-1][0].extend(Said(message) for message in step.new_messages)
+        spoken = own_words(step)
+        everything.append(spoken)
+        parts[-1][0].append(Said(spoken, keep_failed or worthwhile(step), step.index))
+        parts[-1][1].append(step)
+    return [
+        Conversation(trajectory.run_id, number, tuple(said), tuple(steps), trajectory.protocol != PROTOCOL_SEARCH_R1)
+        for number, (said, steps) in enumerate(parts)
+        if steps
+    ]
+
+
+def view(step: Step, everything: Sequence[policy.Message]) -> list[policy.Message]:
+    """What the step's request showed in place of all messages."""
+    found = []
+    for shown in step.compaction.shown:
+        if shown.HasField("message"):
+            found.append(shown.message)
+        elif 0 <= shown.source < len(everything):
+            found.append(everything[shown.source])
+        else:
+            raise InvalidField(f"steps[{step.index}].compaction", f"shows message {shown.source} of {len(everything)}")
+    return found
+
+
+def own_words(step: Step) -> policy.Message:
+    """What the model said, as an assistant message."""
+    completion = step.completion
+    return policy.Message(role=policy.ROLE_ASSISTANT, content=completion.text, tool_calls=completion.tool_calls)
+
+
+def worthwhile(step: Step) -> bool:
+    """False when calls were made and none of them worked."""
+    statuses = [result.status for result in step.tool_results]
+    return not statuses or any(status not in BAD for status in statuses)
+
+
+def with_question(conversation: Conversation, scrub: Callable[[str], str]) -> Conversation:
+    """The conversation with ``scrub`` applied to what users said."""
+    said = [
+        replace(item, message=rewritten(item.message, scrub)) if item.message.role == policy.ROLE_USER else item
+        for item in conversation.said
+    ]
+    return replace(conversation, said=tuple(said))
+
+
+def rewritten(message: policy.Message, scrub: Callable[[str], str]) -> policy.Message:
+    """A copy with other content."""
+    copy = policy.Message()
+    copy.CopyFrom(message)
+    copy.content = scrub(message.content)
+    return copy
+
+
+def tools_of(specs: Sequence[policy.ToolSpec]) -> list[dict[str, Any]]:
+    """Tools in OpenAI's function form, by name."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": spec.name,
+                "description": spec.description,
+                "parameters": json.loads(spec.parameters_json or "{}"),
+            },
+        }
+        for spec in sorted(specs, key=lambda spec: spec.name)
+    ]

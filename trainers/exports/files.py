@@ -1,0 +1,200 @@
+"""From the object store to files: one JSON object per line for SFT, DPO and PPO."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from google.protobuf.message import DecodeError
+
+from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.planner.v1.trajectory_pb2 import Trajectory
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.errors import CorruptData, InvalidField
+from fathom.store import ObjectStore
+from trainers.exports.choose import NotTrainable, Pair, for_policy_gradient, pairs, scrubbed, successful
+from trainers.exports.conversation import Conversation, Said, conversations, tools_of, with_question
+from trainers.exports.tokens import Renderer, Tokens, rendered, sampled
+
+Kind = Literal["sft", "dpo", "ppo"]
+SOURCES = ("rollouts/", "runs/trajectories/")
+SUFFIX = ".pb"
+"""Of trajectories; what else stands beside them is planner's own."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is exported. ``model`` is the one that will learn: its ids are written; without it only messages are.
+
+    ``production`` is the operator's word that users have agreed: without it no run of a user is read.
+    """
+
+    kind: Kind
+    model: str = ""
+    least_reward: float = 1.0
+    margin: float = 0.5
+    production: bool = False
+    prefix: str = ""
+    """Only objects whose key begins so, e.g. ``rollouts/rollout-1/``."""
+    tools: Sequence[policy.ToolSpec] = ()
+
+
+@dataclass
+class Exported:
+    """How many rows were written, and how many episodes were left out, by reason."""
+
+    rows: int = 0
+    tokens: int = 0
+    learned_tokens: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+async def stored(store: ObjectStore, wanted: Wanted) -> AsyncIterator[Trajectory]:
+    """Recorded trajectories by key; raises ``CorruptData`` naming one that cannot be read."""
+    for source in SOURCES:
+        if wanted.prefix and not (wanted.prefix.startswith(source) or source.startswith(wanted.prefix)):
+            continue
+        for item in await store.list(wanted.prefix if wanted.prefix.startswith(source) else source):
+            if not item.key.endswith(SUFFIX):
+                continue
+            try:
+                yield Trajectory.FromString(await store.get(item.key, item.sha256))
+            except DecodeError as error:
+                raise CorruptData(item.key, str(error)) from error
+
+
+async def export(store: ObjectStore, wanted: Wanted, target: Path, renderer: Renderer | None) -> Exported:
+    """Writes ``target``; the file is there whole or not at all.
+
+    Raises ``NotTrainable`` when PPO is wanted of an episode that lacks ids or log-probabilities, ``InvalidField``
+    when PPO names no model.
+    """
+    if wanted.kind == "ppo" and not wanted.model:
+        raise InvalidField("model", "PPO learns from its own samples: name the model")
+    done = Exported()
+    found = [item async for item in stored(store, wanted) if allowed(item, wanted, done)]
+    rows = {"sft": sft_rows, "dpo": dpo_rows, "ppo": ppo_rows}[wanted.kind](found, wanted, renderer, done)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.part")
+    with part.open("w", encoding="utf-8") as lines:
+        async for row in rows:
+            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+            done.rows += 1
+    part.replace(target)
+    return done
+
+
+def allowed(trajectory: Trajectory, wanted: Wanted, done: Exported) -> bool:
+    """False for a user's run without consent."""
+    if trajectory.lane == common.LANE_INTERACTIVE and not wanted.production:
+        done.left_out["a user's run, and consent was not given"] += 1
+        return False
+    return True
+
+
+async def sft_rows(
+    found: Iterable[Trajectory], wanted: Wanted, renderer: Renderer | None, done: Exported
+) -> AsyncIterator[dict[str, Any]]:
+    """A row per conversation of a successful episode."""
+    for trajectory in found:
+        if not successful(trajectory, wanted.least_reward):
+            done.left_out["it did not succeed"] += 1
+            continue
+        for plain in conversations(trajectory):
+            conversation = with_question(plain, scrubbed)
+            if not conversation.learned:
+                done.left_out["it has nothing to learn"] += 1
+                continue
+            own = sampled(plain, wanted.model) if wanted.model and conversation == plain else None
+            yield sft_row(conversation, wanted, own or await by_template(conversation, renderer), done)
+
+
+def sft_row(conversation: Conversation, wanted: Wanted, tokens: Tokens | None, done: Exported) -> dict[str, Any]:
+    """Messages, tools, and ids with their mask where a model is named."""
+    row: dict[str, Any] = {
+        "id": f"{conversation.run_id}#{conversation.part}",
+        "messages": [item.chat() for item in conversation.said],
+        "tools": tools_of(wanted.tools) if conversation.tools else [],
+    }
+    if tokens is None:
+        return row
+    done.tokens += len(tokens.ids)
+    done.learned_tokens += sum(tokens.mask)
+    return row | {"token_ids": list(tokens.ids), "loss_mask": list(tokens.mask), "exact": tokens.exact}
+
+
+async def by_template(conversation: Conversation, renderer: Renderer | None) -> Tokens | None:
+    """Ids by the template of the model that will learn; None when none is named."""
+    return await rendered(conversation, renderer) if renderer is not None else None
+
+
+async def dpo_rows(
+    found: Sequence[Trajectory], wanted: Wanted, renderer: Renderer | None, done: Exported
+) -> AsyncIterator[dict[str, Any]]:
+    """A row per pair; the words before it are rendered once, so that both sides have the same ids there."""
+    for pair in pairs(found, wanted.margin):
+        prompt = with_question(pair.conversation, scrubbed)
+        row: dict[str, Any] = {
+            "id": f"{prompt.run_id}#{pair.rejected.step}",
+            "why": pair.why,
+            "prompt": [item.chat() for item in prompt.said],
+            "chosen": pair.chosen.chat(),
+            "rejected": pair.rejected.chat(),
+            "tools": tools_of(wanted.tools) if prompt.tools else [],
+        }
+        if renderer is not None:
+            row |= await pair_ids(prompt, pair, renderer)
+        yield row
+
+
+async def pair_ids(prompt: Conversation, pair: Pair, renderer: Renderer) -> dict[str, Any]:
+    """``prompt_ids``, ``chosen_ids`` and ``rejected_ids``; raises ``InvalidField`` when the prompts differ."""
+    sides = [await rendered(continued(prompt, said), renderer) for said in (pair.chosen, pair.rejected)]
+    starts = [tokens.mask.index(1) for tokens in sides]
+    heads = [tokens.ids[:start] for tokens, start in zip(sides, starts, strict=True)]
+    if heads[0] != heads[1]:
+        raise InvalidField("prompt", f"{prompt.run_id}: chosen and rejected do not follow the same ids")
+    bodies = [
+        [token for token, learned in zip(tokens.ids[start:], tokens.mask[start:], strict=True) if learned]
+        for tokens, start in zip(sides, starts, strict=True)
+    ]
+    return {"prompt_ids": list(heads[0]), "chosen_ids": bodies[0], "rejected_ids": bodies[1]}
+
+
+def continued(prompt: Conversation, said: Said) -> Conversation:
+    """The prompt with one more message, the only one to learn."""
+    before = tuple(Said(item.message, False, item.step) for item in prompt.said)
+    return replace(prompt, said=(*before, said))
+
+
+async def ppo_rows(
+    found: Iterable[Trajectory], wanted: Wanted, renderer: Renderer | None, done: Exported
+) -> AsyncIterator[dict[str, Any]]:
+    """A row per conversation, ids and log-probabilities as sampled; the first that lacks them stops the export."""
+    for trajectory in found:
+        for conversation in conversations(for_policy_gradient(trajectory, wanted.model), keep_failed=True):
+            tokens = sampled(conversation, wanted.model)
+            if tokens is None:
+                raise NotTrainable(trajectory.run_id, "steps", "has no sampled ids: not for PPO")
+            log_probs = [
+                value
+                for step in conversation.steps
+                for value in (*[0.0] * len(step.completion.prompt_token_ids), *step.completion.log_probs)
+            ]
+            done.tokens += len(tokens.ids)
+            done.learned_tokens += sum(tokens.mask)
+            yield {
+                "id": f"{conversation.run_id}#{conversation.part}",
+                "token_ids": list(tokens.ids),
+                "loss_mask": list(tokens.mask),
+                "log_probs": log_probs,
+                "reward": trajectory.reward,
+                "task_index": trajectory.task_index,
+                "sample_index": trajectory.sample_index,
+                "version_min": trajectory.version_min,
+                "version_max": trajectory.version_max,
+            }

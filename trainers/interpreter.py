@@ -1,0 +1,189 @@
+"""GRPO of the code interpreter (rows T02 to T07; formulas: specs/rl.md 4.3).
+
+Episodes are planner's: the model writes cells, the sandbox runs them on tables that were injected. A cell's reward
+is the reward service's grader ``code``, R = e * (w_s * s + w_l * f) - w_h * [any hack flag], whose three parts are
+style s, length f and execution e. An episode's reward is the mean over its cells, plus the weighted score of its
+answer where the task has one, less a small cost per cell; an episode without a cell gets neither reward nor blame
+for code. Loss is on sampled tokens only, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from fathom import codestyle
+from fathom.api.datafetch.v1.datafetch_pb2 import QueryRequest, Sheet
+from fathom.api.planner.v1.trajectory_pb2 import CodeRecord, Trajectory
+from fathom.api.reward.v1.reward_pb2 import Score, ScoreItem, ScoreRequest
+from fathom.clients import Clients
+from fathom.errors import DependencyFailed, InvalidField
+from trainers.advantages import component_advantages
+from trainers.config import TrainConfig
+from trainers.config.sections import InterpreterConfig
+from trainers.data_proto import DataProto
+from trainers.monitor.collapse import Signal
+from trainers.ppo import RayPPOTrainer
+from trainers.roles import Metrics
+from trainers.rollouts.groups import Group, Row
+from trainers.rollouts.requests import question_of, references_of
+
+COMPONENTS = ("style", "length", "execution")
+FLAGS = ("hack_no_function_called", "hack_constant_print", "hack_dataframe_only")
+MAX_ITEMS = 4096
+LENGTH, REWARD = ("code/length",), ("critic/score/mean",)
+
+
+def cells(episode: Trajectory) -> list[CodeRecord]:
+    """The cells that the episode's model ran, in order; those of a delegated run are another episode's."""
+    materials = (material for step in episode.steps for material in step.material if material.HasField("code"))
+    return [material.code for material in materials if not material.code.run_id]
+
+
+@dataclass(frozen=True)
+class CodeGrader:
+    """Grades groups by the cells that ran; used as ``PlannerRollouts.grade``."""
+
+    clients: Clients
+    config: InterpreterConfig
+    timeout_s: float = 60.0
+
+    async def __call__(self, groups: Sequence[Group]) -> tuple[list[Group], Metrics]:
+        """The groups with reward and components set, and what was measured of the code.
+
+        Raises ``InvalidField`` when the service refuses an item, ``DependencyFailed`` when it answers for fewer.
+        """
+        items: list[ScoreItem] = []
+        for group in groups:
+            for episode in group.episodes:
+                items += [self._cell(cell) for cell in cells(episode)]
+                items += self._answer(group.row, episode)
+        scores = iter(await self._scores(items))
+        graded = []
+        for group in groups:
+            episodes = []
+            for episode in group.episodes:
+                found = [next(scores) for _ in cells(episode)]
+                answer = next(scores) if self._answer(group.row, episode) else None
+                episodes.append(self._with_reward(episode, found, answer))
+            graded.append(Group(group.row, tuple(episodes)))
+        return graded, measured(graded)
+
+    def _cell(self, cell: CodeRecord) -> ScoreItem:
+        config = self.config
+        parameters = {
+            "finished": float(cell.ok),
+            "style_weight": config.style_weight,
+            "length_weight": config.length_weight,
+            "hack_weight": config.hack_weight,
+        }
+        return ScoreItem(grader="code", answer=cell.stdout, response=cell.code, parameters=parameters)
+
+    def _answer(self, row: Row, episode: Trajectory) -> list[ScoreItem]:
+        """The answer's item, where the task has references and weight."""
+        references = references_of(row)
+        if not references or not self.config.task_weight:
+            return []
+        return [ScoreItem(grader=self.config.answer_grader, answer=episode.answer.markdown, references=references)]
+
+    async def _scores(self, items: Sequence[ScoreItem]) -> list[Score]:
+        found: list[Score] = []
+        for start in range(0, len(items), MAX_ITEMS):
+            request = ScoreRequest(items=items[start : start + MAX_ITEMS])
+            found += (await self.clients.reward.score(request, timeout_s=self.timeout_s)).scores
+        if len(found) != len(items):
+            raise DependencyFailed("reward", f"gave {len(found)} scores for {len(items)} items")
+        return found
+
+    def _with_reward(self, episode: Trajectory, found: Sequence[Score], answer: Score | None) -> Trajectory:
+        """A copy with the composed reward and its parts."""
+        copy = Trajectory.FromString(episode.SerializeToString())
+        count = max(1, len(found))
+        parts = {name: sum(s.components.get(name, 0.0) for s in found) / count for name in (*COMPONENTS, *FLAGS)}
+        parts["code"] = sum(score.value for score in found) / count
+        parts["answer"] = answer.value if answer is not None else 0.0
+        parts["cost"] = self.config.cost_per_call * len(found)
+        copy.reward = parts["code"] + self.config.task_weight * parts["answer"] - parts["cost"]
+        copy.reward_components.clear()
+        copy.reward_components.update(parts)
+        if answer is not None:
+            copy.reward_components["correct"] = answer.value
+        return copy
+
+
+def measured(groups: Sequence[Group]) -> Metrics:
+    """``code/length`` in statements of called functions, mean over cells; cells per episode, errors, hack flags."""
+    episodes = [episode for group in groups for episode in group.episodes]
+    ran = [cell for episode in episodes for cell in cells(episode)]
+    metrics = {"code/cells": len(ran) / max(1, len(episodes))}
+    if ran:
+        metrics["code/length"] = sum(codestyle.length(cell.code) for cell in ran) / len(ran)
+        metrics["code/error_rate"] = sum(not cell.ok for cell in ran) / len(ran)
+        metrics["code/hack_rate"] = sum(bool(codestyle.hacks(cell.code)) for cell in ran) / len(ran)
+    return metrics
+
+
+def falling_length(config: InterpreterConfig) -> Signal:
+    """T07: code that gets much shorter while the reward rises is the reward being hacked."""
+    return Signal("code length", LENGTH, share_of_start=config.length_share, while_rising=REWARD)
+
+
+def epoch_warning(config: TrainConfig) -> str:
+    """T07: what to say of more than one epoch; "" for one."""
+    epochs = config.trainer.total_epochs
+    if epochs <= 1:
+        return ""
+    return f"trainer.total_epochs is {epochs}: beyond one epoch the interpreter's rewards were seen to be hacked"
+
+
+async def with_sheets(rows: Sequence[Row], clients: Clients, timeout_s: float = 60.0) -> list[Row]:
+    """The rows with the tables that their questions need, as ``sheets``; a row that brings its own keeps them.
+
+    ``extra_info.data_question`` asks for the tables, else the question itself. Raises ``InvalidField`` naming the
+    row for which nothing is found: an episode without a table could only print constants.
+    """
+    found: dict[str, tuple[Sheet, ...]] = {}
+    prepared: list[Row] = []
+    for place, row in enumerate(rows):
+        wanted = (row.get("extra_info") or {}).get("data_question") or question_of({"uid": place, **row})
+        if row.get("sheets"):
+            prepared.append(row)
+            continue
+        if wanted not in found:
+            response = await clients.datafetch.query(QueryRequest(question=wanted), timeout_s=timeout_s)
+            found[wanted] = tuple(response.sheets)
+        if not found[wanted]:
+            raise InvalidField("train_files", f"row {place}: there are no tables for {wanted!r}")
+        prepared.append({**row, "sheets": found[wanted]})
+    return prepared
+
+
+class InterpreterTrainer(RayPPOTrainer):
+    """GRPO whose advantages compare whole rewards, or each component by itself."""
+
+    def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
+        """By component (GDPO) where the settings say so: a wide component cannot drown the others."""
+        settings = self.config.interpreter
+        if settings.normalise == "total":
+            return super().compute_advantage(batch, metrics)
+        weights = {
+            "style": settings.style_weight,
+            "length": settings.length_weight,
+            "execution": 1.0,
+            "answer": settings.task_weight,
+        }
+        return advantages_by_component(batch, weights, self.config.rollout.n)
+
+
+def advantages_by_component(batch: DataProto, weights: Mapping[str, float], n: int) -> DataProto:
+    """``advantages`` and ``returns`` from the components ``reward/<name>``, each normalised in its group of ``n``.
+
+    Raises ``InvalidField`` for a missing component, and for rows that are no contiguous groups of single rows.
+    """
+    batch.require_groups(n)
+    parts = {name: torch.as_tensor(batch.array(f"reward/{name}").astype("float32")).view(-1, n) for name in weights}
+    values = component_advantages(parts, dict(weights)).reshape(-1, 1)
+    advantages = values * batch.tensor("response_mask").to(torch.float32)
+    return batch.with_tensors(advantages=advantages, returns=advantages)

@@ -1,0 +1,237 @@
+"""A training from its settings to its report: prompts, rollouts, learners, checkpoints, logs, put together.
+
+It runs in one thread and is stopped from another (``Interruption``): the step under way is finished, a checkpoint
+written, the report made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fathom.call import Lane
+from fathom.clients import Clients, connect
+from fathom.errors import Cancelled, InvalidField, MissingExtra
+from fathom.store import ObjectStore, open_store
+from trainers import assembly
+from trainers.checkpoints import StoreCheckpoints
+from trainers.config import TrainConfig
+from trainers.data.records import read_all
+from trainers.interpreter import CodeGrader, epoch_warning, falling_length, with_sheets
+from trainers.learners.models import load_tokenizer
+from trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
+from trainers.monitor.loggers import Logger, make_loggers
+from trainers.monitor.report import write_report
+from trainers.ppo import Surroundings
+from trainers.prompts import Prompts
+from trainers.roles import Metrics
+from trainers.rollouts import PlannerRollouts
+from trainers.rollouts.bridge import Bridge
+from trainers.rollouts.publisher import Publisher
+from trainers.rollouts.recording import Recording
+from trainers.rollouts.replayed import ReplayedRollouts
+from trainers.tasks import comparison_tasks, records, split, vocabulary
+
+Row = Mapping[str, Any]
+COMPARISON = "comparison"
+Show = Callable[[int, int, Metrics], None]
+"""Hears step, steps in all, and metrics."""
+
+
+class Interruption:
+    """Asks a training to end after the step that it is at."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    @property
+    def asked(self) -> bool:
+        return self._asked.is_set()
+
+
+class Interrupted(Cancelled):
+    """The training was asked to end; its last step is in a checkpoint, and the same command goes on from there."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a training runs: URLs of the services by name, and of the object store."""
+
+    services: Mapping[str, str]
+    store: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a training; ``metrics`` are those of the last step."""
+
+    steps: int
+    metrics: Metrics
+    report: Path
+
+    def summary(self) -> str:
+        """One line."""
+        shown = ("critic/score/mean", "acc", "val/test_score", "response_length/mean", "actor/entropy")
+        found = [f"{name} {self.metrics[name]:.3f}" for name in shown if name in self.metrics]
+        return f"{self.steps} steps; {', '.join(found)}; {self.report}"
+
+
+@dataclass
+class Run:
+    """One training under way."""
+
+    name: str
+    config: TrainConfig
+    place: Place
+    show: Show
+    interruption: Interruption
+    notes: list[str] = field(default_factory=list)
+    last: Metrics = field(default_factory=dict)
+    step: int = 0
+    _trainer: Any = None
+    _loggers: Sequence[Logger] = ()
+
+    def train(self) -> Outcome:
+        """To the end; whatever the end is, the report is made.
+
+        Raises typed errors: ``ConfigError`` or ``InvalidField`` for settings, ``TrainingCollapsed`` or
+        ``TrainingDiverged``, ``Interrupted``, and what the services raise.
+        """
+        config, output = self.config, self.config.trainer.output
+        output.mkdir(parents=True, exist_ok=True)
+        (output / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
+        self._loggers = make_loggers(config.trainer.loggers, output, config.model_dump(mode="json"))
+        try:
+            with ExitStack() as stack:
+                self._trainer = self._assemble(stack)
+                self._trainer.fit()
+        except TrainingCollapsed as error:
+            self.notes.append(f"Collapsed: {error.message}. The last good checkpoint is kept.")
+            raise
+        finally:
+            for logger in self._loggers:
+                logger.close()
+            report = write_report(output, f"{self.name}: {config.model.name}", config.to_yaml(), self.notes)
+        return Outcome(self.step, self.last, report)
+
+    def _assemble(self, stack: ExitStack) -> Any:
+        """The trainer with all that it needs; what must be closed is pushed on ``stack``."""
+        config = self.config
+        bridge = stack.enter_context(Bridge())
+        clients, store = bridge.call(opened(self.place))
+        stack.callback(lambda: bridge.call(closed(clients, store)))
+        train, validation = bridge.call(self._rows(clients))
+        config = self.config = with_vocabulary(config, [*train, *validation])
+        detector = CollapseDetector(config.collapse)
+        if self.name == "interpreter":
+            detector.more = (falling_length(config.interpreter),)
+            self.notes += filter(None, [epoch_warning(config)])
+        if config.trainer.use_ray or config.trainer.world_size > 1:
+            stack.callback(started_ray(config))
+        tokenizer = load_tokenizer(config.model)
+        training, keep = config.trainer.output.name, config.trainer.keep_checkpoints
+        surroundings = Surroundings(
+            self._source(bridge, clients, store, int(tokenizer.pad_token_id or 0)),
+            Prompts(train, config.data.shuffle, config.data.seed),
+            Prompts(validation, shuffle=False) if validation else None,
+            StoreCheckpoints(store, training, keep, bridge.call),
+            self._on_step,
+            detector,
+        )
+        return assembly.trainer(self.name, config, tokenizer, surroundings)
+
+    async def _rows(self, clients: Clients) -> tuple[list[Row], list[Row]]:
+        """Prompts to train and to validate on: the files', else a small task that every machine can do."""
+        data = self.config.data
+        if data.train_files:
+            train: list[Row] = [record.row() for record in read_all(data.train_files, data.prompt_key)]
+            validation: list[Row] = [record.row() for record in read_all(data.val_files, data.prompt_key)]
+        else:
+            some, others = split(comparison_tasks(), 0.2, data.seed)
+            train, validation = list(records(some, COMPARISON)), list(records(others, COMPARISON))
+        if self.name == "interpreter":
+            return await with_sheets(train, clients), await with_sheets(validation, clients)
+        return train, validation
+
+    def _source(self, bridge: Bridge, clients: Clients, store: ObjectStore, pad: int) -> Any:
+        config = self.config
+        rollout, folder = config.rollout, config.trainer.output / "rollouts"
+        if rollout.replay is not None:
+            recording = Recording(folder_store(rollout.replay), "batches")
+            return ReplayedRollouts(recording, bridge, rollout.staleness if rollout.mode == "async" else 0, pad)
+        publisher = Publisher(clients, store, config.model.name, rollout.publish_lanes, rollout.publish_timeout_s)
+        grade = CodeGrader(clients, config.interpreter, config.reward.timeout_s)
+        return PlannerRollouts(
+            config,
+            clients,
+            publisher,
+            bridge,
+            Recording(folder_store(folder), "batches") if rollout.record else None,
+            pad,
+            grade if self.name == "interpreter" else None,
+        )
+
+    def _on_step(self, step: int, metrics: Metrics) -> None:
+        self.step, self.last = step, metrics
+        for logger in self._loggers:
+            logger.log(step, metrics)
+        self.show(step, self._trainer.total_steps, metrics)
+        if self.interruption.asked:
+            self._trainer.save_checkpoint()
+            raise Interrupted(f"stopped at step {step}; its checkpoint is written, the same command goes on from there")
+
+
+async def opened(place: Place) -> tuple[Clients, ObjectStore]:
+    """Clients in the training lane, and the store; made in the loop that uses them."""
+    return connect(place.services, lane=Lane.TRAINING), open_store(place.store)
+
+
+async def closed(clients: Clients, store: ObjectStore) -> None:
+    await clients.close()
+    await store.close()
+
+
+def folder_store(folder: Path) -> ObjectStore:
+    """A folder as a store; raises ``InvalidField("rollout.replay")`` where it cannot be one."""
+    return open_store(folder.resolve().as_uri())
+
+
+def started_ray(config: TrainConfig) -> Callable[[], None]:
+    """Joins the cluster that ``RAY_ADDRESS`` names, else starts Ray here; gives what ends that again.
+
+    Raises ``MissingExtra`` without Ray.
+    """
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingExtra("ray", "serve") from error
+    if ray.is_initialized():
+        return lambda: None
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(address="auto", log_to_driver=False)
+    else:
+        ranks = config.trainer.world_size * len(assembly.WORKERS)
+        ray.init(num_cpus=max(2, ranks), include_dashboard=False, log_to_driver=False)
+    return lambda: ray.shutdown()
+
+
+def with_vocabulary(config: TrainConfig, rows: Sequence[Row]) -> TrainConfig:
+    """A tiny model without words of its own gets those of the small task.
+
+    Raises ``InvalidField("model.vocabulary")`` when the prompts are others.
+    """
+    if config.model.path != "tiny" or config.model.vocabulary:
+        return config
+    if any(row["data_source"] != COMPARISON for row in rows):
+        raise InvalidField("model.vocabulary", "is empty; a tiny model needs the words of its prompts")
+    model = config.model.model_copy(update={"vocabulary": tuple(vocabulary(comparison_tasks()))})
+    return config.model_copy(update={"model": model})

@@ -1,0 +1,95 @@
+"""The policy under training: log-probabilities of a batch, and PPO's clipped step on it (arXiv 1707.06347)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from trainers.config.sections import ActorConfig
+from trainers.data_proto import DataProto
+from trainers.kl import kind_named
+from trainers.learners.forward import cropped, mini_batches, passes, response_tokens, without_gradient
+from trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
+from trainers.losses import Totals, aggregate, kl_loss, policy_loss
+
+
+class Actor:
+    """A causal language model and its optimiser. Not for several threads at once."""
+
+    def __init__(self, config: ActorConfig, model: Any, *, total_steps: int | None = None) -> None:
+        self.config, self.model = config, model
+        self.stepper = Stepper(model, config.optim, total_steps)
+
+    def compute_log_prob(self, data: DataProto) -> DataProto:
+        """``old_log_probs`` and ``entropys`` [B, T] float32, 0 on padding; at ``meta_info["temperature"]``."""
+        temperature = float(data.meta_info["temperature"])
+
+        def compute(rows: DataProto) -> dict[str, torch.Tensor]:
+            found = response_tokens(self.model, rows, temperature, entropy=True)
+            assert found.entropy is not None
+            return {"old_log_probs": found.log_probs, "entropys": found.entropy}
+
+        # In the mode of the update: another state of dropout would make ratios of its own.
+        self.model.train()
+        return without_gradient(data, self.config, compute)
+
+    def update_policy(self, data: DataProto) -> dict[str, float]:
+        """``ppo_epochs`` passes in mini-batches of whole groups; metrics under ``actor/``.
+
+        Reads advantages, old_log_probs, response_mask, ref_log_prob where KL is in the loss, and
+        rollout_is_weights where there are any. The gradient is that of the whole mini-batch over all ranks, however
+        it is cut into passes.
+        """
+        self.model.train()
+        temperature = float(data.meta_info["temperature"])
+        metrics: list[dict[str, float]] = []
+        norms: list[float] = []
+        for _ in range(self.config.ppo_epochs):
+            for mini in mini_batches(data, prompts_of_rank(self.config)):
+                totals = totals_of_all(mini.tensor("response_mask"))
+                parts = [self.backward(cropped(mini[rows]), totals, temperature) for rows in passes(mini, self.config)]
+                metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
+                norms.append(self.stepper.step())
+        return shares_of_all(metrics) | {"actor/grad_norm": sum(norms) / len(norms), "actor/lr": self.stepper.lr}
+
+    def backward(self, rows: DataProto, totals: Totals, temperature: float) -> dict[str, float]:
+        """Adds the gradient of one pass; gives its share of each loss."""
+        config, mask = self.config, rows.tensor("response_mask")
+        found = response_tokens(self.model, rows, temperature, entropy=config.entropy_coeff > 0)
+        losses = policy_loss(
+            found.log_probs,
+            rows.tensor("old_log_probs"),
+            rows.tensor("advantages"),
+            mask,
+            totals,
+            clip_low=config.clip_ratio_low,
+            clip_high=config.clip_ratio_high,
+            dual_clip=config.clip_ratio_c or 0.0,
+            weights=rows.batch.get("rollout_is_weights"),
+            mode=config.loss_agg_mode,
+        )
+        loss, share = losses.loss, float(mask.sum()) / max(totals.tokens, 1.0)
+        metrics = {
+            "actor/pg_loss": float(losses.loss.detach()),
+            "actor/pg_clipfrac": float(losses.clip_fraction) * share,
+            "actor/pg_clipfrac_lower": float(losses.clip_fraction_lower) * share,
+            "actor/ppo_kl": float(losses.approx_kl) * share,
+        }
+        if found.entropy is not None:
+            bonus = aggregate(found.entropy, mask, totals, config.loss_agg_mode)
+            loss = loss - config.entropy_coeff * bonus
+            metrics["actor/entropy_loss"] = float(bonus.detach())
+        if config.use_kl_loss:
+            distance = kl_loss(
+                found.log_probs,
+                rows.tensor("ref_log_prob"),
+                mask,
+                totals,
+                kind=kind_named(config.kl_loss_type),
+                mode=config.loss_agg_mode,
+            )
+            loss = loss + config.kl_loss_coef * distance
+            metrics["actor/kl_loss"] = float(distance.detach())
+        loss.backward()
+        return metrics

@@ -1,0 +1,26 @@
+"""The frozen policy that KL is measured against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainers.config.sections import BatchingConfig
+from trainers.data_proto import DataProto
+from trainers.learners.forward import response_tokens, without_gradient
+
+
+class Reference:
+    """A causal language model that never learns."""
+
+    def __init__(self, config: BatchingConfig, model: Any) -> None:
+        self.config = config
+        self.model = model.eval().requires_grad_(False)
+
+    def compute_ref_log_prob(self, data: DataProto) -> DataProto:
+        """``ref_log_prob`` [B, T] float32, 0 on padding; at ``meta_info["temperature"]``, as the policy's."""
+        temperature = float(data.meta_info["temperature"])
+        return without_gradient(
+            data,
+            self.config,
+            lambda rows: {"ref_log_prob": response_tokens(self.model, rows, temperature).log_probs},
+        )

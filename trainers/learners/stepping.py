@@ -1,0 +1,105 @@
+"""What every learner's optimiser step has in common: schedule, gradients of all ranks, clipping, state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.nn import Module
+from torch.nn.utils import clip_grad_norm_
+
+from fathom.errors import InvalidField
+from trainers.config.sections import BatchingConfig, OptimConfig
+from trainers.losses import Totals
+
+
+class Stepper:
+    """AdamW with its schedule for one module; gradients are sums over ranks, losses divided by all ranks' totals."""
+
+    def __init__(self, module: Module, config: OptimConfig, total_steps: int | None) -> None:
+        self.module, self.config = module, config
+        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(trained, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda step: learning_rate(config, total_steps, step)
+        )
+
+    def step(self) -> float:
+        """Takes the step and forgets the gradients; gives the gradient's norm over all ranks, before clipping."""
+        trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        if distributed.is_initialized():
+            for parameter in trained:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                distributed.all_reduce(parameter.grad)
+        norm = float(clip_grad_norm_(trained, self.config.grad_clip))
+        if math.isfinite(norm):
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.schedule.step()
+        return norm
+
+    @property
+    def lr(self) -> float:
+        """Of the next step."""
+        return float(self.schedule.get_last_lr()[0])
+
+    def state(self) -> dict[str, Any]:
+        """What the next step depends on."""
+        return {
+            "module": self.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes up a state; raises ``RuntimeError`` or ``KeyError`` when it is another model's."""
+        self.module.load_state_dict(state["module"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+
+
+def learning_rate(config: OptimConfig, total_steps: int | None, step: int) -> float:
+    """The factor of ``lr`` at a step, counted from 0: linear warm-up, then constant or half a cosine."""
+    warmup = config.lr_warmup_steps
+    if warmup < 0:
+        warmup = int(config.lr_warmup_steps_ratio * (total_steps or 0))
+    if step < warmup:
+        return (step + 1) / (warmup + 1)
+    if config.lr_scheduler_type == "constant" or not total_steps:
+        return 1.0
+    share = min(1.0, (step - warmup) / max(1, total_steps - warmup))
+    return config.min_lr_ratio + (1.0 - config.min_lr_ratio) * 0.5 * (1.0 + math.cos(math.pi * share))
+
+
+def totals_of_all(mask: Tensor) -> Totals:
+    """Denominators of the whole mini-batch, over all ranks; ``mask`` [B, T] is this rank's part."""
+    own = Totals.of(mask)
+    if not distributed.is_initialized():
+        return own
+    sums = torch.tensor([own.tokens, own.rows], dtype=torch.float64)
+    distributed.all_reduce(sums)
+    return Totals(float(sums[0]), float(sums[1]), own.width)
+
+
+def prompts_of_rank(batching: BatchingConfig) -> int:
+    """Prompts of one mini-batch that this rank has; raises ``InvalidField`` when ranks cannot share it evenly."""
+    ranks = distributed.get_world_size() if distributed.is_initialized() else 1
+    prompts = batching.ppo_mini_batch_size
+    if prompts % ranks:
+        raise InvalidField("ppo_mini_batch_size", f"{prompts} prompts cannot be shared by {ranks} ranks")
+    return prompts // ranks
+
+
+def shares_of_all(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Metrics that are shares of a mini-batch's (what each rank adds to it): summed over ranks, averaged over steps."""
+    rows = list(steps)
+    found = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+    if not distributed.is_initialized():
+        return found
+    packed = torch.tensor([found[name] for name in sorted(found)], dtype=torch.float64)
+    distributed.all_reduce(packed)
+    return dict(zip(sorted(found), packed.tolist(), strict=True))

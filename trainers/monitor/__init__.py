@@ -1,0 +1,1 @@
+"""What is said of a training while it runs and afterwards: logs, collapse, report."""

@@ -1,0 +1,392 @@
+"""PPO (arXiv 1707.06347) and its relatives: one loop, from prompts to a better policy.
+
+``fit`` is: generate → reward → old log-probs → reference → values → KL in the reward → advantage → update critic →
+update actor → publish → validate → save. Each is a small method; another algorithm overrides those that differ
+(``trainers.rloo``, ``trainers.grpo``, ``trainers.prime``) and leaves the rest. The loop keeps no random state:
+prompts follow from (seed, position), so a resume at any step, also at an epoch's end, draws what would have come.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fathom.errors import FathomError, InvalidField
+from trainers.config import TrainConfig
+from trainers.data_proto import DataProto
+from trainers.kl import AdaptiveKLController, Controller, FixedKLController
+from trainers.losses import importance_weights
+from trainers.prompts import Prompts
+from trainers.roles import (
+    ActorGroup,
+    Checkpoints,
+    CriticGroup,
+    Metrics,
+    ReferenceGroup,
+    ResourcePoolManager,
+    RewardFunction,
+    Role,
+    RolloutSource,
+    WorkerGroupFactory,
+)
+from trainers.steps import (
+    ESTIMATORS,
+    apply_kl_penalty,
+    batch_metrics,
+    checked_scores,
+    compute_advantage,
+    mismatch_metrics,
+    spread,
+    without_state_masking,
+)
+
+
+class TrainingDiverged(FathomError):
+    """A metric is not finite; the last good version keeps being served, and the last checkpoint is good."""
+
+    code, reason = "ABORTED", "CONFLICT"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a training reads and writes: prompts, episodes, checkpoints, and who hears of each step."""
+
+    rollouts: RolloutSource
+    train: Prompts
+    validation: Prompts | None = None
+    checkpoints: Checkpoints | None = None
+    on_step: Callable[[int, Metrics], None] = lambda step, metrics: None
+    """Called after each step, and as step 0 for a validation before training; what it raises ends the training."""
+    inspect: Callable[[int, Metrics], bool] = lambda step, metrics: True
+    """Called before a step's weights are published; False keeps its state out of the checkpoints."""
+
+
+class RayPPOTrainer:
+    """Actor, and critic where advantages need one, trained on what a rollout source gives.
+
+    ``role_worker_mapping`` says which worker class does which role, ``resource_pool_manager`` on how many ranks,
+    and ``ray_worker_group_cls(worker, config, ranks)`` makes the group: on Ray, or in this process. ``reward_fn``
+    scores episodes that come ungraded, ``val_reward_fn`` those of validations (else the same).
+    """
+
+    estimators: tuple[str, ...] = ESTIMATORS
+    """Values of ``algorithm.adv_estimator`` that this trainer takes."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        tokenizer: Any,
+        role_worker_mapping: Mapping[Role, Any],
+        resource_pool_manager: ResourcePoolManager,
+        ray_worker_group_cls: WorkerGroupFactory,
+        reward_fn: RewardFunction | None = None,
+        val_reward_fn: RewardFunction | None = None,
+        *,
+        surroundings: Surroundings,
+    ) -> None:
+        """Raises ``InvalidField`` naming a role that the settings need and the mapping lacks, or a wrong estimator."""
+        if config.algorithm.adv_estimator not in self.estimators:
+            known = ", ".join(self.estimators)
+            raise InvalidField("algorithm.adv_estimator", f"is {config.algorithm.adv_estimator!r}, here it is {known}")
+        self.config, self.tokenizer = config, tokenizer
+        self.role_worker_mapping, self.pools = role_worker_mapping, resource_pool_manager
+        self.group_factory = ray_worker_group_cls
+        self.reward_fn, self.val_reward_fn = reward_fn, val_reward_fn or reward_fn
+        self.around, self.rollouts = surroundings, surroundings.rollouts
+        self.use_critic = config.algorithm.adv_estimator == "gae"
+        self.kl_ctrl = kl_controller(config)
+        self.step, self.submitted = 0, 0
+        for role in self.roles():
+            if role not in role_worker_mapping:
+                raise InvalidField(f"role_worker_mapping.{role}", "is missing; these settings need it")
+
+    # What there is to work with.
+
+    def roles(self) -> list[Role]:
+        """The learners that these settings need."""
+        needed = [Role.ACTOR]
+        if self.use_critic:
+            needed.append(Role.CRITIC)
+        if self.config.needs_reference:
+            needed.append(Role.REF_POLICY)
+        return needed
+
+    def init_workers(self) -> None:
+        """Makes the learners; raises what placing them raises, with the culprit's name."""
+        groups = {role: self.make_group(role) for role in self.roles()}
+        self.actor: ActorGroup = groups[Role.ACTOR]
+        self.critic: CriticGroup | None = groups.get(Role.CRITIC)
+        self.reference: ReferenceGroup | None = groups.get(Role.REF_POLICY)
+
+    def make_group(self, role: Role) -> Any:
+        """The workers of one role behind one object; schedules of learning rates end with the training."""
+        length = self.config.trainer.model_copy(update={"total_training_steps": self.total_steps})
+        config = self.config.model_copy(update={"trainer": length})
+        return self.group_factory(self.role_worker_mapping[role], config, self.pools.ranks(role))
+
+    @property
+    def prompts_per_step(self) -> int:
+        """Prompts that are drawn per step; PRIME draws more than it trains on."""
+        return self.config.data.train_batch_size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole batches in the prompts; raises ``InvalidField`` when there is none."""
+        return self.around.train.batches(self.prompts_per_step)
+
+    @property
+    def total_steps(self) -> int:
+        """Steps until the end: the cap, else all epochs."""
+        trainer = self.config.trainer
+        return trainer.total_training_steps or self.steps_per_epoch * trainer.total_epochs
+
+    # The loop.
+
+    def fit(self) -> Metrics:
+        """Trains to the end and gives the last metrics; goes on from a checkpoint where there is one to go on from."""
+        self.init_workers()
+        self.load_checkpoint()
+        try:
+            self.publish()
+            metrics: Metrics = {}
+            if self.step == 0 and self.config.trainer.val_before_train:
+                metrics = self.validate()
+                self.around.on_step(0, metrics)
+            self.submitted = self.step
+            for _ in range(min(self.rollouts.ahead, self.total_steps - self.step)):
+                self.rollouts.submit(self.next_prompts())
+            while self.step < self.total_steps:
+                metrics = self.run_step()
+                self.around.on_step(self.step, metrics)
+            return metrics
+        finally:
+            self.rollouts.close()
+
+    def run_step(self) -> Metrics:
+        """One step with what belongs to its end; ``self.step`` counts it before validation and checkpoint."""
+        metrics: Metrics = {}
+        with timed(metrics, "step"):
+            self.train_step(self.next_prompts(), metrics)
+            self.step += 1
+            metrics["training/global_step"] = float(self.step)
+            metrics["training/epoch"] = float((self.step - 1) // self.steps_per_epoch)
+            self.check_finite(metrics)
+            worth_keeping = self.around.inspect(self.step, metrics)
+            with timed(metrics, "publish"):
+                self.publish()
+            if self.due(self.config.trainer.test_freq):
+                with timed(metrics, "testing"):
+                    metrics |= self.validate()
+            if worth_keeping and self.due(self.config.trainer.save_freq):
+                with timed(metrics, "save_checkpoint"):
+                    self.save_checkpoint()
+        return metrics
+
+    def train_step(self, prompts: DataProto, metrics: Metrics) -> None:
+        """From prompts to updated learners, top to bottom."""
+        with timed(metrics, "gen"):
+            batch = self.generate(prompts, metrics)
+        with timed(metrics, "reward"):
+            batch = self.compute_reward(batch, metrics)
+        with timed(metrics, "old_log_prob"):
+            batch = self.compute_old_log_prob(batch, metrics)
+        if self.reference is not None:
+            with timed(metrics, "ref"):
+                batch = batch.union(self.reference.compute_ref_log_prob(batch))
+        if self.critic is not None:
+            with timed(metrics, "values"):
+                batch = batch.union(self.critic.compute_values(batch))
+        with timed(metrics, "adv"):
+            batch = self.compute_advantage(self.apply_kl(batch, metrics), metrics)
+        metrics |= batch_metrics(batch, self.config.data.max_response_length)
+        if self.critic is not None:
+            with timed(metrics, "update_critic"):
+                metrics |= self.critic.update_critic(batch)
+        if self.step >= self.config.trainer.critic_warmup:
+            with timed(metrics, "update_actor"):
+                metrics |= self.actor.update_policy(batch)
+
+    def due(self, frequency: int) -> bool:
+        """At the end, and every ``frequency`` steps where that is not 0."""
+        return self.step >= self.total_steps or bool(frequency and self.step % frequency == 0)
+
+    # Its steps.
+
+    def next_prompts(self) -> DataProto:
+        """The prompts of the next position, with what a rollout must know."""
+        prompts = self.around.train.batch(self.submitted, self.prompts_per_step)
+        self.submitted += 1
+        rollout = self.config.rollout
+        return prompts.with_meta(
+            n=rollout.n,
+            step=self.submitted,
+            seed=self.config.trainer.seed + 100_003 * self.submitted,
+            validate=False,
+            temperature=rollout.temperature,
+            top_p=rollout.top_p,
+        )
+
+    def generate(self, prompts: DataProto, metrics: Metrics) -> DataProto:
+        """Episodes of whole groups, checked: from here on every field has the shape that ``DataProto`` says."""
+        batch = self.rollouts.generate(prompts)
+        batch.require("prompts", "responses", "input_ids", "attention_mask", "position_ids", "response_mask")
+        empty = batch.tensor("response_mask").sum(dim=-1) == 0
+        if bool(empty.any()):
+            raise InvalidField("response_mask", f"row {int(empty.nonzero()[0])} has no sampled token")
+        metrics |= batch.meta_info.get("metrics", {})
+        batch = batch.with_meta(temperature=self.config.rollout.temperature)
+        return batch if self.config.algorithm.state_masking else without_state_masking(batch)
+
+    def compute_reward(self, batch: DataProto, metrics: Metrics) -> DataProto:
+        """``token_level_scores``: the source's, else ``reward_fn``'s. Raises ``InvalidField`` where there are none."""
+        if "token_level_scores" in batch:
+            scores = batch.tensor("token_level_scores")
+        elif self.reward_fn is None:
+            raise InvalidField("token_level_scores", "is missing: rollouts are not graded and there is no reward_fn")
+        else:
+            scores = self.reward_fn(batch)
+        return batch.with_tensors(token_level_scores=checked_scores(scores, batch))
+
+    def compute_old_log_prob(self, batch: DataProto, metrics: Metrics) -> DataProto:
+        """``old_log_probs`` of the policy before its update, and how far the rollout's own are from them.
+
+        In bypass mode the rollout's own stand in: nothing is recomputed, and nothing is known of the mismatch.
+        """
+        rollout = self.config.rollout
+        if self.config.algorithm.bypass_mode:
+            return batch.with_tensors(old_log_probs=batch.tensor("rollout_log_probs"))
+        found = self.actor.compute_log_prob(batch)
+        mask = batch.tensor("response_mask")
+        if "entropys" in found:
+            entropy = torch.where(mask.bool(), found.tensor("entropys"), 0.0)
+            metrics["actor/entropy"] = float(entropy.sum() / mask.sum())
+        batch = batch.union(found.select(["old_log_probs"]))
+        metrics |= mismatch_metrics(batch)
+        if rollout.importance_cap is not None:
+            weights = importance_weights(
+                batch.tensor("old_log_probs"), batch.tensor("rollout_log_probs"), mask, cap=rollout.importance_cap
+            )
+            metrics |= spread("mismatch/importance", weights[mask.bool()])
+            batch = batch.with_tensors(rollout_is_weights=weights)
+        return batch
+
+    def apply_kl(self, batch: DataProto, metrics: Metrics) -> DataProto:
+        """``token_level_rewards``: scores, less KL where the settings want it in the reward and not in the loss."""
+        if not self.config.algorithm.use_kl_in_reward:
+            return batch.with_tensors(token_level_rewards=batch.tensor("token_level_scores"))
+        batch, measured = apply_kl_penalty(batch, self.kl_ctrl, self.config.algorithm.kl_penalty)
+        metrics |= measured
+        return batch
+
+    def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
+        """``advantages`` and ``returns`` by the settings' estimator."""
+        algorithm = self.config.algorithm
+        return compute_advantage(
+            batch,
+            algorithm.adv_estimator,
+            algorithm.gamma,
+            algorithm.lam,
+            norm_by_std=algorithm.norm_adv_by_std_in_grpo,
+        )
+
+    def check_finite(self, metrics: Metrics) -> None:
+        """Raises ``TrainingDiverged`` naming the first metric that is not finite; nothing is published then."""
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise TrainingDiverged(f"{name} is {value} at step {self.step}; the version before stays served")
+
+    def publish(self) -> None:
+        """Serves the actor's weights to whoever samples next."""
+        self.rollouts.publish(self.actor.export)
+
+    def validate(self) -> Metrics:
+        """Mean score by data source over the validation prompts, sampled as ``rollout.val_temperature`` says."""
+        if self.around.validation is None:
+            return {}
+        size = self.config.data.val_batch_size or self.around.validation.rows
+        by_source: dict[str, list[float]] = {}
+        for prompts in self.around.validation.in_order(size):
+            batch = self.rollouts.generate(
+                prompts.with_meta(
+                    n=1,
+                    step=self.step,
+                    seed=self.config.trainer.seed,
+                    validate=True,
+                    temperature=self.config.rollout.val_temperature,
+                    top_p=1.0,
+                )
+            )
+            for source, score in zip(batch.array("data_source"), self.validation_scores(batch), strict=True):
+                by_source.setdefault(str(source), []).append(score)
+        metrics = {f"val/test_score/{name}": sum(found) / len(found) for name, found in by_source.items()}
+        every = [score for found in by_source.values() for score in found]
+        return metrics | {"val/test_score": sum(every) / len(every)}
+
+    def validation_scores(self, batch: DataProto) -> list[float]:
+        """One score per row: the outcome where the source knows it, else the row's scores together."""
+        if "acc" in batch:
+            return [float(value) for value in batch.tensor("acc")]
+        if "token_level_scores" not in batch and self.val_reward_fn is not None:
+            batch = batch.with_tensors(token_level_scores=self.val_reward_fn(batch))
+        scores = checked_scores(batch.tensor("token_level_scores"), batch)
+        return [float(value) for value in scores.sum(dim=-1)]
+
+    # What outlives a process.
+
+    def learners(self) -> dict[str, Any]:
+        """The groups whose state a checkpoint holds, by the name of their folder."""
+        return {"actor": self.actor} | ({"critic": self.critic} if self.critic is not None else {})
+
+    def state(self) -> dict[str, Any]:
+        """What the loop itself must remember; the position in the prompts follows from the step."""
+        return {"step": self.step, "kl_coef": self.kl_ctrl.value}
+
+    def save_checkpoint(self) -> None:
+        """Learners and loop, whole or not at all."""
+        if self.around.checkpoints is None:
+            return
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for part, group in self.learners().items():
+                (folder / part).mkdir()
+                group.save_checkpoint(folder / part)
+            self.around.checkpoints.save(self.step, folder, self.state())
+
+    def load_checkpoint(self) -> None:
+        """Goes on where the settings say; without a checkpoint to go on from the start is step 0."""
+        trainer, checkpoints = self.config.trainer, self.around.checkpoints
+        if checkpoints is None or trainer.resume_mode == "disable":
+            return
+        with tempfile.TemporaryDirectory() as name:
+            state = checkpoints.load(Path(name), trainer.resume_path if trainer.resume_mode == "resume_path" else None)
+            if state is None:
+                return
+            for part, group in self.learners().items():
+                group.load_checkpoint(Path(name) / part)
+        self.step, self.kl_ctrl.value = int(state["step"]), float(state["kl_coef"])
+
+
+def kl_controller(config: TrainConfig) -> Controller:
+    """The controller of the KL in the reward."""
+    algorithm = config.algorithm
+    if algorithm.kl_ctrl == "fixed":
+        return FixedKLController(algorithm.kl_coef)
+    return AdaptiveKLController(algorithm.kl_coef, algorithm.kl_target, int(algorithm.kl_horizon))
+
+
+@contextmanager
+def timed(metrics: Metrics, name: str) -> Iterator[None]:
+    """Adds ``timing_s/<name>``."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        metrics[f"timing_s/{name}"] = time.perf_counter() - start

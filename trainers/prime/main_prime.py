@@ -1,0 +1,34 @@
+"""``python -m trainers.prime.main_prime --config FILE [section.field=value …]``: the recipe's entry (PR02).
+
+The same as ``fathom train prime``, against the services that ``FATHOM_LOCAL_HOME`` or a running stack names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def environment() -> None:
+    """What libraries read when they are imported: no progress bars of theirs, one thread pool of tokenizers."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Trains to the end; raises what ``fathom train`` raises."""
+    parser = argparse.ArgumentParser(prog="trainers.prime.main_prime", description="PRIME (arXiv 2502.01456).")
+    parser.add_argument("--config", type=Path, action="append", default=[], help="YAML over the recipe's defaults")
+    parser.add_argument("--home", type=Path, default=Path(os.environ.get("FATHOM_LOCAL_HOME", ".fathom")))
+    parser.add_argument("overrides", nargs="*", help="section.field=value")
+    given = parser.parse_args(arguments)
+    environment()
+    from fathom.cli.train import Wanted, run_training
+
+    run_training(Wanted("prime", given.config, given.overrides, given.home))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""PRIME's implicit reward model on one data-parallel rank: scores and updates of a batch (arXiv 2502.01456).
+
+The maths is ``fathom.implicit``, which the reward service runs too; here it reads and writes ``DataProto`` and agrees
+with the other ranks. Shapes: B rows (whole groups of n), T response columns.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, distributed
+from torch.nn import Module
+
+from fathom.errors import InvalidField
+from fathom.implicit.masked import row_sums
+from fathom.implicit.model import Groups, ImplicitRewardModel, Learning, Scored, Scoring, forward_q
+from fathom.implicit.rewards import largest_return, prime_norm
+from fathom.implicit.sequences import Sequences
+from trainers.config.sections import RewardModelConfig
+from trainers.data_proto import DataProto
+
+NEEDS_GROUPS = ("dpo", "bon_acc", "bon_rm")
+
+
+class DataParallelPRIMERewardModel(ImplicitRewardModel):
+    """The reward model phi and its frozen reference on this rank.
+
+    Where torch.distributed is up, gradients are summed over its ranks and divided by the rows of all of them, so that
+    any number of ranks makes the same step, and the norm's maximum is that of all ranks (``norm_scope: global``).
+    Without ``ref_module`` the rollout's own log-probabilities are the reference (PR11).
+    """
+
+    def __init__(self, config: RewardModelConfig, reward_module: Module, ref_module: Module | None) -> None:
+        self.config = config
+        optim = config.optim
+        super().__init__(
+            reward_module,
+            ref_module,
+            Scoring(
+                beta=config.beta_train,
+                lam=config.lambda_,
+                use_ground_truth=config.prime_use_gt,
+                granularity=config.prime_granularity,
+                include_last_token=config.include_last_token,
+                norm="none",
+            ),
+            Learning(
+                loss=config.loss_type,
+                bon_reduction=config.bon_reduction,
+                lr=optim.lr,
+                weight_decay=optim.weight_decay,
+                grad_clip=optim.grad_clip,
+            ),
+        )
+        self.optimizer.param_groups[0]["betas"] = optim.betas
+
+    def _forward_micro_batch(self, data: DataProto) -> Tensor:
+        """q [B, T] with gradient through phi alone, 0 off the mask (PR10)."""
+        batch = sequences(data)
+        return responses(forward_q(self.phi, batch, self.reference, self.reference_log_probs(data)), data)
+
+    def prime_norm(self, token_level_scores: Tensor) -> Tensor:
+        """Scores [B, T] over the largest |return| of all ranks, or of this one (PR15)."""
+        largest = largest_return(token_level_scores)
+        if self.config.norm_scope == "global" and distributed.is_initialized():
+            distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
+        return prime_norm(token_level_scores, self.config.prime_norm, largest)
+
+    def rewards(self, q: Tensor, mask: Tensor, outcome: Tensor | None = None, largest: Tensor | None = None) -> Tensor:
+        """[B, S] of q as the settings say, normalised over the ranks."""
+        return self.prime_norm(super().rewards(q, mask, outcome))
+
+    def compute_rm_score(self, data: DataProto) -> tuple[DataProto, dict[str, float]]:
+        """``rm_scores`` and ``q`` [B, T] float32 without gradient, in the rows' order however they were batched."""
+        batch = self.batched(data)
+        found = self.score(batch, samples(data), outcome_of(data), ref_log_probs=self.reference_log_probs(data))
+        return scored(found, data), dict(found.metrics)
+
+    def update_rm(self, data: DataProto) -> tuple[DataProto, dict[str, float]]:
+        """One pass over the batch, an optimiser step per mini-batch; gives the scores of before its first step.
+
+        Reads ``acc`` [B] in [0, 1], and for dpo and bon_* ``Q_bc`` and ``acc_bc`` [B, n], which
+        ``update: reverse`` makes. Raises ``InvalidField`` naming what is missing.
+        """
+        batch, outcome = self.batched(data), data.tensor("acc")
+        groups = None
+        if self.config.loss_type in NEEDS_GROUPS:
+            groups = Groups(data.tensor("Q_bc"), data.tensor("acc_bc"))
+        found = self.update(batch, outcome, samples(data), self.reference_log_probs(data), groups)
+        return scored(found, data), dict(found.metrics)
+
+    def batched(self, data: DataProto) -> Sequences:
+        """The batch, with the sizes of passes and steps that its rows and the number of ranks ask for."""
+        ranks = distributed.get_world_size() if distributed.is_initialized() else 1
+        rows = self.config.mini_batch_size * samples(data)
+        if rows % ranks:
+            raise InvalidField("reward_model.mini_batch_size", f"{rows} rows cannot be shared by {ranks} ranks")
+        batch = sequences(data)
+        tokens = self.config.max_token_len_per_gpu
+        if not self.config.use_dynamic_bsz:
+            tokens = self.config.micro_batch_size_per_gpu * batch.input_ids.shape[1]
+        self.learning = Learning(**(vars(self.learning) | {"mini_rows": rows // ranks, "max_tokens": tokens}))
+        return batch
+
+    def reference_log_probs(self, data: DataProto) -> Tensor | None:
+        """[B, S] of the old policy where no model is the reference."""
+        if self.reference is not None:
+            return None
+        old = data.tensor("old_log_probs")
+        return torch.nn.functional.pad(old, (data.tensor("prompts").shape[1], 0))
+
+    def rows_together(self, rows: int) -> int:
+        """Rows of the mini-batch over all ranks."""
+        if not distributed.is_initialized():
+            return rows
+        count = torch.tensor(rows)
+        distributed.all_reduce(count)
+        return int(count)
+
+    def gather_gradients(self, loss: float) -> float:
+        """Gradients and loss as sums over all ranks: each is divided by all rows already."""
+        if not distributed.is_initialized():
+            return loss
+        for parameter in self.phi.parameters():
+            if parameter.grad is not None:
+                distributed.all_reduce(parameter.grad)
+        total = torch.tensor(loss, dtype=torch.float64)
+        distributed.all_reduce(total)
+        return float(total)
+
+
+def broadcast_groups(data: DataProto) -> DataProto:
+    """``Q_bc`` and ``acc_bc`` [B, n]: each row's whole group, as sums of q and as outcomes (``update: reverse``)."""
+    n = samples(data)
+    data.require_groups(n)
+    sums = row_sums(data.tensor("q"), data.tensor("response_mask"))
+    groups = Groups.of(sums, data.tensor("acc"), n)
+    return data.with_tensors(Q_bc=groups.q, acc_bc=groups.outcome)
+
+
+def sequences(data: DataProto) -> Sequences:
+    """Prompts and responses, masked to what the model sampled: observations of a tool carry no reward."""
+    prompts = torch.zeros_like(data.tensor("prompts"))
+    mask = torch.cat([prompts, data.tensor("response_mask")], dim=1)
+    return Sequences(data.tensor("input_ids"), data.tensor("attention_mask"), mask)
+
+
+def responses(values: Tensor, data: DataProto) -> Tensor:
+    """The response columns [B, T] of [B, S]."""
+    return values[:, data.tensor("prompts").shape[1] :]
+
+
+def samples(data: DataProto) -> int:
+    """Rows per prompt; raises ``InvalidField`` when the batch does not say it."""
+    n = data.meta_info.get("n")
+    if not isinstance(n, int) or n < 1 or len(data) % n:
+        raise InvalidField("meta_info.n", f"is {n}; {len(data)} rows are no groups of it")
+    return n
+
+
+def outcome_of(data: DataProto) -> Tensor | None:
+    """``acc`` [B], where the rows were verified."""
+    return data.batch.get("acc")
+
+
+def scored(found: Scored, data: DataProto) -> DataProto:
+    """Scores and q as fields."""
+    return DataProto.from_dict({"rm_scores": responses(found.rewards, data), "q": responses(found.q, data)})

@@ -1,0 +1,69 @@
+"""The worker of PRIME's reward model: phi and its frozen reference on one rank (PR25, PR26)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import distributed
+
+from fathom.errors import InvalidField
+from trainers.config import TrainConfig
+from trainers.config.sections import ModelConfig
+from trainers.data_proto import DataProto
+from trainers.learners import checkpoint
+from trainers.learners.models import load_model
+from trainers.prime.prime_dp_rm import DataParallelPRIMERewardModel
+
+
+class PRIMERewardModelWorker:
+    """Role ``reward_model``. Results are ``DataProto`` with the metrics of all ranks in ``meta_info["metrics"]``.
+
+    Raises ``InvalidField`` for sequence parallelism, which phi does not have: its log-ratio needs whole sequences.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        if config.reward_model.ulysses_sequence_parallel_size != 1:
+            raise InvalidField("reward_model.ulysses_sequence_parallel_size", "must be 1: phi is data-parallel only")
+        self.config = config
+        self.init_model()
+
+    def init_model(self) -> None:
+        """phi from ``reward_model.path`` (else the actor's start), the reference from ``ref_path`` (else phi's)."""
+        settings, seed = self.config.reward_model, self.config.trainer.seed
+        phi = load_model(at(self.config.model, settings.path), seed)
+        reference: Any = None
+        if settings.ref_type == "freeze":
+            reference = load_model(at(self.config.model, settings.ref_path or settings.path), seed)
+        self.model = DataParallelPRIMERewardModel(settings, phi, reference)
+
+    def compute_rm_score(self, data: DataProto) -> DataProto:
+        """``rm_scores`` and ``q`` [B, T]."""
+        return with_metrics(*self.model.compute_rm_score(data))
+
+    def update_rm(self, data: DataProto) -> DataProto:
+        """One pass of steps; the scores are those of before the first."""
+        return with_metrics(*self.model.update_rm(data))
+
+    def save_checkpoint(self, folder: Path) -> None:
+        checkpoint.save(folder, self.model)
+
+    def load_checkpoint(self, folder: Path) -> None:
+        checkpoint.load(folder, self.model)
+
+
+def at(config: ModelConfig, path: str | None) -> ModelConfig:
+    """The actor's model settings at another path."""
+    return config if path is None else config.model_copy(update={"path": path})
+
+
+def with_metrics(data: DataProto, metrics: dict[str, float]) -> DataProto:
+    """Metrics of this rank become the mean over ranks: each has as many groups."""
+    if distributed.is_initialized():
+        import torch
+
+        names = sorted(metrics)
+        packed = torch.tensor([metrics[name] for name in names], dtype=torch.float64)
+        distributed.all_reduce(packed)
+        metrics = dict(zip(names, (packed / distributed.get_world_size()).tolist(), strict=True))
+    return data.with_meta(metrics=metrics)

@@ -1,0 +1,71 @@
+"""Prompts by position: which rows a step trains on follows from the seed and the step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+from fathom.errors import InvalidField
+from trainers.data_proto import DataProto, object_array
+
+Row = Mapping[str, Any]
+Collate = Callable[[Sequence[Row]], Mapping[str, Any]]
+
+
+class Rows(Protocol):
+    """A data set, such as ``trainers.data.RLHFDataset`` or a list of records (SR33)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Row: ...
+
+
+def collate_records(rows: Sequence[Row]) -> dict[str, Any]:
+    """Records without tensors: one object array per field."""
+    return {name: object_array([row[name] for row in rows]) for name in rows[0]}
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Batches of a data set. Each epoch is a permutation of its own when ``shuffle``; what is left over is dropped.
+
+    ``collate`` merges rows into columns, as ``DataProto.from_single_dict`` takes them.
+    """
+
+    data: Rows
+    shuffle: bool = True
+    seed: int = 7
+    collate: Collate = field(default=collate_records)
+
+    @property
+    def rows(self) -> int:
+        return len(self.data)
+
+    def batches(self, size: int) -> int:
+        """Whole batches per epoch; raises ``InvalidField`` when there is not one."""
+        if self.rows < size:
+            raise InvalidField("data.train_batch_size", f"is {size}, but there are {self.rows} prompts")
+        return self.rows // size
+
+    def batch(self, position: int, size: int) -> DataProto:
+        """The batch of that position, counted from 0 over all epochs, with a ``uid`` that no other row ever has."""
+        epoch, place = divmod(position, self.batches(size))
+        order = list(range(self.rows))
+        if self.shuffle:
+            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+            order = torch.randperm(self.rows, generator=generator).tolist()
+        return self.gathered(order[place * size : (place + 1) * size], f"{position}")
+
+    def in_order(self, size: int) -> Iterator[DataProto]:
+        """All rows once, in batches of at most ``size``."""
+        for start in range(0, self.rows, size):
+            yield self.gathered(list(range(start, min(start + size, self.rows))), f"val-{start}")
+
+    def gathered(self, indices: Sequence[int], name: str) -> DataProto:
+        """Rows as a batch; ``uid`` is <name>-<place>, whatever the rows call themselves."""
+        merged = DataProto.from_single_dict(self.collate([self.data[index] for index in indices]))
+        arrays = merged.non_tensor_batch | {"uid": object_array([f"{name}-{place}" for place in range(len(indices))])}
+        return DataProto(merged.batch, arrays, merged.meta_info)

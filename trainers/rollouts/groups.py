@@ -1,0 +1,134 @@
+"""Groups of episodes as tensors, in the layout of ``trainers.data_proto``.
+
+Rows are group-major. An episode whose view was compacted has a row per segment: all of them carry the episode's
+name in ``episode`` and its whole score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from fathom.api.planner.v1.trajectory_pb2 import Segment, Trajectory
+from fathom.errors import InvalidField
+from trainers.batch import check_content, segments
+from trainers.data_proto import DataProto, object_array
+
+Row = Mapping[str, Any]
+OUTCOMES = ("correct", "acc")
+"""Components that say whether an answer is right; without one the reward itself is the outcome."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The episodes of one prompt, by sample; ``row`` holds the prompt's own fields, ``uid`` among them."""
+
+    row: Row
+    episodes: tuple[Trajectory, ...]
+
+    @property
+    def uid(self) -> str:
+        return str(self.row["uid"])
+
+    @property
+    def oldest(self) -> int:
+        """Version of the oldest token."""
+        return min(item.version_min for item in self.episodes)
+
+    @property
+    def newest(self) -> int:
+        return max(item.version_max for item in self.episodes)
+
+    @property
+    def single(self) -> bool:
+        """One version has sampled all of it."""
+        return self.oldest == self.newest
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row to be: where its episode is, and the ids cut into prompt and response."""
+
+    group: Group
+    sample: int
+    episode: Trajectory
+    ids: Segment | Trajectory
+    start: int
+    """The first sampled id: where the response begins."""
+
+
+def parts(groups: Sequence[Group]) -> Iterator[Part]:
+    """The rows of all groups in order; raises ``InvalidField`` for an episode that cannot train."""
+    for group in groups:
+        for sample, episode in enumerate(group.episodes):
+            check_content(episode)
+            for ids in segments(episode):
+                yield Part(group, sample, episode, ids, list(ids.mask).index(1))
+
+
+def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None, pad: int = 0) -> DataProto:
+    """The batch of some groups of equal size; ids, masks and log-probabilities are the episodes' own.
+
+    Adds to the prompt's fields ``rollout_log_probs``, ``token_level_scores`` (the reward on the row's last sampled
+    token), ``acc``, ``reward/<component>``, ``episode``, ``version_min`` and ``version_max``. ``pad`` fills up.
+    Raises ``InvalidField`` for an episode that cannot train and for prompts without a common set of fields.
+    """
+    rows = list(parts(groups))
+    if not rows:
+        raise InvalidField("groups", "is empty")
+    prompt = max(part.start for part in rows)
+    width = max(len(part.ids.token_ids) - part.start for part in rows)
+    tensors = {
+        "prompts": torch.full((len(rows), prompt), pad, dtype=torch.int64),
+        "responses": torch.full((len(rows), width), pad, dtype=torch.int64),
+        "attention_mask": torch.zeros((len(rows), prompt + width), dtype=torch.int64),
+        "response_mask": torch.zeros((len(rows), width), dtype=torch.int64),
+        "rollout_log_probs": torch.zeros((len(rows), width), dtype=torch.float32),
+        "token_level_scores": torch.zeros((len(rows), width), dtype=torch.float32),
+    }
+    for index, part in enumerate(rows):
+        fill(tensors, index, part, prompt)
+    tensors["input_ids"] = torch.cat([tensors["prompts"], tensors["responses"]], dim=1)
+    tensors["position_ids"] = (tensors["attention_mask"].cumsum(dim=1) - 1).clamp(min=0)
+    tensors["acc"] = torch.tensor([outcome(part.episode) for part in rows], dtype=torch.float32)
+    return DataProto(tensors, arrays(rows), dict(meta_info or {}))
+
+
+def fill(tensors: dict[str, torch.Tensor], index: int, part: Part, prompt: int) -> None:
+    """One row: the prompt to the left of column ``prompt``, the response from there on."""
+    ids, start = torch.tensor(part.ids.token_ids), part.start
+    size = len(ids) - start
+    mask = torch.tensor(part.ids.mask)[start:]
+    tensors["prompts"][index, prompt - start :] = ids[:start]
+    tensors["responses"][index, :size] = ids[start:]
+    tensors["attention_mask"][index, prompt - start : prompt + size] = 1
+    tensors["response_mask"][index, :size] = mask
+    tensors["rollout_log_probs"][index, :size] = torch.tensor(part.ids.log_probs)[start:]
+    tensors["token_level_scores"][index, int(mask.nonzero()[-1])] = part.episode.reward
+
+
+def outcome(episode: Trajectory) -> float:
+    """Whether the answer is right, else the reward."""
+    found = (episode.reward_components[name] for name in OUTCOMES if name in episode.reward_components)
+    return float(next(found, episode.reward))
+
+
+def arrays(rows: Sequence[Part]) -> dict[str, np.ndarray[Any, Any]]:
+    """The fields that are no tensors. A component that an episode lacks counts as 0."""
+    names = set(rows[0].group.row)
+    for part in rows:
+        odd = names ^ set(part.group.row)
+        if odd:
+            raise InvalidField(min(odd), "is not a field of every prompt")
+    found = {name: object_array([part.group.row[name] for part in rows]) for name in sorted(names)}
+    found["episode"] = object_array([f"{part.group.uid}/{part.sample}" for part in rows])
+    for name in ("version_min", "version_max"):
+        found[name] = np.array([getattr(part.episode, name) for part in rows], dtype=np.int64)
+    for name in sorted({name for part in rows for name in part.episode.reward_components}):
+        values = [part.episode.reward_components.get(name, 0.0) for part in rows]
+        found[f"reward/{name}"] = np.array(values, dtype=np.float64)
+    return found

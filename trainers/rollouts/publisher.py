@@ -1,0 +1,94 @@
+"""New weights: into the object store, then into service; a step waits until policy says that it serves them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fathom.api.common.v1 import common_pb2
+from fathom.api.policy.v1.policy_pb2 import MODEL_STATE_FAILED, GetModelRequest, LoadWeightsRequest, Model
+from fathom.clients import Clients
+from fathom.errors import DeadlineExceeded, DependencyFailed, NotFound
+from fathom.protocol.weights import publish
+from fathom.store import ObjectStore
+from fathom.store.refs import to_ref
+
+LANES = {
+    "interactive": common_pb2.LANE_INTERACTIVE,
+    "evaluation": common_pb2.LANE_EVALUATION,
+    "training": common_pb2.LANE_TRAINING,
+}
+ASK_AGAIN_S = 0.1
+
+
+@dataclass
+class Publisher:
+    """Publishes versions of one model. ``lanes`` are those that new versions serve; none means all."""
+
+    clients: Clients
+    store: ObjectStore
+    model: str
+    lanes: tuple[str, ...] = ()
+    timeout_s: float = 120.0
+    version: int = 0
+    """The version that was published last; 0 before the first."""
+
+    async def publish(self, write: Callable[[Path], None]) -> int:
+        """Serves what ``write`` puts into a folder, as the next version.
+
+        Raises ``DependencyFailed("policy")`` when it cannot be loaded, ``DeadlineExceeded`` when it is not served
+        in time; the version before stays in service then.
+        """
+        if not self.version:
+            self.version = await self.newest()
+        version = self.version + 1
+        with TemporaryDirectory() as folder:
+            await asyncio.to_thread(write, Path(folder))
+            manifest = await publish(self.store, Path(folder), self.model, version)
+        request = LoadWeightsRequest(
+            request_id=f"weights-{manifest.sha256[:32]}",
+            model=self.model,
+            manifest=to_ref(manifest),
+            policy_version=version,
+            lanes=[LANES[lane] for lane in self.lanes],
+        )
+        await self.clients.policy.load_weights(request, timeout_s=self.timeout_s)
+        await self.served(version)
+        self.version = version
+        return version
+
+    async def newest(self) -> int:
+        """The highest version that is known of the model: a training that is taken up again goes on counting."""
+        stored = await self.store.list(f"weights/{self.model}/")
+        published = [int(part) for item in stored if (part := item.key.split("/")[2]).isdigit()]
+        try:
+            model = await self._model()
+        except NotFound:
+            return max(published, default=0)
+        return max([*published, model.policy_version, *(share.policy_version for share in model.lanes)])
+
+    async def served(self, version: int) -> None:
+        """Waits until the training lane gets this version, and all of it."""
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                while not serves(model := await self._model(), version):
+                    if model.state == MODEL_STATE_FAILED:
+                        raise DependencyFailed("policy", f"{self.model} version {version}: {model.detail}")
+                    await asyncio.sleep(ASK_AGAIN_S)
+        except TimeoutError as error:
+            message = f"policy does not serve version {version} of {self.model} after {self.timeout_s:g} s"
+            raise DeadlineExceeded(message, metadata={"culprit": "policy"}) from error
+
+    async def _model(self) -> Model:
+        return (await self.clients.policy.get_model(GetModelRequest(model=self.model))).model
+
+
+def serves(model: Model, version: int) -> bool:
+    """True when the training lane is served by this version alone."""
+    shares = [share for share in model.lanes if share.lane == common_pb2.LANE_TRAINING]
+    if not shares:
+        return model.policy_version == version
+    return [(share.policy_version, share.percent) for share in shares if share.percent] == [(version, 100)]

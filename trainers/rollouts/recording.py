@@ -1,0 +1,87 @@
+"""Batches of episodes as files: what was trained on can be trained on again, identically.
+
+A record is one object per batch. Its format: four bytes "FRB1", then length-prefixed parts (eight bytes, big
+endian): a JSON header, and per episode the serialized trajectory. The header says for each group its ``uid`` and
+how many episodes it has; the prompts' own fields are the data set's and are not repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fathom.api.planner.v1.trajectory_pb2 import Trajectory
+from fathom.errors import Conflict, CorruptData, NotFound
+from fathom.store import ObjectStore
+from trainers.rollouts.groups import Group, Row
+from trainers.rollouts.requests import Asked
+
+MAGIC = b"FRB1"
+CONTENT_TYPE = "application/x-fathom-rollout-batch"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The batches of one run, by step; ``prefix`` is the run's folder in the store."""
+
+    store: ObjectStore
+    prefix: str
+
+    def key(self, asked: Asked, part: int = 0) -> str:
+        """Validations of one step may have several batches: ``part`` tells them apart."""
+        kind = f"validation-{asked.step:06d}-{part:04d}" if asked.validate else f"step-{asked.step:06d}"
+        return f"{self.prefix}/{kind}.frb"
+
+    async def write(self, key: str, groups: Sequence[Group], version: int) -> None:
+        """Keeps a batch, whole or not at all; another one under the same key is replaced."""
+        header = {"version": version, "groups": [{"uid": one.uid, "episodes": len(one.episodes)} for one in groups]}
+        parts = [json.dumps(header).encode()]
+        parts += [item.SerializeToString(deterministic=True) for one in groups for item in one.episodes]
+        await self.store.put(key, MAGIC + b"".join(struct.pack(">Q", len(p)) + p for p in parts), CONTENT_TYPE)
+
+    async def read(self, key: str, rows: Mapping[str, Row]) -> tuple[list[Group], int]:
+        """A batch and the version that was current; ``rows`` are the prompts by ``uid``.
+
+        Raises ``NotFound``, ``CorruptData``, or ``Conflict`` when it was made of prompts that are not among ``rows``.
+        """
+        header, *episodes = split(key, await self.store.get(key))
+        try:
+            content = json.loads(header)
+            named = [(str(one["uid"]), int(one["episodes"])) for one in content["groups"]]
+            version, items = int(content["version"]), [Trajectory.FromString(part) for part in episodes]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptData(key, f"is no record of a batch: {error}") from error
+        if sum(count for _, count in named) != len(items):
+            raise CorruptData(key, f"has {len(items)} episodes, not what its header says")
+        groups, position = [], 0
+        for uid, count in named:
+            if uid not in rows:
+                raise Conflict(f"{key} holds prompt {uid}, which this run has not asked: data, seed or settings differ")
+            groups.append(Group(rows[uid], tuple(items[position : position + count])))
+            position += count
+        return groups, version
+
+    async def steps(self) -> int:
+        """How many steps were recorded; raises ``NotFound`` when there is none."""
+        found = await self.store.list(f"{self.prefix}/step-")
+        if not found:
+            raise NotFound("recording", self.prefix)
+        return len(found)
+
+
+def split(key: str, data: bytes) -> Iterator[bytes]:
+    """The parts of a record; raises ``CorruptData``."""
+    if not data.startswith(MAGIC):
+        raise CorruptData(key, "is no record of a batch")
+    position = len(MAGIC)
+    while position < len(data):
+        if position + 8 > len(data):
+            raise CorruptData(key, "is cut short")
+        (size,) = struct.unpack_from(">Q", data, position)
+        position += 8
+        if position + size > len(data):
+            raise CorruptData(key, "is cut short")
+        yield data[position : position + size]
+        position += size

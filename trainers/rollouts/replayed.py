@@ -1,0 +1,60 @@
+"""Recorded rollouts in place of new ones: the same prompts give the same batches, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fathom.errors import NotFound
+from trainers.data_proto import DataProto
+from trainers.rollouts.bridge import Bridge
+from trainers.rollouts.groups import Row, to_data
+from trainers.rollouts.pool import Counts
+from trainers.rollouts.recording import Recording
+from trainers.rollouts.requests import Asked
+from trainers.rollouts.source import measured, rows_of
+
+
+@dataclass
+class ReplayedRollouts:
+    """Reads the batches of ``recording``; ``ahead`` is what the recorded run had. Weights go nowhere."""
+
+    recording: Recording
+    bridge: Bridge
+    ahead: int = 0
+    pad: int = 0
+    _rows: dict[str, Row] = field(default_factory=dict, init=False)
+    _validations: int = field(default=0, init=False)
+    _version: int = field(default=0, init=False)
+
+    def submit(self, prompts: DataProto) -> None:
+        """Remembers the prompts: recorded groups refer to them."""
+        self._rows |= {str(row["uid"]): row for row in rows_of(prompts)}
+
+    def generate(self, prompts: DataProto) -> DataProto:
+        """The recorded batch of this step.
+
+        Raises ``NotFound`` for a step that was not recorded and ``Conflict`` for one that had other prompts.
+        """
+        asked = Asked.of(prompts.meta_info)
+        known = {str(row["uid"]): row for row in rows_of(prompts)}
+        rows = known if asked.validate else self._rows | known
+        self._validations = self._validations + 1 if asked.validate else 0
+        key = self.recording.key(asked, self._validations)
+        try:
+            groups, version = self.bridge.call(self.recording.read(key, rows))
+        except NotFound as error:
+            raise NotFound("recorded batch", key) from error
+        if not asked.validate:
+            given = {group.uid for group in groups}
+            self._rows = {uid: row for uid, row in rows.items() if uid not in given}
+        return to_data(groups, prompts.meta_info | {"metrics": measured(groups, version, Counts())}, self.pad)
+
+    def publish(self, write: Callable[[Path], None]) -> int:
+        """Counts only: what would sample is on record."""
+        self._version += 1
+        return self._version
+
+    def close(self) -> None:
+        """Nothing is under way."""

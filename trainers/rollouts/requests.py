@@ -1,0 +1,117 @@
+"""From a batch of prompts to what planner is asked. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_RESEARCH, PROTOCOL_SEARCH_R1
+from fathom.api.policy.v1.policy_pb2 import Sampling
+from fathom.errors import InvalidField
+from fathom.ids import sha256
+from trainers.config import TrainConfig
+
+MAX_TASKS = 1024
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a batch is to be sampled: what the loop says in ``meta_info`` of its prompts."""
+
+    n: int
+    seed: int
+    step: int = 0
+    validate: bool = False
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+    @classmethod
+    def of(cls, meta_info: Mapping[str, Any]) -> Asked:
+        """Raises ``InvalidField`` naming what is missing."""
+        for name in ("n", "seed"):
+            if name not in meta_info:
+                raise InvalidField(f"meta_info.{name}", "is missing")
+        return cls(**{name: meta_info[name] for name in cls.__dataclass_fields__ if name in meta_info})
+
+
+def rollout_request(
+    config: TrainConfig,
+    name: str,
+    rows: Sequence[Row],
+    asked: Asked,
+    version: int,
+    offset: int = 0,
+    *,
+    graded: bool = True,
+) -> pb.RolloutRequest:
+    """What planner is asked for ``rows``: ``asked.n`` episodes each, sampled with ``version`` (0: any).
+
+    ``offset`` is the place of the first row in its batch, so that no two rows share a seed. The same arguments,
+    ``name`` included, give the same request with the same id. ``graded`` is False where the trainer grades
+    itself. Raises ``InvalidField`` for a row without a question.
+    """
+    rollout = config.rollout
+    request = pb.RolloutRequest(
+        tasks=[
+            pb.RolloutTask(
+                id=str(row["uid"]),
+                question=question_of(row),
+                references=references_of(row),
+                sheets=row.get("sheets") or (),
+            )
+            for row in rows
+        ],
+        group_size=asked.n,
+        protocol=PROTOCOL_SEARCH_R1 if rollout.protocol == "search_r1" else PROTOCOL_RESEARCH,
+        model=config.model.name,
+        policy_version=version,
+        sampling=Sampling(
+            temperature=asked.temperature,
+            top_p=asked.top_p,
+            max_tokens=rollout.max_tokens,
+            seed=asked.seed + offset * asked.n,
+            stop=rollout.stop,
+        ),
+        budget=pb.Budget(max_rounds=rounds(config)),
+        grader=config.reward.grader if graded else "",
+        grader_parameters=config.reward.parameters if graded else {},
+        concurrency=rollout.concurrency,
+        system_prompt=rollout.system_prompt,
+        tools=rollout.tools if rollout.protocol == "research" else (),
+    )
+    digest = sha256(f"{name}\n".encode() + request.SerializeToString(deterministic=True))[:32]
+    request.request_id = f"rollout-{digest}"
+    return request
+
+
+def rounds(config: TrainConfig) -> int:
+    """Rounds of an episode: Search-R1 adds to ``max_turns`` a last one, in which nothing is searched any more."""
+    rollout = config.rollout
+    return rollout.max_turns + (1 if rollout.protocol == "search_r1" and rollout.final_turn else 0)
+
+
+def question_of(row: Row) -> str:
+    """What is asked: ``question`` of the row or of its ``extra_info``, else the user's last message."""
+    for place in (row, row.get("extra_info") or {}):
+        if isinstance(place, Mapping) and isinstance(place.get("question"), str):
+            return str(place["question"])
+    chat = row.get("raw_prompt", row.get("prompt"))
+    said = [message["content"] for message in chat if message["role"] == "user"] if chat is not None else []
+    if not said:
+        raise InvalidField("raw_prompt", f"row {row['uid']} has neither a question nor a user's message")
+    return str(said[-1])
+
+
+def references_of(row: Row) -> list[str]:
+    """Acceptable answers: ``reward_model.ground_truth``, which may be text, several, or ``{"target": …}`` (SR33)."""
+    truth: Any = (row.get("reward_model") or {}).get("ground_truth")
+    if isinstance(truth, Mapping):
+        truth = truth.get("target")
+    if truth is None:
+        return []
+    if isinstance(truth, str | int | float):
+        return [str(truth)]
+    return [str(item) for item in truth]

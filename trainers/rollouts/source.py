@@ -1,0 +1,178 @@
+"""Rollouts as the training loops want them (``trainers.roles.RolloutSource``), from planner's service.
+
+With ``rollout.mode: sync`` a batch is one request, pinned to the version that was published last: a barrier. With
+``async`` every prompt's group is a request of its own, begun up to ``rollout.staleness`` batches ahead, and
+``trainers.rollouts.pool`` keeps the bound.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_INVALID, Trajectory
+from fathom.clients import Clients
+from fathom.config import ConfigError
+from fathom.errors import InvalidField
+from trainers.config import TrainConfig
+from trainers.data_proto import DataProto
+from trainers.rollouts.bridge import Bridge, RunningLoop
+from trainers.rollouts.client import Patience, collect
+from trainers.rollouts.groups import Group, Row, to_data
+from trainers.rollouts.pace import Pace
+from trainers.rollouts.pool import Counts, Job, Pool
+from trainers.rollouts.publisher import Publisher
+from trainers.rollouts.recording import Recording
+from trainers.rollouts.requests import MAX_TASKS, Asked, rollout_request
+
+Metrics = dict[str, float]
+Grade = Callable[[Sequence[Group]], Coroutine[Any, Any, tuple[list[Group], Metrics]]]
+"""Grades groups whose reward planner's grader cannot tell, and says what it measured."""
+
+
+def rows_of(prompts: DataProto) -> list[Row]:
+    """Each prompt's fields that are no tensors; raises ``InvalidField("uid")`` unless each has a name of its own."""
+    uids = [str(uid) for uid in prompts.array("uid")]
+    if len(set(uids)) != len(uids):
+        raise InvalidField("uid", "names two prompts alike")
+    arrays = prompts.non_tensor_batch
+    return [{name: values[place] for name, values in arrays.items()} for place in range(len(prompts))]
+
+
+@dataclass
+class PlannerRollouts:
+    """Asks planner for episodes and serves weights; used from one thread, its requests run in the bridge's."""
+
+    config: TrainConfig
+    clients: Clients
+    publisher: Publisher
+    bridge: Bridge | RunningLoop
+    recording: Recording | None = None
+    pad: int = 0
+    """Id that fills up rows."""
+    grade: Grade | None = None
+    _validations: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Raises ``ConfigError`` when groups may span versions and nothing weights them."""
+        rollout, algorithm = self.config.rollout, self.config.algorithm
+        weighted = rollout.importance_cap is not None or algorithm.bypass_mode
+        if self.ahead and rollout.group_versions == "weighted" and not weighted:
+            raise ConfigError(
+                "rollout.group_versions: weighted needs rollout.importance_cap or algorithm.bypass_mode",
+                metadata={"field": "rollout.group_versions"},
+            )
+        self._patience = Patience(rollout.timeout_s, rollout.attempts)
+        self._pace = Pace(rollout.episodes_per_s)
+        self._pool = Pool(
+            self._group,
+            rollout.staleness,
+            single=rollout.group_versions == "single",
+            max_restarts=rollout.max_restarts,
+            limit=-(-rollout.concurrency // rollout.n),
+        )
+
+    @property
+    def ahead(self) -> int:
+        """Batches that are begun before their turn."""
+        return self.config.rollout.staleness if self.config.rollout.mode == "async" else 0
+
+    def submit(self, prompts: DataProto) -> None:
+        """Begins the episodes of these prompts."""
+        rows, asked = rows_of(prompts), Asked.of(prompts.meta_info)
+
+        async def begin() -> None:
+            self._pool.submit(rows, asked)
+
+        self.bridge.call(begin())
+
+    def generate(self, prompts: DataProto) -> DataProto:
+        """As many groups as there are prompts; with a staleness, of any prompts that were submitted before."""
+        started, asked = time.perf_counter(), Asked.of(prompts.meta_info)
+        if self.ahead and not asked.validate:
+            self.submit(prompts)
+            groups = self.bridge.call(self._pool.take(len(prompts)))
+            counts, self._pool.counts = self._pool.counts, Counts()
+        else:
+            groups, counts = self.bridge.call(self._barrier(rows_of(prompts), asked)), Counts()
+        more: Metrics = {}
+        if self.grade is not None:
+            groups, more = self.bridge.call(self.grade(groups))
+        self._record(asked, groups)
+        metrics = measured(groups, self.publisher.version, counts) | more
+        metrics["rollout/wait_s"] = time.perf_counter() - started
+        return to_data(groups, prompts.meta_info | {"metrics": metrics}, self.pad)
+
+    def publish(self, write: Callable[[Path], None]) -> int:
+        """Serves new weights and tells the pool."""
+
+        async def served() -> int:
+            version = await self.publisher.publish(write)
+            self._pool.advance(version)
+            return version
+
+        return self.bridge.call(served())
+
+    def close(self) -> None:
+        """Gives up what is under way."""
+        self.bridge.call(self._pool.close())
+
+    async def _barrier(self, rows: list[Row], asked: Asked) -> list[Group]:
+        """The whole batch with the version that was published last."""
+        groups: list[Group] = []
+        for start in range(0, len(rows), MAX_TASKS):
+            some, version = rows[start : start + MAX_TASKS], self.publisher.version
+            kind = "val" if asked.validate else "step"
+            name = f"{self.config.model.name}-{kind}{asked.step}-{start}"
+            request = rollout_request(self.config, name, some, asked, version, start, graded=self.grade is None)
+            await self._pace.wait(len(some) * asked.n)
+            found = await collect(self.clients.planner, request, self._patience)
+            places = range(0, len(found), asked.n)
+            groups += [Group(row, tuple(found[at : at + asked.n])) for row, at in zip(some, places, strict=True)]
+        return groups
+
+    async def _group(self, job: Job) -> Group:
+        """One prompt's episodes with whatever version is current; of a restart, nothing earlier is taken over."""
+        name = f"{self.config.model.name}-{job.row['uid']}-v{job.begun_at}-r{job.restarts}"
+        request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.grade is None)
+        await self._pace.wait(job.asked.n)
+        return Group(job.row, tuple(await collect(self.clients.planner, request, self._patience)))
+
+    def _record(self, asked: Asked, groups: list[Group]) -> None:
+        if self.recording is None:
+            return
+        self._validations = self._validations + 1 if asked.validate else 0
+        key = self.recording.key(asked, self._validations)
+        self.bridge.call(self.recording.write(key, groups, self.publisher.version))
+
+
+def measured(groups: list[Group], version: int, counts: Counts) -> Metrics:
+    """How old, how long and how whole the episodes are; ages are in versions."""
+    episodes = [item for one in groups for item in one.episodes]
+    ages = [version - item.version_min for item in episodes]
+    return {
+        "rollout/age/mean": sum(ages) / len(ages),
+        "rollout/age/max": float(max(ages)),
+        "rollout/mixed_groups": sum(not one.single for one in groups) / len(groups),
+        "rollout/begun_anew": float(counts.stale + counts.mixed + counts.cancelled),
+        "rollout/turns/mean": sum(len(item.steps) for item in episodes) / len(episodes),
+        "rollout/tool_calls/mean": sum(len(s.tool_results) for e in episodes for s in e.steps) / len(episodes),
+        "rollout/invalid_action_ratio": invalid_share(episodes),
+    }
+
+
+def invalid_share(episodes: list[Trajectory]) -> float:
+    """Share of rounds that asked for nothing that could be done; an unfinished episode's last round does not count."""
+    rounds = invalid = 0
+    for episode in episodes:
+        finished = episode.stop_reason == STOP_REASON_FINISHED
+        for position, step in enumerate(episode.steps):
+            if position == len(episode.steps) - 1 and not (finished or step.tool_results):
+                continue
+            ends = finished and position == len(episode.steps) - 1
+            rounds += 1
+            invalid += not ends and all(result.status == TOOL_STATUS_INVALID for result in step.tool_results)
+    return invalid / rounds if rounds else 0.0

@@ -1,0 +1,339 @@
+"""Search-R1's rollout loop (arXiv 2503.09516): generate, read the action, search, go on.
+
+No gym: the environment is a retrieval service and an action protocol of two tags. The action space is {search,
+answer}; the state is the prompt and all that was written and found since; the reward is exact match of the answer
+(``trainers.search_r1.reward``). Production's rollouts come from planner, which plays the same protocol; this loop
+is for a worker that generates tokens itself, and for comparison with the original.
+
+Kept from the original: names, order, cuts and statistics. Different, since the original is defective there:
+
+* masks are explicit, never derived from ids: pad may equal eos;
+* sampled ids are trained as sampled, up to the token that closes the tag; ``parity_retokenise`` tokenises the cut
+  text again, which drops eos and can give ids that were never sampled;
+* observations are cut per row before padding and keep their closing tag;
+* a search that fails, after bounded attempts, is an observation and not the end of the step;
+* sampling parameters reach the worker, so that validation can be greedy.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from fathom.errors import DeadlineExceeded, FathomError, InvalidField
+from fathom.protocol.quoting import neutral
+from fathom.protocol.tags import (
+    ACTION,
+    CLOSING,
+    INVALID_ACTION,
+    cut_after_action,
+    information_block,
+    parse_action,
+)
+from trainers.config import TrainConfig
+from trainers.data_proto import DataProto
+from trainers.search_r1.search import SearchClient, failure_text
+from trainers.search_r1.statistics import Statistics
+from trainers.search_r1.tokens import Tokens, fewest_ids, most_ids
+
+LENGTHS = ("max_turns", "max_start_length", "max_prompt_length", "max_response_length", "max_obs_length")
+LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class GenerationConfig:
+    """Lengths in tokens. Raises ``InvalidField`` naming a length, or a count, that is below 1."""
+
+    max_turns: int
+    max_start_length: int
+    max_prompt_length: int
+    max_response_length: int
+    max_obs_length: int
+    num_gpus: int
+    no_think_rl: bool = False
+    search_url: str | None = None
+    topk: int = 3
+    parity_retokenise: bool = False
+    search_timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in (*LENGTHS, "num_gpus", "topk"):
+            if getattr(self, name) < 1:
+                raise InvalidField(name, f"is {getattr(self, name)}, must be at least 1")
+        if self.search_timeout_s <= 0:
+            raise InvalidField("search_timeout_s", "must be above 0")
+
+    @classmethod
+    def from_config(cls, config: TrainConfig) -> GenerationConfig:
+        """The original's mapping from the trainer's settings."""
+        rollout = config.rollout
+        return cls(
+            max_turns=rollout.max_turns,
+            max_start_length=rollout.max_start_length,
+            max_prompt_length=config.data.max_prompt_length,
+            max_response_length=rollout.max_tokens,
+            max_obs_length=rollout.max_obs_length,
+            num_gpus=config.trainer.world_size,
+            no_think_rl=config.algorithm.no_think_rl,
+            search_url=config.retriever.url,
+            topk=config.retriever.topk,
+        )
+
+
+class RolloutWorker(Protocol):
+    """Who generates: one turn for every row."""
+
+    def generate_sequences(self, data: DataProto) -> DataProto:
+        """From left-padded ``input_ids``, ``attention_mask``, ``position_ids`` [B, P]: ``responses`` [B, T].
+
+        Also ``response_mask`` [B, T], 1 on what was sampled with its eos, and ``rollout_log_probs`` where they
+        are known. ``meta_info`` has the sampling parameters.
+        """
+        ...
+
+
+class LLMGenerationManager:
+    """Plays a batch of episodes, turn by turn, with one worker and one retrieval server."""
+
+    def __init__(
+        self, tokenizer: Any, actor_rollout_wg: RolloutWorker, config: GenerationConfig, is_validation: bool = False
+    ) -> None:
+        """The tokenizer must have a pad token. ``is_validation`` is noted in what the worker is asked."""
+        if tokenizer.pad_token_id is None:
+            raise InvalidField("tokenizer.pad_token", "is missing")
+        self.tokenizer, self.actor_rollout_wg, self.config = tokenizer, actor_rollout_wg, config
+        self.is_validation = is_validation
+        self.pad = int(tokenizer.pad_token_id)
+        self.search_failures = 0
+        self._search: SearchClient | None = None
+
+    # The loop.
+
+    def run_llm_loop(self, gen_batch: DataProto, initial_input_ids: Tensor) -> DataProto:
+        """Episodes for left-padded prompts [B, P]; ``gen_batch`` has their ``attention_mask`` too.
+
+        At most ``max_turns`` turns with searches, then one without for rows that have not answered. Gives
+        ``prompts`` (the last ``max_start_length`` tokens), ``responses``, ``responses_with_info_mask``,
+        ``input_ids``, ``attention_mask``, ``info_mask`` [B, S], ``position_ids``, ``response_mask`` [B, T],
+        ``rollout_log_probs`` where they are the sampled ids', and the statistics per row in ``meta_info``.
+        """
+        start = Tokens.of(initial_input_ids, gen_batch.tensor("attention_mask"))
+        left, right = start.last(self.config.max_start_length), Tokens.empty(len(initial_input_ids))
+        rolling, stats = start, Statistics(torch.ones(len(initial_input_ids), dtype=torch.bool))
+        for turn in range(self.config.max_turns + 1):
+            if not bool(stats.active.any()):
+                break
+            last = turn == self.config.max_turns
+            rolling = rolling.last(max(1, rolling.longest))
+            responses, texts = self._turn(rolling, stats.active, gen_batch.meta_info, turn)
+            next_obs, dones, valid, searched = self.execute_predictions(
+                texts, self.tokenizer.pad_token, stats.active.tolist(), do_search=not last
+            )
+            stats.add(dones, valid, searched, last)
+            if last:
+                right = self._update_right_side(right, responses)
+            else:
+                observations = self._process_next_obs(next_obs)
+                rolling = self._update_rolling_state(rolling, responses, observations)
+                right = self._update_right_side(right, responses, observations)
+        LOG.debug("active rows per turn: %s", stats.active_counts)
+        return self._compose_final_output(left, right, gen_batch.meta_info | stats.meta())
+
+    def _turn(self, rolling: Tokens, active: Tensor, meta: dict[str, Any], turn: int) -> tuple[Tokens, list[str]]:
+        """Responses of the active rows, cut after their action, and empty ones of the others."""
+        chosen = rolling.rows(active)
+        asked = DataProto(
+            {"input_ids": chosen.ids, "attention_mask": chosen.mask, "position_ids": chosen.position_ids},
+            meta_info=meta
+            | {"max_tokens": self.config.max_response_length, "turn": turn, "validate": self.is_validation},
+        )
+        output = self._generate_with_gpu_padding(asked)
+        responses, texts = self._postprocess_responses(self._sampled(output))
+        every = [""] * len(active)
+        for place, text in zip(active.nonzero().flatten().tolist(), texts, strict=True):
+            every[place] = text
+        return responses.scattered(active, self.pad), every
+
+    def _generate_with_gpu_padding(self, active_batch: DataProto) -> DataProto:
+        """As many rows as ``num_gpus`` divides, copies of the first at the end, which are dropped again."""
+        count = len(active_batch)
+        missing = -count % self.config.num_gpus
+        if not missing:
+            return self.actor_rollout_wg.generate_sequences(active_batch)
+        padded = active_batch[torch.cat([torch.arange(count), torch.zeros(missing, dtype=torch.int64)])]
+        return self.actor_rollout_wg.generate_sequences(padded)[:count]
+
+    def _sampled(self, output: DataProto) -> Tokens:
+        """A worker's answer with its mask; without one everything up to the first eos, or the first pad, counts."""
+        ids = output.tensor("responses")
+        if "response_mask" in output:
+            mask = output.tensor("response_mask")
+        else:
+            ended = (ids == self.tokenizer.eos_token_id).int()
+            mask = ((ended.cumsum(dim=1) - ended) == 0) & ((ids != self.pad) | ended.bool())
+        return Tokens.of(ids, mask, mask, output.batch.get("rollout_log_probs"))
+
+    # From tokens to text and back.
+
+    def _batch_tokenize(self, responses: Sequence[str]) -> Tokens:
+        """Texts as right-padded ids without special tokens."""
+        rows = [self.tokenizer.encode(text, add_special_tokens=False) if text else [] for text in responses]
+        return Tokens.ragged(rows, self.pad)
+
+    def _postprocess_responses(self, responses: Tokens) -> tuple[Tokens, list[str]]:
+        """Texts cut after the first closing search tag, else after the first closing answer tag, and their ids.
+
+        Ids are the sampled ones up to that which completes the tag. With ``no_think_rl`` a row keeps only its
+        action: the ids from the opening tag on.
+        """
+        texts, kept = [], []
+        for row, mask in zip(responses.ids, responses.mask, strict=True):
+            ids = row[mask.bool()].tolist()
+            text = cut_after_action(self._decode(ids))
+            start, stop = 0, len(ids)
+            if text.endswith(CLOSING):
+                stop = fewest_ids(self._decode, ids, len(text))
+            action = ACTION.search(text)
+            if self.config.no_think_rl and action is not None:
+                start, text = most_ids(self._decode, ids, action.start()), action.group()
+            kept.append((start, stop))
+            texts.append(text)
+        if self.config.parity_retokenise:
+            again = self._batch_tokenize(texts)
+            return Tokens.of(again.ids, again.mask, again.mask), texts
+        return responses.spans(kept, self.pad), texts
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    # The environment.
+
+    def execute_predictions(
+        self,
+        predictions: Sequence[str],
+        pad_token: str,
+        active_mask: Sequence[bool] | None = None,
+        do_search: bool = True,
+    ) -> tuple[list[str], list[int], list[int], list[int]]:
+        """(next observations, dones, valid actions, searches), one of each per row; all active without a mask.
+
+        inactive ("", 1, 0, 0); answer ("", 1, 1, 0); search (information block, 0, 1, 1); invalid (corrective
+        text, 0, 0, 0). All searches of the batch are one request; without ``do_search`` their results are empty.
+        """
+        active = [True] * len(predictions) if active_mask is None else [bool(item) for item in active_mask]
+        actions, contents = self.postprocess_predictions(predictions)
+        queries = [
+            content for action, content, on in zip(actions, contents, active, strict=True) if on and action == "search"
+        ]
+        results = self.batch_search(queries) if do_search else [""] * len(queries)
+        waiting = iter(results)
+        rows = [self._outcome(action, on, waiting) for action, on in zip(actions, active, strict=True)]
+        left_over = list(waiting)
+        if left_over:
+            raise AssertionError(f"{len(left_over)} search results belong to no row")
+        next_obs, dones, valid, searched = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 4
+        return next_obs, dones, valid, searched
+
+    def _outcome(self, action: str | None, active: bool, results: Any) -> tuple[str, int, int, int]:
+        if not active:
+            return "", 1, 0, 0
+        if action == "answer":
+            return "", 1, 1, 0
+        if action == "search":
+            return information_block(next(results)), 0, 1, 1
+        return INVALID_ACTION, 0, 0, 0
+
+    def postprocess_predictions(self, predictions: Sequence[Any]) -> tuple[list[str | None], list[str]]:
+        """(actions, contents): the first well-formed pair of tags, content stripped; None and "" without one.
+
+        Raises ``InvalidField`` for a prediction that is no text.
+        """
+        for row, text in enumerate(predictions):
+            if not isinstance(text, str):
+                raise InvalidField(f"predictions[{row}]", f"is {type(text).__name__}, not text")
+        found = [parse_action(text) for text in predictions]
+        return [action.kind for action in found], [action.content for action in found]
+
+    def batch_search(self, queries: Sequence[str]) -> list[str]:
+        """Per query what the model reads. A server that stays out of reach is told so; a wrong answer raises."""
+        if not queries:
+            return []
+        try:
+            found = self._batch_search(queries)
+        except FathomError as error:
+            if not (error.transient or isinstance(error, DeadlineExceeded)):
+                raise
+            self.search_failures += len(queries)
+            LOG.warning("a search of %d queries failed: %s", len(queries), error)
+            return [failure_text(error)] * len(queries)
+        return [self._passages2string(items) for items in found["result"]]
+
+    def _batch_search(self, queries: Sequence[str]) -> dict[str, list[list[dict[str, Any]]]]:
+        """POST {queries, topk, return_scores: true} to ``search_url``; errors as ``SearchClient.results``."""
+        if self._search is None:
+            config = self.config
+            self._search = SearchClient(config.search_url or "", config.topk, timeout_s=config.search_timeout_s)
+        return {"result": self._search.results(queries)}
+
+    def _passages2string(self, retrieval_result: Sequence[dict[str, Any]]) -> str:
+        """Numbered documents: title (first line of the contents) and text (the rest).
+
+        Tags of the protocol inside a document lose their force: it is quoted, never obeyed.
+        """
+        parts = []
+        for number, item in enumerate(retrieval_result, start=1):
+            title, _, text = item["document"]["contents"].partition("\n")
+            parts.append(f"Doc {number}(Title: {neutral(title)}) {neutral(text)}\n")
+        return "".join(parts)
+
+    # What the model sees next, and what is trained.
+
+    def _process_next_obs(self, next_obs: Sequence[str]) -> Tokens:
+        """Observations as ids, each at most ``max_obs_length``: too long ones lose text, not their closing tag."""
+        found = self._batch_tokenize(next_obs)
+        if found.width <= self.config.max_obs_length:
+            return found
+        LOG.warning("an observation of %d tokens is cut to %d", found.width, self.config.max_obs_length)
+        limit, rows = self.config.max_obs_length, []
+        closing = self.tokenizer.encode("</information>\n\n", add_special_tokens=False)
+        for text, ids, mask in zip(next_obs, found.ids, found.mask, strict=True):
+            row = ids[mask.bool()].tolist()
+            if len(row) > limit and "</information>" in text and len(closing) < limit:
+                row = [*row[: limit - len(closing)], *closing]
+            rows.append(row[:limit])
+        return Tokens.ragged(rows, self.pad)
+
+    def _update_rolling_state(self, rollings: Tokens, cur_responses: Tokens, next_obs_ids: Tokens) -> Tokens:
+        """What the model sees next, left-padded: the last ``max_prompt_length`` tokens of all there is."""
+        joined = rollings.joined(cur_responses, next_obs_ids).packed(left=True)
+        return joined.last(min(self.config.max_prompt_length, joined.longest))
+
+    def _update_right_side(
+        self, right_side: Tokens, cur_responses: Tokens, next_obs_ids: Tokens | None = None
+    ) -> Tokens:
+        """What came after the prompt, right-padded: the first ``max_prompt_length`` tokens of it."""
+        parts = [cur_responses] if next_obs_ids is None else [cur_responses, next_obs_ids]
+        joined = right_side.joined(*parts).packed()
+        return joined.first(min(self.config.max_prompt_length, joined.longest))
+
+    def _compose_final_output(self, left_side: Tokens, right_side: Tokens, meta_info: dict[str, Any]) -> DataProto:
+        """The episodes in the layout of ``DataProto``."""
+        whole = left_side.joined(right_side)
+        tensors = {
+            "prompts": left_side.ids,
+            "responses": torch.where(right_side.mask.bool(), right_side.ids, self.pad),
+            "responses_with_info_mask": right_side.info_masked(self.pad),
+            "input_ids": whole.ids,
+            "attention_mask": whole.mask,
+            "info_mask": torch.cat([left_side.mask, right_side.sampled], dim=1),
+            "position_ids": whole.position_ids,
+            "response_mask": right_side.sampled,
+        }
+        if not (self.config.parity_retokenise or self.config.no_think_rl):
+            tensors["rollout_log_probs"] = right_side.log_probs
+        return DataProto(tensors, meta_info=meta_info)

@@ -1,0 +1,76 @@
+"""A rollout worker in this process: a causal language model that samples one turn for a batch of rows."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from fathom.protocol.tags import CLOSING
+from trainers.data_proto import DataProto
+
+
+class ModelSampler:
+    """``generate_sequences`` with a key-value cache; ends a row at eos, or at a closing tag that is one token."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.model, self.tokenizer = model.eval(), tokenizer
+        ends = {tokenizer.eos_token_id}
+        for tag in CLOSING:
+            ids = tokenizer.encode(tag, add_special_tokens=False)
+            if len(ids) == 1 and ids[0] != tokenizer.unk_token_id:
+                ends.add(ids[0])
+        self._ends = torch.tensor(sorted(ends))
+
+    @torch.no_grad()
+    def generate_sequences(self, data: DataProto) -> DataProto:
+        """``responses``, ``response_mask`` [B, T] int64 and ``rollout_log_probs`` [B, T] float32, T as long as needed.
+
+        Reads ``max_tokens``, ``temperature`` (0 is greedy), ``top_p``, ``seed`` and ``turn`` of ``meta_info``. The
+        same seed, turn and rows give the same tokens. Log-probabilities are of the scaled, untruncated distribution.
+        """
+        meta = data.meta_info
+        temperature, top_p = float(meta.get("temperature", 1.0)), float(meta.get("top_p", 1.0))
+        generator = torch.Generator().manual_seed(int(meta.get("seed", 0)) * 1_009 + int(meta.get("turn", 0)))
+        ids, attention, positions = (data.tensor(n) for n in ("input_ids", "attention_mask", "position_ids"))
+        alive = torch.ones(len(data), dtype=torch.bool)
+        cache: Any = None
+        columns: list[tuple[Tensor, Tensor, Tensor]] = []
+        for _ in range(int(meta["max_tokens"])):
+            output = self.model(
+                input_ids=ids, attention_mask=attention, position_ids=positions, past_key_values=cache, use_cache=True
+            )
+            cache = output.past_key_values
+            log_probs = (output.logits[:, -1].float() / (temperature or 1.0)).log_softmax(dim=-1)
+            chosen = log_probs.argmax(dim=-1) if temperature == 0 else drawn(log_probs, top_p, generator)
+            chosen = torch.where(alive, chosen, self.tokenizer.pad_token_id)
+            taken = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1)
+            columns.append((chosen, alive.long(), torch.where(alive, taken, 0.0)))
+            attention = torch.cat([attention, alive.long().unsqueeze(1)], dim=1)
+            ids, positions = chosen.unsqueeze(1), positions[:, -1:] + alive.long().unsqueeze(1)
+            alive = alive & ~torch.isin(chosen, self._ends)
+            if not bool(alive.any()):
+                break
+        responses, mask, sampled = (torch.stack(part, dim=1) for part in zip(*columns, strict=True))
+        return DataProto({"responses": responses, "response_mask": mask, "rollout_log_probs": sampled})
+
+    def load(self, write: Callable[[Path], None]) -> None:
+        """Takes new weights: ``write`` fills a folder with ``model.safetensors``."""
+        with tempfile.TemporaryDirectory() as name:
+            write(Path(name))
+            self.model.load_state_dict(load_file(Path(name) / "model.safetensors"))
+
+
+def drawn(log_probs: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
+    """[B] sampled ids from [B, V]; of the nucleus only when ``top_p`` is below 1."""
+    probabilities = log_probs.exp()
+    if top_p < 1.0:
+        ordered, places = probabilities.sort(dim=-1, descending=True)
+        outside = ordered.cumsum(dim=-1) - ordered >= top_p
+        probabilities = torch.zeros_like(probabilities).scatter(1, places, ordered.masked_fill(outside, 0.0))
+    return torch.multinomial(probabilities, 1, generator=generator).squeeze(1)

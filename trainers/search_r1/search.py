@@ -1,0 +1,59 @@
+"""Searches of a whole batch in one ``POST /retrieve``, with deadline and bounded attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fathom.errors import FathomError, InvalidField
+from fathom.http import BlockingClient, HttpPolicy, MalformedAnswer
+
+CULPRIT = "retriever"
+
+
+class SearchClient:
+    """Asks one server. Peers have neither timeout nor retry: one failing request kills their step."""
+
+    def __init__(self, url: str, topk: int, *, timeout_s: float = 30.0, policy: HttpPolicy | None = None) -> None:
+        """``timeout_s`` bounds a batch of queries with all its attempts; raises ``InvalidField`` for no URL."""
+        if not url.startswith(("http://", "https://")):
+            raise InvalidField("search_url", f"{url!r} is no http(s) URL of POST /retrieve")
+        self.url, self.topk = url, topk
+        self._client = BlockingClient(CULPRIT, policy, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+    def results(self, queries: Sequence[str]) -> list[list[dict[str, Any]]]:
+        """Per query its items, best first, each ``{"document": …}``; no request for no query.
+
+        Raises what ``fathom.http`` raises, and ``MalformedAnswer`` for results that are not those of the queries.
+        """
+        if not queries:
+            return []
+        payload = {"queries": list(queries), "topk": self.topk, "return_scores": True}
+        answer = self._client.post(self.url, payload)
+        found = answer.get("result") if isinstance(answer, Mapping) else None
+        if not isinstance(found, list) or len(found) != len(queries):
+            count = len(found) if isinstance(found, list) else "no"
+            raise MalformedAnswer(CULPRIT, f"has {count} results for {len(queries)} queries")
+        return [items_of(result) for result in found]
+
+
+def items_of(result: Any) -> list[dict[str, Any]]:
+    """One query's items in one form: with scores, bare documents, or parallel lists; raises ``MalformedAnswer``."""
+    if isinstance(result, Mapping) and isinstance(result.get("document"), list):
+        result = result["document"]
+    if not isinstance(result, list):
+        raise MalformedAnswer(CULPRIT, "has a result that is no list of documents")
+    items = [item if isinstance(item, Mapping) and "document" in item else {"document": item} for item in result]
+    for item in items:
+        if not isinstance(item["document"], Mapping) or not isinstance(item["document"].get("contents"), str):
+            raise MalformedAnswer(CULPRIT, "has a document without contents")
+    return [dict(item) for item in items]
+
+
+def failure_text(error: FathomError) -> str:
+    """What the model reads in place of results when the search could not be made: no address, no traceback."""
+    return f"The search failed ({error.reason.lower().replace('_', ' ')}). Try again or answer with what is known."

@@ -1,0 +1,63 @@
+"""What is counted while a batch of episodes is played, under the original's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainers.data_proto import DataProto
+
+
+@dataclass
+class Statistics:
+    """Per row: turns (from 1), valid actions and searches, and whether it is still without an answer."""
+
+    active: Tensor
+    turns: Tensor = field(init=False)
+    valid_actions: Tensor = field(init=False)
+    valid_searches: Tensor = field(init=False)
+    active_counts: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.turns = torch.ones_like(self.active, dtype=torch.int64)
+        self.valid_actions, self.valid_searches = torch.zeros_like(self.turns), torch.zeros_like(self.turns)
+        self.active_counts = [int(self.active.sum())]
+
+    def add(self, dones: Sequence[int], valid: Sequence[int], searched: Sequence[int], last: bool) -> None:
+        """What a turn's environment step gave; a last turn begins none after it."""
+        self.active = self.active & ~torch.tensor(dones, dtype=torch.bool)
+        self.active_counts.append(int(self.active.sum()))
+        if not last:
+            self.turns += self.active
+        self.valid_actions += torch.tensor(valid, dtype=torch.int64)
+        self.valid_searches += torch.tensor(searched, dtype=torch.int64)
+
+    def meta(self) -> dict[str, Any]:
+        """Under the original's names."""
+        return {
+            "turns_stats": self.turns.tolist(),
+            "active_mask": self.active.tolist(),
+            "valid_action_stats": self.valid_actions.tolist(),
+            "valid_search_stats": self.valid_searches.tolist(),
+        }
+
+
+def rollout_metrics(episodes: DataProto) -> dict[str, float]:
+    """The original's ``env/`` metrics of a finished batch."""
+    meta = episodes.meta_info
+    turns = torch.tensor(meta["turns_stats"], dtype=torch.float32)
+    valid = torch.tensor(meta["valid_action_stats"], dtype=torch.float32)
+    active = torch.tensor(meta["active_mask"], dtype=torch.float32)
+    return {
+        "env/number_of_actions/mean": float(turns.mean()),
+        "env/number_of_actions/max": float(turns.max()),
+        "env/number_of_actions/min": float(turns.min()),
+        "env/finish_ratio": 1.0 - float(active.mean()),
+        "env/number_of_valid_action": float(valid.mean()),
+        "env/ratio_of_valid_action": float((valid / turns).mean()),
+        "env/number_of_valid_search": float(torch.tensor(meta["valid_search_stats"], dtype=torch.float32).mean()),
+    }

@@ -1,0 +1,140 @@
+"""Token columns with explicit masks. Peers derive masks from ``id != pad``, which loses every eos where the two
+share an id; here a mask travels with its ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """``ids`` [B, W] int64; ``mask`` [B, W] 1 where a token stands; ``sampled`` [B, W] 1 where the model wrote it;
+    ``log_probs`` [B, W] float32 of the rollout, 0 where nothing was sampled.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    sampled: Tensor
+    log_probs: Tensor
+
+    @classmethod
+    def of(cls, ids: Tensor, mask: Tensor, sampled: Tensor | None = None, log_probs: Tensor | None = None) -> Tokens:
+        """With nothing sampled, and no log-probabilities, unless they are given."""
+        mask = mask.to(torch.int64)
+        sampled = torch.zeros_like(mask) if sampled is None else sampled.to(torch.int64) * mask
+        values = torch.zeros(ids.shape) if log_probs is None else log_probs.to(torch.float32)
+        return cls(ids.to(torch.int64), mask, sampled, torch.where(sampled.bool(), values, 0.0))
+
+    @classmethod
+    def empty(cls, rows: int) -> Tokens:
+        """No columns."""
+        return cls.of(torch.zeros(rows, 0, dtype=torch.int64), torch.zeros(rows, 0, dtype=torch.int64))
+
+    @classmethod
+    def ragged(cls, rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Tokens:
+        """Rows of different lengths, padded to the longest on the right, or on the left."""
+        width = max((len(row) for row in rows), default=0)
+        ids, mask = torch.full((len(rows), width), pad), torch.zeros(len(rows), width, dtype=torch.int64)
+        for number, row in enumerate(rows):
+            place = slice(width - len(row), width) if left else slice(0, len(row))
+            ids[number, place] = torch.tensor(list(row), dtype=torch.int64)
+            mask[number, place] = 1
+        return cls.of(ids, mask)
+
+    @property
+    def width(self) -> int:
+        return int(self.ids.shape[1])
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row."""
+        return int(self.mask.sum(dim=1).max()) if self.width else 0
+
+    @property
+    def position_ids(self) -> Tensor:
+        """[B, W]: 0, 1, … on tokens, 0 on padding before them."""
+        return (self.mask.cumsum(dim=1) - 1).clamp(min=0)
+
+    def columns(self, place: slice) -> Tokens:
+        """Some columns."""
+        return Tokens(self.ids[:, place], self.mask[:, place], self.sampled[:, place], self.log_probs[:, place])
+
+    def first(self, count: int) -> Tokens:
+        """The first columns."""
+        return self.columns(slice(0, count))
+
+    def last(self, count: int) -> Tokens:
+        """The last columns."""
+        return self.columns(slice(max(0, self.width - count), self.width))
+
+    def rows(self, chosen: Tensor) -> Tokens:
+        """Some rows, by index or by mask."""
+        return Tokens(self.ids[chosen], self.mask[chosen], self.sampled[chosen], self.log_probs[chosen])
+
+    def scattered(self, active: Tensor, pad: int) -> Tokens:
+        """These rows at the places where ``active`` [B] is true, and padding everywhere else."""
+        shape = (len(active), self.width)
+        zeros = torch.zeros(shape, dtype=torch.int64)
+        ids, mask, sampled = torch.full(shape, pad, dtype=torch.int64), zeros.clone(), zeros
+        log_probs = torch.zeros(shape)
+        ids[active], mask[active], sampled[active] = self.ids, self.mask, self.sampled
+        log_probs[active] = self.log_probs
+        return Tokens(ids, mask, sampled, log_probs)
+
+    def joined(self, *others: Tokens) -> Tokens:
+        """Columns of all, one after the other."""
+        parts = (self, *others)
+        return Tokens(
+            torch.cat([part.ids for part in parts], dim=1),
+            torch.cat([part.mask for part in parts], dim=1),
+            torch.cat([part.sampled for part in parts], dim=1),
+            torch.cat([part.log_probs for part in parts], dim=1),
+        )
+
+    def packed(self, left: bool = False) -> Tokens:
+        """All padding behind the tokens, or with ``left`` before them; the tokens keep their order."""
+        order = torch.argsort(self.mask if left else 1 - self.mask, dim=1, stable=True)
+        return Tokens(
+            self.ids.gather(1, order),
+            self.mask.gather(1, order),
+            self.sampled.gather(1, order),
+            self.log_probs.gather(1, order),
+        )
+
+    def spans(self, bounds: Sequence[tuple[int, int]], pad: int) -> Tokens:
+        """Of each row the tokens from start to stop, counted over its mask, right-padded."""
+        place, limits = self.mask.cumsum(dim=1) - 1, torch.tensor(bounds, dtype=torch.int64).view(-1, 2)
+        kept = self.mask * (place >= limits[:, :1]) * (place < limits[:, 1:])
+        ids = torch.where(kept.bool(), self.ids, pad)
+        found = Tokens.of(ids, kept, self.sampled * kept, self.log_probs).packed()
+        return found.first(found.longest)
+
+    def info_masked(self, pad: int) -> Tensor:
+        """[B, W]: the ids, with ``pad`` in place of everything that the model did not write."""
+        return torch.where(self.sampled.bool(), self.ids, pad)
+
+
+Decode = Callable[[Sequence[int]], str]
+
+
+def fewest_ids(decode: Decode, ids: Sequence[int], length: int) -> int:
+    """How many leading ids it takes for their text to have ``length`` characters: the last may go beyond."""
+    low, high = 0, len(ids)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if len(decode(ids[:middle])) >= length else (middle + 1, high)
+    return low
+
+
+def most_ids(decode: Decode, ids: Sequence[int], length: int) -> int:
+    """How many leading ids have a text of at most ``length`` characters."""
+    low, high = 0, len(ids)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if len(decode(ids[:middle])) <= length else (low, middle - 1)
+    return low

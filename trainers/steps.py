@@ -1,0 +1,191 @@
+"""What happens to a batch between its rewards and its losses: KL in the reward, then advantages.
+
+Names are those of the seeds and of verl. Shapes: B rows, T response columns. Every mask is ``response_mask``: one
+mask for KL, advantages, value loss and policy loss (peers used the attention mask in some of them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fathom.errors import InvalidField
+from trainers.advantages import gae, group_advantages, rloo_advantages
+from trainers.data_proto import DataProto
+from trainers.kl import Controller, kind_named, penalised
+from trainers.masked import masked_sum
+
+ESTIMATORS = ("gae", "grpo", "rloo")
+
+
+def apply_kl_penalty(
+    data: DataProto, kl_ctrl: Controller, kl_penalty: str = "kl"
+) -> tuple[DataProto, dict[str, float]]:
+    """``token_level_rewards`` = ``token_level_scores`` - beta * KL(old, ref) on the mask; 0 off it.
+
+    beta is the controller's value before it learns of this batch; it is updated with the mean over rows of each
+    row's mean KL and with the number of rows. Gives the batch and ``actor/reward_kl_penalty`` (nats per token)
+    with its coefficient. Raises ``InvalidField`` naming a missing field or an unknown estimator.
+    """
+    beta = kl_ctrl.value
+    rewards, measured = penalised(
+        data.tensor("token_level_scores"),
+        data.tensor("old_log_probs"),
+        data.tensor("ref_log_prob"),
+        data.tensor("response_mask"),
+        beta,
+        kind_named(kl_penalty),
+    )
+    kl_ctrl.update(measured, len(data))
+    metrics = {"actor/reward_kl_penalty": measured, "actor/reward_kl_penalty_coeff": beta}
+    return data.with_tensors(token_level_rewards=rewards), metrics
+
+
+def compute_advantage(
+    data: DataProto,
+    adv_estimator: str,
+    gamma: float = 1.0,
+    lam: float = 1.0,
+    num_repeat: int = 1,
+    *,
+    norm_by_std: bool = True,
+) -> DataProto:
+    """The batch with ``advantages`` and ``returns``, both [B, T] float32 and 0 off ``response_mask``.
+
+    ``gae`` reads ``values`` and whitens; ``grpo`` and ``rloo`` compare the outcomes (row sums of
+    ``token_level_rewards``) of rows with one ``uid``, wherever they stand, and give every model token of a row
+    its outcome's advantage. With ``num_repeat`` above 1 groups must also be contiguous and of that size.
+    Raises ``InvalidField`` for an unknown estimator, a missing field, a non-finite reward (naming its row).
+    """
+    rewards, mask = data.tensor("token_level_rewards"), data.tensor("response_mask")
+    if not bool(torch.isfinite(rewards).all()):
+        row = int((~torch.isfinite(rewards)).any(dim=-1).nonzero()[0])
+        raise InvalidField("token_level_rewards", f"row {row} is not finite")
+    if num_repeat > 1:
+        data.require_groups(num_repeat)
+    if adv_estimator == "gae":
+        advantages, returns = gae(rewards, data.tensor("values"), mask, gamma=gamma, lam=lam)
+    elif adv_estimator == "grpo":
+        advantages = returns = grouped(data, lambda group: group_advantages(group, norm_by_std=norm_by_std))
+    elif adv_estimator == "rloo":
+        advantages = returns = grouped(data, rloo_advantages)
+    else:
+        raise InvalidField("adv_estimator", f"{adv_estimator!r} is not one of {', '.join(ESTIMATORS)}")
+    return data.with_tensors(advantages=advantages, returns=returns)
+
+
+def outcomes(data: DataProto) -> Tensor:
+    """[B] float32: the sum of each row's token rewards on the mask."""
+    mask = data.tensor("response_mask").bool()
+    return torch.where(mask, data.tensor("token_level_rewards"), 0.0).sum(dim=-1).to(torch.float32)
+
+
+def grouped(data: DataProto, compare: Callable[[Tensor], Tensor]) -> Tensor:
+    """[B, T]: ``compare`` ([G, N] outcomes to [G, N] advantages) within each ``uid``, over the rows' model tokens.
+
+    Rows of one ``episode``, where that field is there, count once: they are parts of one outcome, not samples.
+    """
+    scores, uids = outcomes(data), data.array("uid")
+    rows = np.arange(len(data))
+    first, episode_of = rows, rows
+    if "episode" in data:
+        _, first, episode_of = np.unique(data.array("episode").astype(str), return_index=True, return_inverse=True)
+    _, groups, sizes = np.unique(uids[first].astype(str), return_inverse=True, return_counts=True)
+    found = torch.zeros(len(first), dtype=torch.float32)
+    order = np.argsort(groups, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    for size in np.unique(sizes):
+        places = torch.as_tensor(np.stack([order[s : s + size] for s in starts[sizes == size]]))
+        found[places] = compare(scores[torch.as_tensor(first)][places])
+    return found[torch.as_tensor(episode_of)].unsqueeze(-1) * data.tensor("response_mask").to(torch.float32)
+
+
+def without_state_masking(data: DataProto) -> DataProto:
+    """For the ablation: loss also on what tools and environment said. The sampled tokens stay in ``model_mask``."""
+    width = data.tensor("responses").shape[1]
+    return data.with_tensors(
+        model_mask=data.tensor("response_mask"), response_mask=data.tensor("attention_mask")[:, -width:]
+    )
+
+
+def checked_scores(scores: Tensor, data: DataProto) -> Tensor:
+    """Float32 scores [B, T] as learners may use them.
+
+    Raises ``InvalidField("token_level_scores")`` naming the row whose score is not finite, or stands on a token
+    that the model did not write, where it would be lost.
+    """
+    mask = data.tensor("response_mask")
+    if scores.shape != mask.shape:
+        raise InvalidField("token_level_scores", f"has shape {list(scores.shape)}, must be {list(mask.shape)}")
+    if not bool(torch.isfinite(scores).all()):
+        row = int((~torch.isfinite(scores)).any(dim=-1).nonzero()[0])
+        raise InvalidField("token_level_scores", f"row {row} is not finite")
+    if bool((scores[~mask.bool()] != 0).any()):
+        row = int(((scores != 0) & ~mask.bool()).any(dim=-1).nonzero()[0])
+        raise InvalidField("token_level_scores", f"row {row} has a score on a token that the model did not write")
+    return scores.to(torch.float32)
+
+
+def spread(prefix: str, values: Any) -> dict[str, float]:
+    """``prefix/mean``, ``/max`` and ``/min`` of some numbers; nothing for none."""
+    numbers = torch.as_tensor(values, dtype=torch.float32)
+    if not numbers.numel():
+        return {}
+    return {
+        f"{prefix}/mean": float(numbers.mean()),
+        f"{prefix}/max": float(numbers.max()),
+        f"{prefix}/min": float(numbers.min()),
+    }
+
+
+def batch_metrics(data: DataProto, max_response_length: int | None = None) -> dict[str, float]:
+    """What one batch looked like: reward by component, lengths, advantages, returns, values, trained tokens.
+
+    ``response_length/clip_ratio`` is the share of rows that reach ``max_response_length`` (the padded width when
+    it is not known).
+    """
+    mask = data.tensor("response_mask").bool()
+    width = mask.shape[1]
+    attention = data.tensor("attention_mask")
+    lengths = attention[:, -width:].sum(dim=-1)
+    metrics = spread("response_length", lengths) | spread("prompt_length", attention[:, :-width].sum(dim=-1))
+    metrics["response_length/clip_ratio"] = float((lengths >= (max_response_length or width)).float().mean())
+    metrics["state_tokens/total"] = float(mask.sum())
+    metrics["state_tokens/coverage"] = float(mask.sum()) / max(1.0, float(lengths.sum()))
+    for field, name in (("token_level_scores", "critic/score"), ("token_level_rewards", "critic/rewards")):
+        if field in data:
+            metrics |= spread(name, torch.where(mask, data.tensor(field), 0.0).sum(dim=-1))
+    for field in ("advantages", "returns", "values"):
+        if field in data:
+            metrics |= spread(f"critic/{field}", data.tensor(field)[mask])
+    if "acc" in data:
+        metrics["acc"] = float(data.tensor("acc").mean())
+    for name, values in data.non_tensor_batch.items():
+        if name.startswith("reward/"):
+            metrics[name] = float(np.mean(values.astype(float)))
+    return metrics
+
+
+def mismatch_metrics(data: DataProto) -> dict[str, float]:
+    """How far the rollout's probabilities are from the learner's on sampled tokens; nothing without the former.
+
+    ``mismatch/prob_diff/{mean,max}`` of |p_rollout - p_old|, ``mismatch/kl`` the k1 estimate of KL(rollout, old)
+    in nats per token, ``mismatch/kl_k3`` its k3 estimate, which is never negative.
+    """
+    if "rollout_log_probs" not in data or "old_log_probs" not in data:
+        return {}
+    mask = data.tensor("model_mask" if "model_mask" in data else "response_mask")
+    rollout, old = data.tensor("rollout_log_probs"), data.tensor("old_log_probs")
+    count = max(1.0, float(mask.sum()))
+    distance = torch.where(mask.bool(), (rollout.exp() - old.exp()).abs(), 0.0)
+    ratio = torch.where(mask.bool(), old - rollout, 0.0)
+    return {
+        "mismatch/prob_diff/mean": float(distance.sum()) / count,
+        "mismatch/prob_diff/max": float(distance.max()),
+        "mismatch/kl": float(masked_sum(-ratio, mask)) / count,
+        "mismatch/kl_k3": float(masked_sum(ratio.exp() - ratio - 1.0, mask)) / count,
+    }

@@ -1,0 +1,184 @@
+"""Situational search: what one document of the corpus says, asked from a situation in which somebody needs it."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
+
+from trainers.synth.bundle import Bundle, Company, Document
+from trainers.synth.task import Language, Step, SynthTask, Wording, unique
+
+GAP = "____"
+SENTENCE = re.compile(r"(?<=[.!?][\"”]) +|(?<=[.!?]) +(?=[A-Z\"“])")
+# A figure that stands alone: no part of a word, date or larger figure, no scale behind it.
+FIGURE = re.compile(
+    r"(?<![\w.,$:/-])\d{1,3}(?:,\d{3})*(?![\w:/-]|[.,]\d)"
+    r"(?! (?:million|billion|thousand|per cent|percent|January|February|March|April|May|June|July|August|September"
+    r"|October|November|December))"
+)
+PERSON = re.compile(
+    r"\b(?:Mr|Ms|Mrs|Dr|Senator|Professor|Captain|Inspector|Sergeant|President|Minister|Leader|Secretary|Treasurer"
+    r"|spokesman|spokeswoman|Premier|Commissioner) ([A-Z][a-z]{2,} [A-Z][a-z]{2,})\b"
+)
+FACTS: tuple[tuple[str, re.Pattern[str], Wording], ...] = (
+    (
+        "headquarters",
+        re.compile(r"Its headquarters are in ([^.]+)\."),
+        Wording(
+            "I have an appointment at the headquarters of {name}. In which city are they? Name the city alone.",
+            "我要去{name}的总部开会。总部在哪座城市？只用英文写出城市名。",
+        ),
+    ),
+    (
+        "exchange",
+        re.compile(r"Its shares trade on the ([^.;,]+)"),
+        Wording(
+            "A client wants to place an order for shares of {name}. On which exchange do they trade? Name it alone.",
+            "客户想下单买入{name}的股票。它在哪家交易所上市？只用英文写出交易所名称。",
+        ),
+    ),
+    (
+        "sector",
+        re.compile(r"Sector: ([^.]+)\."),
+        Wording(
+            "I am sorting a portfolio by sector. To which sector does {name} belong? Name the sector alone.",
+            "我在按行业整理投资组合。{name}属于哪个行业？只用英文写出行业名称。",
+        ),
+    ),
+)
+DESCRIBED = Wording(
+    "Somebody told me about a company that “{words}”. Which company is it? Name it alone.",
+    "有人提到一家公司，英文介绍是“{words}”。这是哪家公司？只写公司名称。",
+)
+FIGURE_GONE = Wording(
+    "I am checking a quotation from the news and one figure cannot be read: “{words}” Which number stands at"
+    " {gap}? Give the number alone.",
+    "我在核对一则英文新闻的引文，有一个数字看不清：“{words}”{gap}处是多少？只写数字。",
+)
+PERSON_GONE = Wording(
+    "I am checking a quotation from the news and a name cannot be read: “{words}” Who stands at {gap}? Give the"
+    " name alone.",
+    "我在核对一则英文新闻的引文，有一个人名看不清：“{words}”{gap}处是谁？只写英文姓名。",
+)
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+
+
+def search_tasks(bundle: Bundle, count: int, seed: int) -> list[SynthTask]:
+    """``count`` tasks, kinds in turn; raises ``InvalidField`` when the corpus does not give so many."""
+    draw = random.Random(f"search:{seed}")
+    kinds = [shuffled(made, draw) for made in (facts(bundle), described(bundle), clozes(bundle))]
+    return unique((task for turn in zip_longest(*kinds) for task in turn if task is not None), count)
+
+
+def shuffled(tasks: Iterable[SynthTask], draw: random.Random) -> list[SynthTask]:
+    found = list(tasks)
+    draw.shuffle(found)
+    return found
+
+
+def facts(bundle: Bundle) -> Iterator[SynthTask]:
+    """One fact of a company's profile; a city may be given without its state."""
+    for company in bundle.companies:
+        for kind, pattern, wording in FACTS:
+            match = pattern.search(company.profile.text)
+            if match is None:
+                continue
+            fact = match.group(1).strip()
+            references = tuple(dict.fromkeys((fact, fact.split(",")[0])))
+            for language in LANGUAGES:
+                question = wording.of(language, name=company.name(language))
+                yield task(company.profile, kind, language, question, references, f"{company.english} company profile")
+
+
+def described(bundle: Bundle) -> Iterator[SynthTask]:
+    """The company whose profile begins so."""
+    for company in bundle.companies:
+        first = company.profile.text.split(". ")[0].rstrip(".")
+        words = first.removeprefix(company.english).strip()
+        if words == first or named(words, company):
+            continue
+        for language in LANGUAGES:
+            question = DESCRIBED.of(language, words=words)
+            yield task(company.profile, "described", language, question, company.names, words)
+
+
+def named(words: str, company: Company) -> bool:
+    """True when the words give the company away."""
+    return any(name in words for name in company.names)
+
+
+def clozes(bundle: Bundle) -> Iterator[SynthTask]:
+    """A figure or a name taken out of a sentence that only one news item has."""
+    news = [document for document in bundle.documents if document.kind == "news"]
+    for document in news:
+        for sentence in SENTENCE.split(document.text):
+            if 60 <= len(sentence) <= 260:
+                for task in chain(without_figure(document, sentence), without_person(document, sentence)):
+                    if said_once(task, news):
+                        yield task
+
+
+def said_once(task: SynthTask, news: Sequence[Document]) -> bool:
+    """True when nothing but the reference fills the gap: no other item says the same with another figure or name."""
+    before, after = str(task.path[0].arguments["query"]).split(GAP)
+    fitting = re.compile(rf"{re.escape(before)}[\w,.' -]{{1,40}}?{re.escape(after)}")
+    return sum(len(fitting.findall(document.text)) for document in news if after in document.text) == 1
+
+
+def without_figure(document: Document, sentence: str) -> Iterator[SynthTask]:
+    """The only figure of its sentence."""
+    figures = list(FIGURE.finditer(sentence))
+    if len(figures) != 1 or len(re.findall(r"\d+", sentence)) != len(re.findall(r"\d+", figures[0].group())):
+        return
+    yield from cloze(document, "figure", sentence, figures[0].span(), (figures[0].group(),), FIGURE_GONE, "number")
+
+
+def without_person(document: Document, sentence: str) -> Iterator[SynthTask]:
+    """The only named person of its sentence, by full name or family name."""
+    people = list(PERSON.finditer(sentence))
+    if len(people) != 1 or sentence.count(people[0].group(1)) != 1:
+        return
+    name = people[0].group(1)
+    yield from cloze(document, "person", sentence, people[0].span(1), (name, name.split()[-1]), PERSON_GONE, "em")
+
+
+def cloze(
+    document: Document,
+    kind: str,
+    sentence: str,
+    span: tuple[int, int],
+    references: tuple[str, ...],
+    wording: Wording,
+    grader: str,
+) -> Iterator[SynthTask]:
+    """The sentence with a gap, in both languages."""
+    words = f"{sentence[: span[0]]}{GAP}{sentence[span[1] :]}"
+    for language in LANGUAGES:
+        yield task(document, kind, language, wording.of(language, words=words, gap=GAP), references, words, grader)
+
+
+def task(
+    document: Document,
+    kind: str,
+    language: Language,
+    question: str,
+    references: tuple[str, ...],
+    query: str,
+    grader: str = "em",
+) -> SynthTask:
+    """A task whose path searches and reads the document."""
+    return SynthTask(
+        scenario="search",
+        kind=kind,
+        fact=f"{document.id} {query}",
+        language=language,
+        question=question,
+        references=references,
+        grader=grader,
+        path=(Step("search", {"query": query, "top_k": 5}), Step("fetch", {"id": document.id})),
+        # A figure must be the very one.
+        grader_parameters={"rel_tol": 0.0} if grader == "number" else {},
+        documents=(document.id,),
+    )

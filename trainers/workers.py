@@ -1,0 +1,139 @@
+"""Where learners run: in this process, or as ranks on Ray. One object per role, whatever stands behind it.
+
+A batch is dealt to the ranks by whole groups, one after the other, so that mini-batch k of all ranks together is
+mini-batch k of a single rank; results come back in the order of the rows.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fathom.errors import DependencyFailed, InvalidField, NotReady
+from trainers.config import TrainConfig
+from trainers.data_proto import DataProto
+
+RANK_CPUS = 1
+
+
+class LocalGroup:
+    """One worker in this process: for one rank, and where Ray is not installed."""
+
+    def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int = 1) -> None:
+        if ranks != 1:
+            raise InvalidField("trainer.world_size", f"is {ranks}; without Ray there is one rank")
+        self.worker = worker(config)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.worker, name)
+
+
+class RayGroup:
+    """``ranks`` Ray actors with a process group between them; every public method of the worker is one of ours.
+
+    A ``DataProto`` argument is dealt out; any other goes to all ranks. Raises ``NotReady`` that says what was asked
+    for and what the cluster has when the ranks cannot be placed within ``trainer.schedule_timeout_s``, and
+    ``DependencyFailed`` naming worker and rank when one dies.
+    """
+
+    def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int) -> None:
+        import ray
+        from ray.util.placement_group import placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        self._ray, self._name = ray, getattr(worker, "__name__", "worker")
+        needs = {"CPU": RANK_CPUS} | ({"GPU": 1} if config.trainer.device == "cuda" else {})
+        self._placement = placement_group([needs] * ranks, strategy="PACK")
+        try:
+            ray.get(self._placement.ready(), timeout=config.trainer.schedule_timeout_s)
+        except ray.exceptions.GetTimeoutError:
+            ray.util.remove_placement_group(self._placement)
+            free = ray.available_resources()  # type: ignore[no-untyped-call]
+            raise NotReady(
+                f"{self._name}: {ranks} ranks of {needs} could not be placed within"
+                f" {config.trainer.schedule_timeout_s:g} s; the cluster has {free} free",
+            ) from None
+        strategy = PlacementGroupSchedulingStrategy(self._placement)
+        actor: Any = ray.remote(num_cpus=RANK_CPUS, num_gpus=needs.get("GPU", 0), scheduling_strategy=strategy)(Rank)
+        first = actor.remote(worker, config)
+        address = ray.get(first.address.remote(), timeout=config.trainer.schedule_timeout_s)
+        self._actors: list[Any] = [first, *(actor.remote(worker, config) for _ in range(ranks - 1))]
+        self._call("join", [(address, rank, ranks) for rank in range(ranks)])
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *arguments: self._dispatch(name, arguments)
+
+    def _dispatch(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        if len(arguments) != 1 or not isinstance(arguments[0], DataProto):
+            return self._call(name, [arguments] * len(self._actors))[0]
+        parts = deal(arguments[0], len(self._actors))
+        results = self._call(name, [(arguments[0][rows],) for rows in parts])
+        if not isinstance(results[0], DataProto):
+            # Metrics: the ranks have agreed on them already.
+            return results[0]
+        return DataProto.concat(results)[torch.cat(parts).argsort()]
+
+    def _call(self, name: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+        pending = [actor.call.remote(name, *given) for actor, given in zip(self._actors, arguments, strict=True)]
+        waiting, found = {ref: rank for rank, ref in enumerate(pending)}, {}
+        while waiting:
+            # One at a time as they end: a rank that dies is seen while the others wait for it.
+            (ref, *_), _ = self._ray.wait(list(waiting), num_returns=1)
+            rank = waiting.pop(ref)
+            try:
+                found[rank] = self._ray.get(ref)
+            except self._ray.exceptions.RayActorError as error:
+                raise DependencyFailed(f"{self._name}, rank {rank}", f"died in {name}: {error}") from error
+            except self._ray.exceptions.RayTaskError as error:
+                raise error.as_instanceof_cause() from error  # type: ignore[no-untyped-call]
+        return [found[rank] for rank in range(len(self._actors))]
+
+    def close(self) -> None:
+        """Ends the ranks and gives their places back."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._ray.util.remove_placement_group(self._placement)
+
+
+class Rank:
+    """One process of a group."""
+
+    def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig) -> None:
+        self._make, self._config = worker, config
+        self._worker: Any = None
+
+    def address(self) -> str:
+        """host:port at which the process group may meet."""
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return f"{socket.gethostbyname(socket.gethostname())}:{probe.getsockname()[1]}"
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        if name == "join":
+            return self._join(*arguments)
+        return getattr(self._worker, name)(*arguments)
+
+    def _join(self, address: str, rank: int, ranks: int) -> None:
+        torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
+        backend = "nccl" if self._config.trainer.device == "cuda" else "gloo"
+        torch.distributed.init_process_group(backend, init_method=f"tcp://{address}", rank=rank, world_size=ranks)
+        self._worker = self._make(self._config)
+
+
+def deal(data: DataProto, ranks: int) -> list[torch.Tensor]:
+    """Row indices of each rank: group g goes to rank g modulo ``ranks``.
+
+    Raises ``InvalidField("uid")`` when the groups cannot be dealt out evenly: the ranks step together.
+    """
+    uids = data.array("uid").tolist()
+    number = {uid: place for place, uid in enumerate(dict.fromkeys(uids))}
+    if len(number) % ranks:
+        raise InvalidField("uid", f"{len(number)} groups cannot be dealt to {ranks} ranks")
+    owner = torch.tensor([number[uid] % ranks for uid in uids])
+    return [(owner == rank).nonzero().squeeze(-1) for rank in range(ranks)]
