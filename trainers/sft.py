@@ -225,7 +225,7 @@ class SftTrainer(ImitationTrainer[Row]):
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model, which a further training takes as its ``model.path``."""
         metrics = super().fit()
-        export(self.model, self.tokenizer, self.config.trainer.output / "model")
+        export(self.model, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 
 
