@@ -151,7 +151,7 @@ class RolloutConfig(Settings):
     """Truncation of the rollout importance weight; None leaves it off."""
     group_versions: Literal["single", "weighted"] = "single"
     """Async: groups of several versions are begun anew, or trained on with importance weights."""
-    max_restarts: int = Field(default=2, ge=0)
+    max_restarts: int = Field(default=4, ge=0)
     """Async: how often a group that got too old is begun anew before the step waits for it."""
     concurrency: int = Field(default=0, ge=0)
     """Episodes in flight at once; 0 leaves it to planner."""
@@ -277,7 +277,7 @@ class RewardConfig(Settings):
     manager: Literal["service", "prime"] = "service"
     """The service's graders, or PRIME's pool of verifiers."""
     grader: str = "search_r1"
-    """Its name."""
+    """Its name; "own" takes each prompt's own, from its ``extra_info``."""
     parameters: dict[str, float] = Field(default_factory=dict)
     """Parameters of the grader."""
     format_score: float = Field(default=0.0, ge=0, le=1)
