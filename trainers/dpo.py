@@ -20,6 +20,7 @@ from trainers.data.sequences import Preference, pair_batch, read_pairs
 from trainers.data_proto import DataProto
 from trainers.learners.forward import cropped, response_tokens
 from trainers.learners.models import export, load_model, load_tokenizer
+from trainers.learners.networks import Placement, PolicyNetwork
 from trainers.preferences import preference_loss
 from trainers.sft import ImitationTrainer
 
@@ -97,7 +98,8 @@ class DpoTrainer(ImitationTrainer[Preference]):
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model."""
         metrics = super().fit()
-        export(self.model, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
+        whole = PolicyNetwork(self.model, Placement(), 1)
+        export(whole, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 
 

@@ -25,6 +25,7 @@ from trainers.data_proto import DataProto
 from trainers.learners import checkpoint
 from trainers.learners.forward import cropped, passes, response_tokens
 from trainers.learners.models import export, load_model, load_tokenizer
+from trainers.learners.networks import Placement, PolicyNetwork
 from trainers.learners.stepping import Stepper
 from trainers.ppo import TrainingDiverged
 from trainers.preferences import sft_loss
@@ -225,7 +226,8 @@ class SftTrainer(ImitationTrainer[Row]):
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model, which a further training takes as its ``model.path``."""
         metrics = super().fit()
-        export(self.model, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
+        whole = PolicyNetwork(self.model, Placement(), 1)
+        export(whole, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 
 
