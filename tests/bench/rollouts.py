@@ -5,7 +5,8 @@ generation takes a fixed time and whose tool a lognormal one (sigma 1.6: a few c
 the median, as search backends are); the learner sleeps through its step. Baselines in the same run: the barrier
 mode of the same client, and the ideal, in which nothing waits but for the slower of sampling and learning.
 
-Times are scaled down by a constant; ratios are what counts. ``age`` is in versions, over every trained sample.
+Times are scaled down by a constant; ratios are what counts. The first steps, in which nothing is ahead yet, do
+not count. ``age`` is in versions, over every trained sample.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from trainers.rollouts import PlannerRollouts
 from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.publisher import Publisher
 
-STEPS, GROUPS, SAMPLES, TURNS = 10, 16, 4, 4
+STEPS, FILL, GROUPS, SAMPLES, TURNS = 12, 4, 16, 4, 4
 GENERATE_S, TOOL_S, SIGMA, LONGEST_S = 0.01, 0.02, 1.6, 4.0
 LEARN_S = 0.25
 
@@ -80,8 +81,10 @@ def measure(seed: int, staleness: int, learn_s: float) -> Measured:
         source = PlannerRollouts(load_config(overrides=overrides), publisher.clients, publisher, bridge)
         for batch in range(source.ahead):
             source.submit(prompts(batch))
-        oldest, anew, waited, started = 0, 0.0, 0.0, time.perf_counter()
-        for step in range(STEPS):
+        oldest, anew, waited, started = 0, 0.0, 0.0, 0.0
+        for step in range(FILL + STEPS):
+            if step == FILL:
+                anew, waited, started = 0.0, 0.0, time.perf_counter()
             data = source.generate(prompts(step + source.ahead))
             oldest = max(oldest, int((publisher.version - data.array("version_min")).max()))
             anew += data.meta_info["metrics"]["rollout/begun_anew"]
@@ -122,8 +125,9 @@ async def overlap() -> None:
     sampling = (await asyncio.to_thread(measure, 5, staleness, 0.0)).step_s
     for share in (1.0, 2.0):
         learn_s = share * sampling
-        together = (await asyncio.to_thread(measure, 5, staleness, learn_s)).step_s
+        together = await asyncio.to_thread(measure, 5, staleness, learn_s)
         print(
             f"  overlap, staleness {staleness}: sampling alone {sampling * 1e3:.0f} ms/step, learning {learn_s * 1e3:.0f} ms,"
-            f" together {together * 1e3:.0f} ms: {max(sampling, learn_s) / together:.2f} of the ideal"
+            f" together {together.step_s * 1e3:.0f} ms, of which {together.wait_s * 1e3:.0f} waiting:"
+            f" {max(sampling, learn_s) / together.step_s:.2f} of the ideal"
         )

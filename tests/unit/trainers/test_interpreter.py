@@ -13,6 +13,7 @@ from fathom.api.datafetch.v1.datafetch_pb2 import QueryResponse, Sheet
 from fathom.api.planner.v1.trajectory_pb2 import Answer, CodeRecord, Material, Step, Trajectory
 from fathom.api.reward.v1.reward_pb2 import Score, ScoreRequest, ScoreResponse
 from fathom.errors import DependencyFailed, InvalidField
+from fathom.grading.episodes import cells
 from fathom.grading.graders import GRADERS, Item
 from trainers.algorithms import configured
 from trainers.config.sections import CollapseConfig, InterpreterConfig
@@ -20,7 +21,6 @@ from trainers.data_proto import DataProto
 from trainers.interpreter import (
     CodeGrader,
     advantages_by_component,
-    cells,
     epoch_warning,
     falling_length,
     with_sheets,
