@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from fathom.errors import InvalidField
+from trainers.assembly import verifiers
+from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
 from trainers.prime import reward_manager
 from trainers.prime.reward_manager import PrimeRewardManager
@@ -113,3 +115,14 @@ def test_rows_that_cannot_be_verified_are_named(targets: list[Any], extra: list[
     assert bad.value.field == field
     with pytest.raises(InvalidField, match=r"reward\.grader"):
         manager(grader="nope")
+
+
+def test_the_settings_choose_the_manager() -> None:
+    config = TrainConfig()
+    assert verifiers(config, TOKENIZER) is None
+    chosen = config.model_copy(
+        update={"reward": config.reward.model_copy(update={"manager": "prime", "grader": "math"})}
+    )
+    made = verifiers(chosen, TOKENIZER)
+    assert isinstance(made, PrimeRewardManager)
+    assert (made.grader, made.timeout_s) == ("math", config.reward.timeout_s)
