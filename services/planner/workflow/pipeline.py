@@ -61,7 +61,7 @@ class Pipeline:
         self._arguments = askable(specs)
         self._tools = [(spec.name, spec.description) for spec in specs if spec.name in self._arguments]
         self._chinese = language_of(episode.task.question) == "zh"
-        self._life, self._sampling = Lifetime(), False
+        self._life, self._sampling, self._room = Lifetime(), False, 0
 
     def stop(self) -> None:
         """Asks the episode to end; the call in flight is cancelled."""
@@ -80,6 +80,7 @@ class Pipeline:
 
     async def _stages(self) -> Outcome:
         try:
+            self._room = await self._stage.window.room()
             question = await self._rewritten()
             await self._planned(question)
             await self._reflected(question)
@@ -93,8 +94,11 @@ class Pipeline:
 
     async def _rewritten(self) -> str:
         """The question made self-contained; as it is when nothing came before it."""
-        question, opening = self.episode.task.question, self.episode.opening
-        step = self._recorded(REWRITE)
+        task, step = self.episode.task, self._recorded(REWRITE)
+        question = task.question
+        opening = self.episode.opening  # a replay has it from the record
+        if task.history:
+            opening = asking.rewriting(self._protocol.said, task, self._room)
         if step is None and opening:
 
             async def read(completion: Completion) -> StageNote:
@@ -111,7 +115,7 @@ class Pipeline:
         around = Around()
         if not self._is_cut_short():
             around = await self._protocol.widener.around(question, self._chinese)
-        messages = asking.planning(self._protocol.said, self.episode.task, question, self._tools, around)
+        messages = asking.planning(self._protocol.said, self.episode.task, question, self._tools, around, self._room)
 
         async def read(completion: Completion) -> StageNote:
             queries, flaws = read_plan(completion.text, self._arguments)
@@ -129,7 +133,7 @@ class Pipeline:
         if self._account().rounds_left < 2:
             return  # what is left is for the answer
         asked = self._asked()
-        messages = asking.reflecting(self._protocol.said, self.episode.task, question, self._tools, asked)
+        messages = asking.reflecting(self._protocol.said, self.episode.task, question, self._tools, asked, self._room)
 
         async def read(completion: Completion) -> StageNote:
             queries, flaws = read_reflection(completion.text, self._arguments)
@@ -143,7 +147,7 @@ class Pipeline:
     async def _answered(self, question: str) -> Answer:
         """The text over all material; what does not hold in it goes back once."""
         task, protocol = self.episode.task, self._protocol
-        messages = asking.composing(protocol.said, task, question, self.episode, protocol.material_tokens)
+        messages = asking.composing(protocol.said, task, question, self.episode, protocol.material_tokens, self._room)
         last = self.episode.steps[-1]
         if last.stage is not None and last.stage.name == COMPOSE:
             ended = await self._finish(last)
@@ -221,7 +225,7 @@ class Pipeline:
             if rest := draft.end():
                 self._observer.drafted(index, rest)
             self._observer.drafted(index, "")
-        note = await read(completion)
+        note = replace(await read(completion), room=self._room)
         calls = calls_for(note.name, note.sent, self._arguments)
         return Step(index, messages, replace(completion, tool_calls=calls), stage=note)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.call import Lane
 from fathom.errors import Conflict, DependencyFailed, InvalidField
 from fathom.protocol.messages import Completion, Message, Role
+from services.planner.answering.material import estimated_tokens
 from services.planner.control import ask_to_edit
 from services.planner.model import Answer, Episode, Task
 from services.planner.window.view import View
@@ -334,3 +336,19 @@ async def test_a_stopped_workflow_keeps_what_it_has_and_goes_on() -> None:
         events = await house.events(leg=leg.number)
     assert events[-1].finished.answer.markdown == ANSWER
     assert house.policy.sampled == ["plan-0", "reflect-0", "compose-0"]
+
+
+@pytest.mark.parametrize("room", [2_000, 4_000])
+async def test_a_small_window_holds_every_stage(room: int) -> None:
+    """Whatever the conversation, the framework and the material weigh."""
+    turns = [memory.WindowTurn(number=n, question=f"Old {n}?", answer="long answer. " * 600) for n in (1, 2)]
+    plan = json.dumps([{"tool": "search", "subquery": f"news {n} {'about it ' * 30}"} for n in range(12)])
+    house = WorkflowHouse({**WHOLE, "rewrite": ["What of Apple?"], "plan": [plan]}, turns)
+    house.room = room
+    events = await house.play(question="And?")
+    assert events[-1].finished.stop_reason == trajectory.STOP_REASON_FINISHED
+    for stage, messages in house.policy.shown:
+        assert sum(estimated_tokens(message.content) for message in messages) <= room, stage
+    assert house.policy.prompt("compose")["question"] == "What of Apple?"
+    replayed = await house.runs.replay("run_1")
+    assert replayed.same, replayed

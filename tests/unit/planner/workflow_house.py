@@ -21,7 +21,7 @@ from services.planner.prompts.catalogue import catalogue
 from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
 from services.planner.tools.tool import Finding, Numbered, Reply, schema
-from services.planner.window.view import View
+from services.planner.window.view import Everything, View
 from services.planner.workflow.protocol import Workflow
 from services.planner.workflow.record import Meant, Widening
 from services.planner.workflow.widening import Around
@@ -120,6 +120,7 @@ class WorkflowHouse(House):
     def __init__(
         self, texts: Mapping[str, Sequence[str]] = WHOLE, turns: Sequence[memory.WindowTurn] = (), **settings: Any
     ) -> None:
+        self.room = 0
         self.library, self.ending = Library(), cast(Ending, CitedEnding())
         super().__init__(**settings)
         self.policy: Any = Speaker(texts)
@@ -145,7 +146,9 @@ class WorkflowHouse(House):
             Source(name, argument, self.called)
             for name, argument in (("data", "question"), ("search", "query"), ("fetch", "id"))
         ]
-        return Stage(Registry(tools, material, known=cut_short.results if cut_short else ()), ending=self.ending)
+        return Stage(
+            Registry(tools, material, known=cut_short.results if cut_short else ()), Everything(self.room), self.ending
+        )
 
     async def ask(self, run_id: str = "run_1", **fields: Any) -> None:
         await super().ask(run_id, **{"protocol": trajectory.PROTOCOL_WORKFLOW, "conversation_id": "conv_1", **fields})
