@@ -97,7 +97,7 @@ class DpoTrainer(ImitationTrainer[Preference]):
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model."""
         metrics = super().fit()
-        export(self.model, self.tokenizer, self.config.trainer.output / "model")
+        export(self.model, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from fathom.errors import Conflict, FathomError
+from fathom.errors import Conflict
 from trainers.config.tree import TrainConfig
 from trainers.data.dataset import pad_id
 from trainers.data.loader import EpochOrder
@@ -26,15 +26,10 @@ from trainers.learners import checkpoint
 from trainers.learners.forward import cropped, passes, response_tokens
 from trainers.learners.models import export, load_model, load_tokenizer
 from trainers.learners.stepping import Stepper
+from trainers.ppo import TrainingDiverged
 from trainers.preferences import sft_loss
 
 LATEST = "latest.json"
-
-
-class LossNotFinite(FathomError):
-    """A gradient was not finite; the last checkpoint is good."""
-
-    code, reason = "ABORTED", "CONFLICT"
 
 
 class Named(Protocol):
@@ -90,7 +85,8 @@ class Imitation:
 class ImitationTrainer(Generic[R]):
     """Epochs of ``rows`` in an order that the seed decides; goes on where a checkpoint was written.
 
-    Raises ``Conflict`` when the checkpoint belongs to other rows or another order, ``LossNotFinite`` naming the step.
+    Raises ``Conflict`` when the checkpoint belongs to other rows or another order, ``TrainingDiverged`` naming the
+    step.
     """
 
     config: TrainConfig
@@ -150,7 +146,7 @@ class ImitationTrainer(Generic[R]):
         metrics["lr"] = self.stepper.lr
         metrics["grad_norm"] = self.stepper.step()
         if not torch.isfinite(torch.tensor([metrics["loss"], metrics["grad_norm"]])).all():
-            raise LossNotFinite(f"step {self.done + 1}: loss {metrics['loss']}, gradient {metrics['grad_norm']}")
+            raise TrainingDiverged(f"step {self.done + 1}: loss {metrics['loss']}, gradient {metrics['grad_norm']}")
         return {f"train/{name}": value for name, value in metrics.items()}
 
     @torch.no_grad()
@@ -229,7 +225,7 @@ class SftTrainer(ImitationTrainer[Row]):
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model, which a further training takes as its ``model.path``."""
         metrics = super().fit()
-        export(self.model, self.tokenizer, self.config.trainer.output / "model")
+        export(self.model, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from services.datafetch import cues, formulas, grammar
+from services.datafetch import cues, grammar
+from services.datafetch.changes import stored_of
 from services.datafetch.model import Combination, Frequency, Statistic, Transform
 from services.datafetch.periods import MONTHS_OF, Period, split
 from services.datafetch.semantic.layer import Layer
@@ -15,15 +16,7 @@ from services.datafetch.semantic.schema import IndicatorSpec
 from services.datafetch.semantic.text import blank
 from services.datafetch.units import parse_unit
 
-CHANGES = (Transform.YOY, Transform.QOQ, Transform.MOM)
-LINK = re.compile(r"\s*(?:的|,)?\s*(?:和|与|、|及|以及|,|，|\band\b|&)\s*(?:the\s+)?", re.I | re.A)
 EURO_NAMED = re.compile(r"欧元(?!区)|\beur(?:os?)?\b", re.I | re.A)
-NEAR = re.compile(r"[\s的,()（）]*(?:change (?:in|of)|growth (?:in|of)|rate of|of|in)?\s*(?:the\s+)?", re.I | re.A)
-BESIDE = re.compile(
-    r"(?:多少|几何|水平|数值|读数|level|reading|value)[^,，;；]*[,，;；]\s*(?:以及|和|并|and)?\s*(?:its\s+)?(?:同比|环比|yoy|year|mom|qoq)"
-    r"|(?:以及|和|及|与|、)(?:其)?(?:同比|环比)|\band (?:its |the )?(?:yoy|year[\s-]over|qoq|mom|month[\s-]over|quarter[\s-]over|annual change)",
-    re.I | re.A,
-)
 MOVES = {Statistic.RETURN, Statistic.CHANGE}
 VALUES = {Statistic.MAX, Statistic.MIN, Statistic.MEAN, Statistic.LAST}
 """Statistics that every series has, a rate of change too."""
@@ -59,60 +52,6 @@ class Asked:
         specs = self._layer.indicators
         return next((twin for twin in twins if twin in specs and "(NSA)" in specs[twin].unit), name)
 
-    def of_prices(self, names: Sequence[str]) -> bool:
-        """Whether all that is asked is of prices."""
-        specs = [self._layer.indicators[name] for name in self.stored(names)]
-        return bool(specs) and all(spec.default for spec in specs)
-
-    def yearly(self, shown: str, indicators: list[str], reading: grammar.Reading) -> list[str]:
-        """The yearly figures of what has some, when whole years are asked for and nothing of a quarter."""
-        if reading.whole.grain != Frequency.ANNUAL or reading.whole.fiscal or cues.QUARTERS.search(shown):
-            return indicators
-        return [self._yearly(name) for name in indicators]
-
-    def _yearly(self, name: str) -> str:
-        specs = self._layer.indicators
-        if name in specs and not specs[name].formula:
-            return specs[name].annual or name
-        leaves = self.stored([name])
-        under = formulas.leaves(formulas.expand(leaves[0], specs)) if len(leaves) == 1 else []
-        twin = specs[under[0]].annual if len(under) == 1 else ""
-        grown = name.startswith(("yoy(", "100 * yoy(")) or (
-            name in specs and formulas.metric_type(specs[name]) == "offset"
-        )
-        return f"100 * yoy({twin})" if twin and grown else name
-
-    def bound(
-        self,
-        shown: str,
-        mentions: list[Mention],
-        names: list[str],
-        transform: Transform,
-        spans: Sequence[tuple[int, int]],
-    ) -> tuple[list[str], Transform]:
-        """Of several indicators the change that is asked of some: "fed funds minus core CPI yoy", "CPI和失业率同比".
-
-        "What is the CPI, and what yoy" asks for both of one.
-        """
-        if transform not in CHANGES or not names or len(mentions) != len(names):
-            return names, transform
-        if len(names) == 1:
-            return (
-                ([names[0], f"{transform}({names[0]})"], Transform.NONE) if BESIDE.search(shown) else (names, transform)
-            )
-        owners = {owner for span in spans for owner in owners_of(shown, mentions, span)}
-        specs = self._layer.indicators
-        rates = {at for at, name in enumerate(names) if specs[name].unit.startswith(("%", "percentage"))}
-        if owners and len(rates) < len(names) and not owners <= rates:
-            # A rate that stands beside an amount of which the growth is asked is wanted as it is.
-            owners -= rates
-        if not owners or len(owners) == len(names) or any(specs[name].text for name in names):
-            return names, transform
-        # Beside a rate in per cent a change is one too, so that they can be compared and subtracted.
-        share = "100 * " if rates - owners else ""
-        changed = [f"{share}{transform}({name})" if at in owners else name for at, name in enumerate(names)]
-        return changed, Transform.NONE
-
     def shares(self, shown: str, mentions: list[Mention], names: list[str]) -> tuple[list[str], list[Mention]]:
         """ "R&D to profit" of two indicators that stand together is their quotient, when no name says it better."""
         if len(names) == len(mentions) == 2 and not any(self._layer.indicators[name].text for name in names):
@@ -120,74 +59,6 @@ class Asked:
             if any(joint.fullmatch(between) and tail.match(behind) for joint, tail in QUOTIENTS):
                 return [f"({names[0]}) / ({names[1]})"], []
         return names, mentions
-
-    def growth(
-        self, shown: str, mentions: list[Mention], names: list[str], transform: Transform
-    ) -> tuple[list[str], Transform]:
-        """Words of growth right after an indicator belong to it; others to all indicators."""
-        grown = list(names)
-        for position, mention in enumerate(mentions[: len(names)]):
-            if names[position] not in self._layer.indicators:
-                continue
-            spec = self._layer.indicators[names[position]]
-            if formulas.metric_type(spec) == "offset" or spec.default:
-                continue
-            if spec.frequency != Frequency.ANNUAL and cues.SURGED.match(shown, mention.end):
-                # "M2增长了多少" of a period is told from its beginning to its end.
-                continue
-            inflation = "=100" in spec.unit and cues.INFLATION.search(mention.surface)
-            if (
-                (inflation or cues.GROWTH.match(shown, mention.end))
-                and not spec.text
-                and transform in (Transform.NONE, Transform.YOY)
-            ):
-                known = self._layer.indicator_names.all(f"{mention.surface}增长率")
-                grown[position] = known[0] if known else f"yoy({names[position]})"
-        if grown != names:
-            return grown, Transform.NONE
-        if transform and any(self._layer.indicators[name].text for name in self.stored(names)):
-            return grown, Transform.NONE
-        return grown, transform
-
-    def offset(
-        self, transform: Transform, indicators: list[str], reading: grammar.Reading
-    ) -> tuple[Transform, list[str]]:
-        """A change of a change is the change of what is under it; "on the period before" is the month for months."""
-        specs = self._layer.indicators
-        if transform in (Transform.YOY, Transform.QOQ, Transform.MOM):
-            trees = [
-                formulas.parse(specs[name].formula, name) if name in specs and specs[name].formula else None
-                for name in indicators
-            ]
-            under = [
-                formulas.leaves(tree) if tree is not None and formulas.metric_type(specs[name]) == "offset" else [name]
-                for name, tree in zip(indicators, trees, strict=True)
-            ]
-            if transform == Transform.YOY and any(
-                len(item) == 1 and item[0] != name for item, name in zip(under, indicators, strict=True)
-            ):
-                return Transform.NONE, indicators
-            indicators = [item[0] for item in under]
-        monthly = [name for name in indicators if name in specs and specs[name].frequency == Frequency.MONTHLY]
-        if (
-            transform == Transform.QOQ
-            and len(monthly) == len(indicators)
-            and reading.whole.grain != Frequency.QUARTERLY
-        ):
-            return Transform.MOM, indicators
-        return transform, indicators
-
-    def stepped(self, shown: str, transform: Transform, indicators: Sequence[str]) -> Transform:
-        """ "How many more than last month" is a difference in the unit of the series, and no rate of change."""
-        relative = re.search(r"增长|增速|增幅|百分之|%|\bgrowth\b|\bper ?cent(?!age)", shown, re.I | re.A)
-        counted = cues.counted(shown) or cues.HIGHER.search(shown) or not relative
-        if not counted or transform not in (Transform.YOY, Transform.QOQ, Transform.MOM):
-            return transform
-        specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
-        rates = bool(specs) and all(spec.unit.startswith("%") for spec in specs)
-        if not rates and (cues.POINTS.search(shown) or not cues.counted(shown)):
-            return transform
-        return Transform.CHANGE if transform == Transform.YOY else Transform.NONE
 
     def statistics(
         self,
@@ -236,12 +107,7 @@ class Asked:
 
     def stored(self, indicators: Sequence[str]) -> list[str]:
         """The indicators that formulas of a question are over, and the others as they are."""
-        found: list[str] = []
-        for name in indicators:
-            known = self._layer.indicators
-            leaves = [name] if name in known else formulas.leaves(formulas.parse(name, "question"))
-            found += [leaf for leaf in leaves if leaf in known]
-        return list(dict.fromkeys(found))
+        return stored_of(self._layer, indicators)
 
     def _last(self, text: str, reading: grammar.Reading) -> tuple[Statistic, ...]:
         """The last value, when the newest is asked for or the one at the end of each period that is named."""
@@ -339,24 +205,6 @@ def within_year(reading: grammar.Reading) -> bool:
         and bool(whole.grain)
         and whole.start.year == whole.end.year
     )
-
-
-def owners_of(shown: str, mentions: Sequence[Mention], span: tuple[int, int]) -> list[int]:
-    """The places of the mentions that words of change stand right behind, or right before, and of those linked to them."""
-    behind = [at for at, m in enumerate(mentions) if m.end <= span[0] and NEAR.fullmatch(shown[m.end : span[0]])]
-    ahead = [at for at, m in enumerate(mentions) if m.start >= span[1] and NEAR.fullmatch(shown[span[1] : m.start])]
-    within = [at for at, m in enumerate(mentions) if m.start <= span[0] and span[1] <= m.end]
-    found = (within or behind or ahead)[-1:]
-    step = -1 if behind else 1
-    while found and not within:
-        at = found[-1] + step
-        if not 0 <= at < len(mentions):
-            break
-        one, other = sorted((mentions[at], mentions[found[-1]]), key=lambda m: m.start)
-        if not LINK.fullmatch(shown[one.end : other.start]):
-            break
-        found.append(at)
-    return found
 
 
 def parse_rate(unit: str) -> bool:

@@ -57,7 +57,7 @@ FIRST = re.compile(
 )
 LAST = re.compile(r"最后一次|最近一次|上一次|上次|\b(?:most recent(?:ly)?|last time|latest time|last(?= (?:\0|above|below|over|under|clos|exceed|f[ae]ll|drop|ris|rose|was|were|hit|trad|top|negative|positive)\w*))", re.I | re.A)  # fmt: skip
 WHEN = re.compile(
-    r"(?:是在|在|从)?(?:哪几个|哪一个|哪个|哪些个?|哪几|哪一|几)(?:个)?(?:交易日|季度|月份?|周|天|日子?|年份?)(?=\D|$)|(?:是|在)?(?:何时|什么时候|啥时候)|的?所?有?(?:月份|日子|交易日|季度|年份)(?:有哪些|是哪些|都?有哪些|列表)?|(?:都?有|是)哪些$"
+    r"(?:是在|在|从)?(?:哪几个|哪一个|哪个|哪些个?|哪几|哪一|几)(?:个)?(?:交易日|季度|月份?|周|天|日子?|年份?)(?=\D|$)|(?:是|在)?(?:何时|什么时候|啥时候)|(?:的|所有的?)(?:月份|日子|交易日|季度|年份)(?:有哪些|是哪些|都?有哪些|列表)?|(?:月份|日子|交易日|季度|年份)(?:有哪些|是哪些|都?有哪些|列表)|(?:都?有|是)哪些$"
     r"|\b(?:which|what|list(?: the)?|all(?: the)?|the|find(?: the)?|show(?: me)?(?: the)?) (?:\w+ )?(?:days?|dates?|sessions?|weeks?|months?|quarters?|years?)(?: (?:when|where|in which|on which|with|that|did|had|saw|was|were|has))?\b"
     r"|^(?:days?|dates|sessions|weeks|months|quarters|years) (?:when|where|in which|on which|with|that)\b|\bwhen\b|\b(?:since|after) when\b",
     re.I | re.A,

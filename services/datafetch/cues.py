@@ -136,7 +136,7 @@ FIRST_DAY = re.compile(
 )
 """Words of a change that say neither in what nor by how much."""
 COMPARED = re.compile(r"比|较|相对|\b(?:than|versus|vs\.?|compared|against|relative|over|from)\b", re.I | re.A)
-EACH = re.compile(r"每|各|逐|按|\beach\b|\bevery\b", re.I | re.A)
+EACH = re.compile(r"每|各|\d个[月季]度?的?[月季]度?末|逐|按|\beach\b|\bevery\b", re.I | re.A)
 ANNUAL = re.compile(r"年度数据|年度值|全年|\bfull[\s-]year\b|\bwhole year\b|\bannual\b|\byearly\b", re.I | re.A)
 
 

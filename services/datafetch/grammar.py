@@ -6,21 +6,15 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
-from itertools import pairwise
 
+from services.datafetch.arranged import anchored, listed_days, narrowed, open_pairs, opened
 from services.datafetch.model import Transform
 from services.datafetch.periods import (
-    Kind,
     Period,
-    back,
-    days_before,
     quarter_period,
-    week_of,
 )
 from services.datafetch.readings import (
-    FROM,
     NUMBERS,
-    WITHIN,
     ZH_DIGITS,
     Twin,
     american_day,
@@ -61,7 +55,6 @@ SEP = rf"\s*(?:,\s*)?(?:to|through|thru|until|till|and|{COMPARED}|-|~|至|到|�
 ALONE = r"\s*(?:和|与|及|以及|、|,|，|比|较|\band\b|\bvs\.?|\bversus\b)\s*(?:on\s+)?"
 AT = r"(?:the\s+)?(?:year[\s-])?(?P<{0}>end|close|start|beginning)(?:[\s-]+of)?[\s-]+"
 MON = r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
-NUM = r"(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[一二两三四五六七八九十]{1,3}|半)"
 
 
 Reader = Callable[[Twin, date], "Period | tuple[Period, ...] | None"]
@@ -112,7 +105,6 @@ def padded(match: re.Match[str]) -> str:
     return match[0] if value is None else f"{value:>{len(match[0])}}"
 
 
-LIST_ONLY = re.compile(r"\s*(?:and|和|与|及|以及|、|,|，)\s*(?:on\s+)?", re.I)
 QN = r"(?P<q>[1-4一二三四]|first|second|third|fourth|1st|2nd|3rd|4th)"
 YY = rf"(?P<y>{Y4}|(?<!\d)\d{{2}})"
 RULES: list[tuple[str, Reader]] = [
@@ -177,7 +169,7 @@ RULES: list[tuple[str, Reader]] = [
     (rf"\b(?:before|until|up\s+to|prior\s+to)\s+(?P<y>{Y4})|(?P<y_>{Y4})\s*年?(?:以前|之前)", before),
     # Relative to today.
     (rf"\b(?P<n>\d{{1,2}}|{'|'.join(NUMBERS)})[\s-](?P<u>year|quarter|month|week|day)(?=\s+(?:(?:total|price|cumulative|annuali[sz]ed)\s+)?(?:\0|returns?|averages?|means?|performance|change|gain|loss|volatility|drawdown|max(?:imum)? drawdown|high|low))", span_before),
-    (r"(?<![近前去过第年\d])(?P<n>[1-9]|[一二两三四五六七八九十])个?(?P<u>年|季度|月|周|天)期?(?=的?(?:\0|涨幅|跌幅|涨跌幅|回报率?|最大回撤|年化波动率|波动率))", span_before),
+    (r"(?<![近前去过第年\d后首头])(?P<n>[1-9]|[一二两三四五六七八九十])个?(?P<u>年|季度|月|周|天)期?(?=的?(?:\0|涨幅|跌幅|涨跌幅|回报率?|最大回撤|年化波动率|波动率))", span_before),
     (r"年初至今|今年以来|今年至今|本年至今|\b(?:ytd|year[\s-]to[\s-]date)\b", year_to_date),
     (r"\bttm\b|\bltm\b|trailing[\s-]+(?:twelve|12)[\s-]+months?|(?:过去|最近|近)(?:12|十二)个月|滚动(?:12|十二)个月|滚动一年", trailing),
     (r"大前年|前年|去年度?|上个?年度|上一年度?|上年度?|今年度?|本年度?|明年|后年|\b(?:last|previous|prior|this|next|(?:the\s+)?current)\s+year\b|\b(?:the\s+)?year before last\b", this),
@@ -193,25 +185,6 @@ RULES: list[tuple[str, Reader]] = [
     (r"(?<![\d.])(?P<y>\d{2})\s*(?:年度报告|年度|年报|年末|年底|年终|年全年|年)(?!前|内|来|以来|间|期)", single_year),
     (r"(?<=\s)'(?P<y>\d{2})\b", single_year),
 ]  # fmt: skip
-FIRST_DAYS = re.compile(
-    rf"\bfirst\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$", re.I | re.A
-)
-LAST_DAYS = re.compile(
-    rf"\b(?:last|final)\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$",
-    re.I | re.A,
-)
-FIRST_DAYS_ZH = re.compile(
-    r"\s*的?(?:前|头|第)(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)(?!个?交易)"
-)
-LAST_DAYS_ZH = re.compile(r"\s*的?最后(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)")
-THIRD = re.compile(r"\s*份?(上|中|下)旬")
-OF_WEEK = re.compile(r"\bweek\s+(?:of|beginning|starting|commencing|from)\s+(?:the\s+|on\s+)?$", re.I | re.A)
-TO_WEEK = re.compile(r"\bweek\s+(?:ending|ended|to)\s+(?:the\s+|on\s+)?$|截至\s*$(?=周)", re.I | re.A)
-IN_WEEK = re.compile(r"\s*(?:的?当周|那一?周|所在的?那?一?周|这一?周)")
-SINCE = re.compile(r"\bsince\s+(?:the\s+)?(?:close\s+(?:of|on)\s+|end\s+of\s+|start\s+of\s+)?$", re.I | re.A)
-ONWARDS = re.compile(
-    r"\s*(?:以来|至今|起(?!点)|以后|之后|到现在|到目前|到今天|onwards?\b|to date\b|until now\b|to now\b)", re.I | re.A
-)
 BARE_QUARTER = re.compile(r"第(?P<q>[一二三四1-4])季度|\bq(?P<e>[1-4])\b", re.I | re.A)
 COMPILED = [(re.compile(pattern, re.I | re.A), reader) for pattern, reader in RULES]
 # Every group may have a twin with an underscore, since one pattern cannot name a group twice.
@@ -271,99 +244,6 @@ def read(text: str, today: date) -> Reading:
 def rest_of(text: str) -> str:
     """The text as the rules read it."""
     return digits(plain(text))
-
-
-def part_of(period: Period, ahead: str, behind: str) -> Period | None:
-    """ "The first ten days of February 2018", 2月上旬, "last week of March 2020": a part of one month, quarter or year."""
-    if period.start is None or period.end is None or (period.end - period.start).days < 27:
-        return None
-    first = FIRST_DAYS.search(ahead) or FIRST_DAYS_ZH.match(behind)
-    if first:
-        count = (number(first["n"] or "one") or 1) * (7 if re.search("week|周", first[0], re.I) else 1)
-        return replace(period, end=min(period.end, days_before(period.start, 1 - count)), grain=Frequency.DAILY)
-    last = LAST_DAYS.search(ahead) or LAST_DAYS_ZH.match(behind)
-    if last:
-        count = (number(last["n"] or "one") or 1) * (7 if re.search("week|周", last[0], re.I) else 1)
-        return replace(period, start=max(period.start, days_before(period.end, count - 1)), grain=Frequency.DAILY)
-    third = THIRD.match(behind)
-    if third and period.start.month == period.end.month:
-        days = {"上": (1, 10), "中": (11, 20), "下": (21, period.end.day)}[third[1]]
-        return replace(
-            period,
-            start=period.start.replace(day=days[0]),
-            end=period.start.replace(day=days[1]),
-            grain=Frequency.DAILY,
-        )
-    return None
-
-
-def narrowed(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """ "The last week of March 2020, from the 23rd to the 27th": of one period inside the other the inner one is meant."""
-    if len(periods) < 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
-        return periods
-    spans = [(p.start or date.min, p.end or date.max) for p in periods]
-    outer = [
-        at
-        for at, (start, end) in enumerate(spans)
-        if all(start <= s and e <= end and (s, e) != (start, end) for k, (s, e) in enumerate(spans) if k != at)
-    ]
-    return tuple(period for at, period in enumerate(periods) if at not in outer)
-
-
-def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """ "Since 2020-03-23", 自2020年3月23日以来: a period that something goes on from is open at its end."""
-    if len(periods) != 1 or periods[0].relative or periods[0].start is None or periods[0].end is None:
-        return periods
-    (period,) = periods
-    if period.start is not None and period.start == period.end:
-        first, last = week_of(period.start)
-        if OF_WEEK.search(text[: period.span[0]]) or IN_WEEK.match(text[period.span[1] :]):
-            return (replace(period, start=first, end=last),)
-        if TO_WEEK.search(text[: period.span[0]]):
-            return (replace(period, start=days_before(period.start, 6)),)
-    part = part_of(period, text[: period.span[0]], text[period.span[1] :])
-    if part is not None:
-        return (part,)
-    goes_on = SINCE.search(text[: period.span[0]]) or ONWARDS.match(text[period.span[1] :])
-    return (replace(period, end=None, grain=Frequency.NATIVE),) if goes_on else periods
-
-
-def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """Days joined by "and" or a comma are named one by one, unless they are the ends of a range."""
-    days = [p for p in periods if p.start is not None and p.start == p.end]
-    if len(days) < 2 or len(days) != len(periods):
-        return periods
-    between = [text[one.span[1] : other.span[0]] for one, other in pairwise(days)]
-    apart = all(LIST_ONLY.fullmatch(gap) for gap in between)
-    if not apart or FROM.search(text[: days[0].span[0]]) or WITHIN.match(text[days[-1].span[1] :]):
-        return periods
-    return tuple(replace(day, listed=True) for day in days)
-
-
-def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """ "The twelve months to August 2022": a run up to today ends with the other period when one is named."""
-    flows = {(p.start, p.end): p for p in periods if p.relative and p.kind == Kind.FLOW and p.start and p.end}
-    # "Last quarter" is a period of the calendar, and no run up to today.
-    runs = [p for p in flows.values() if p.grain == Frequency.NATIVE or p.start.day != 1]  # type: ignore[union-attr]
-    named = [p for p in periods if not p.relative and p.end]
-    if len(runs) != 1 or len({(p.start, p.end) for p in periods}) != 2 or len(named) != 1 or named[0].end is None:
-        return periods
-    run, end = runs[0], named[0].end
-    if run.start is None or run.end is None:
-        return periods
-    to_date = (run.start.month, run.start.day) == (1, 1)
-    months = (run.end.year - run.start.year) * 12 + run.end.month - run.start.month
-    begin = date(end.year, 1, 1) if to_date else days_before(back(end, months), -1)
-    return (replace(run, start=begin, end=end),)
-
-
-def open_pairs(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """ "Since 2018 until 2020": what is open on one side is closed by what is open on the other."""
-    since_ = [p for p in periods if p.end is None]
-    until = [p for p in periods if p.start is None]
-    if len(since_) == 1 and len(until) == 1 and len(periods) == 2:
-        return (replace(since_[0], end=until[0].end),)
-    return periods
 
 
 def find_period(text: str, today: date) -> Period:

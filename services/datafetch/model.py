@@ -43,8 +43,8 @@ class Statistic(StrEnum):
     """One number of a whole period. Rates are in per cent.
 
     A period that begins with a month is measured from the last value before it, one that is named from day to day from
-    the value of its first day. ``MAX``, ``MIN`` and ``LAST`` keep the row in which the value stands. ``COUNT`` is how many
-    values fit the query's filters.
+    the value of its first day. ``MAX``, ``MIN`` and ``LAST`` keep the row in which the value stands. ``COUNT`` is
+    how many values fit the query's filters.
     """
 
     RETURN = "return"
@@ -94,9 +94,9 @@ class Query:
 
     ``kind`` asks for all entities of a kind, ``order`` for rows by an indicator. ``unit`` and ``currency`` are what
     values are converted to. ``vintage`` is "latest" or "first": which of several published values of one period
-    counts. ``periods`` keeps only rows inside one of them; statistics are then told of each. ``every`` tells them of each
-    day, week, month, quarter or year of the period, and ``outer`` is then the extreme, the mean or the count of those.
-    ``tail`` keeps the last rows only.
+    counts. ``periods`` keeps only rows inside one of them; statistics are then told of each. ``every`` tells them
+    of each day, week, month, quarter or year of the period, and ``outer`` is then the extreme, the mean or the
+    count of those. ``tail`` keeps the last rows only.
     """
 
     entities: tuple[str, ...] = ()

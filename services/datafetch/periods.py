@@ -25,7 +25,8 @@ class Period:
 
     ``grain`` is the density that the words imply ("" for none), ``cumulative`` whether the flow runs from the start of
     the fiscal year ("the first three quarters"), ``fiscal`` whether years are the entity's own, ``listed`` whether
-    it is one of several named one by one, ``rows`` how many trading days are meant (0 for all), ``steps`` how many times ``step`` months up to today, ``span`` where it
+    it is one of several named one by one, ``rows`` how many trading days are meant (0 for all), ``steps`` how
+    many times ``step`` months up to today, ``span`` where it
     stands in the text.
     """
 

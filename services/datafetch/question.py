@@ -11,6 +11,7 @@ from itertools import pairwise
 from services.datafetch import conditions, cues, grammar, rankings
 from services.datafetch import grouping as groups
 from services.datafetch.asked import VALUES, Asked, parse_rate
+from services.datafetch.changes import Changes
 from services.datafetch.draft import Draft, Drafter
 from services.datafetch.entities import Resolver
 from services.datafetch.indicators import Matcher
@@ -37,6 +38,7 @@ class Reader:
         self._layer, self._latest = layer, latest
         self._resolver = Resolver(layer)
         self._left, self._asked = Leftovers(layer, matcher, self._resolver), Asked(layer)
+        self._changes = Changes(layer)
         self._selection = Selection(layer, self._asked)
         self._drafter = Drafter(layer, matcher, self._resolver, self._asked)
 
@@ -74,7 +76,9 @@ class Reader:
         anchor = as_of or self._latest(draft.entities, draft.names)
         rest = draft.rest
         transform, words = grammar.transform_of(rest)
-        reading = grammar.read(blank(rest, [m.span() for m in cues.AGAINST.finditer(rest)]), anchor)
+        # "12-month change" says how a value is measured, and names no period.
+        measures = words if transform in STEP_MONTHS else []
+        reading = grammar.read(blank(rest, [*measures, *(m.span() for m in cues.AGAINST.finditer(rest))]), anchor)
         reading = replace(reading, transform=transform)
         rest = blank(rest, [*reading.spans, *words])
         draft.rest = blank(rest, [*cues.spoken(rest), *(m.span() for m in cues.GROWTH.finditer(rest))])
@@ -116,18 +120,18 @@ class Reader:
         names, mentions = self._asked.shares(shown, draft.mentions, draft.names)
         spans = grammar.transform_of(shown)[1]
         asked = reading.transform
-        if not asked and cues.ANNUAL_CHANGE.search(shown) and not self._asked.of_prices(names):
+        if not asked and cues.ANNUAL_CHANGE.search(shown) and not self._changes.of_prices(names):
             asked = Transform.YOY
-        names, transform = self._asked.bound(shown, mentions, names, asked, spans)
-        indicators, transform = self._asked.growth(shown, mentions, names, transform)
-        transform, indicators = self._asked.offset(transform, indicators, reading)
+        names, transform = self._changes.bound(shown, mentions, names, asked, spans)
+        indicators, transform = self._changes.growth(shown, mentions, names, transform)
+        transform, indicators = self._changes.offset(transform, indicators, reading)
         indicators = self._asked.parts(shown, list(dict.fromkeys(indicators)))
         if transform != Transform.QOQ:
-            indicators = self._asked.yearly(shown, indicators, reading)
+            indicators = self._changes.yearly(shown, indicators, reading)
         crossed = self._asked.is_cross(shown, entities, indicators)
         if crossed and self._turned(shown, entities, seen):
             entities = entities[::-1]
-        transform = self._asked.stepped(shown, transform, indicators)
+        transform = self._changes.stepped(shown, transform, indicators)
         if transform == Transform.TTM and reading.whole.relative:
             transform = Transform.NONE
         ranking = draft.ranking

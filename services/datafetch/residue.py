@@ -64,7 +64,7 @@ STOP_WORDS = frozenset(
     off out into onto upon via without versus relative compared comparing comparison compare side beside together respectively separately
     combined complete full whole entire overall single double full-year calendar trading session sessions date dates dated time times moment
     point-in-time per-share each-year adjusted unadjusted seasonally nominal actual real-time official headline monthly-average ask asking asked
-    answer question range size count counts tally print prints calculate calculated compute computed work figure out express expressed convert converted conversion denominate denominated
+    answer question available range size count counts tally print prints calculate calculated compute computed work figure out express expressed convert converted conversion denominate denominated
     percent percentage pct bps pp cent cents dollar dollars yuan yen pounds sterling currency currencies exchange shares unit units thousand
     thousands million millions billion billions trillion trillions hundred many few several couple some any no none nothing something
     may might must shall let's im i'm i'd you're it's that's what's where's who's whose whom there's here there thereby hence thus therefore

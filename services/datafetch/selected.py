@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from services.datafetch import cues, grammar, grouping
-from services.datafetch.asked import CHANGES, Asked
+from services.datafetch.asked import Asked
+from services.datafetch.changes import CHANGES
 from services.datafetch.conditions import Bound, Conditions
 from services.datafetch.grouping import Grouping
 from services.datafetch.leftovers import Understanding

@@ -125,7 +125,8 @@ def summed(part: Part, query: Query, parameters: list[Any]) -> str:
             parameters.append(query.start)
         parameters += source.parameters
         steps.append(
-            f"v{number} as (select g, date, v, inside, lag(v) over (order by date) as p, lag(date) over (order by date) as d,"
+            f"v{number} as (select g, date, v, inside, lag(v) over (order by date) as p,"
+            " lag(date) over (order by date) as d,"
             " max(v) over (partition by g, inside order by date) as peak"
             f" from (select {group} as g, date, v, {inside} as inside from ({source.sql})))"
         )
@@ -160,7 +161,8 @@ def nested(part: Part, query: Query) -> str:
         way = "desc" if query.outer == Statistic.MAX else "asc"
         tops = [
             f"select date, {', '.join(name if name == own else f'null::double as {name}' for name in names)}"
-            f" from (select * from groups where {own} is not null and {fit} order by {own} {way}, date limit {max(1, query.limit)})"
+            f" from (select * from groups where {own} is not null and {fit}"
+            f" order by {own} {way}, date limit {max(1, query.limit)})"
             for own, fit in zip(names, fits, strict=True)
         ]
         aggregated = ", ".join(f"max({name}) as {name}" for name in names)

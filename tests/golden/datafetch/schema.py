@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 FOLDER = Path(__file__).parent
 HELD = FOLDER / "questions_held.yaml"
 LATE = FOLDER / "questions_late.yaml"
-FRESH = tuple(FOLDER / f"questions_fresh_{name}.yaml" for name in "abcde")
+FRESH = tuple(FOLDER / f"questions_fresh_{name}.yaml" for name in "abcdef")
 DAY_MEASURES = frozenset({"value", "yoy", "qoq", "mom", "ratio", "spread", "cross", "convert"})
 SERIES = r"^[A-Z0-9]{2,6}\.[a-z0-9_]+$"
 

@@ -60,6 +60,10 @@ async def test_a_question_is_planned_collected_reflected_on_and_answered_with_so
     assert not answer.unresolved
     assert not answer.findings
     assert answer.model == "rules"
+    drafts = [event.answer_delta.text for event in events if event.answer_delta.draft]
+    assert drafts, "it is read while it is written"
+    replaced = max((n for n, event in enumerate(events) if event.HasField("answer_replaced")), default=0)
+    assert "".join(event.answer_delta.text for event in events[replaced:]) == answer.markdown
     replayed = await clients.planner.replay_run(pb.ReplayRunRequest(run_id=events[0].run_id))
     assert replayed.same, replayed
 

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
+from typer.testing import CliRunner
 
+from fathom.cli.main import app
 from fathom.errors import Conflict, InvalidField
 from trainers import tiny
 from trainers.config.imitation import ImitationConfig
@@ -20,7 +22,8 @@ from trainers.config.tree import TrainConfig
 from trainers.data.sequences import Preference, Row, batch, pair_batch, read_pairs, read_rows
 from trainers.dpo import DpoTrainer, Preferences, answer_sums
 from trainers.learners.forward import response_tokens
-from trainers.sft import Imitation, ImitationTrainer, LossNotFinite, SftTrainer
+from trainers.ppo import TrainingDiverged
+from trainers.sft import Imitation, ImitationTrainer, SftTrainer
 
 WORDS = [f"w{n}" for n in range(12)]
 SIZE = len(tiny.SPECIAL) + len(WORDS)
@@ -233,7 +236,7 @@ def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:
     network = model()
     with torch.no_grad():
         next(network.parameters()).fill_(float("nan"))
-    with pytest.raises(LossNotFinite, match="step 1"):
+    with pytest.raises(TrainingDiverged, match="step 1"):
         trained(tmp_path, network, rows(8))
 
 
@@ -326,3 +329,25 @@ def test_a_training_from_settings_leaves_a_model_that_the_next_one_takes(tmp_pat
     again = made(after)
     for key, value in trainer.model.state_dict().items():
         assert torch.equal(value, again.model.state_dict()[key]), key
+
+
+def test_the_command_trains_from_files_alone(tmp_path: Path) -> None:
+    """No stack is asked for: the home is empty, and stays so. Stopped and called again, it goes on."""
+    file = files(tmp_path)["sft"]
+    words = "[" + ",".join(WORDS) + "]"
+    arguments = [
+        "train", "sft", "--home", str(tmp_path / "home"), "model.path=tiny", f"model.vocabulary={words}",
+        "model.hidden=16", f"data.train_files=[{file}]", f"data.val_files=[{file}]", "data.train_batch_size=4",
+        f"trainer.output={tmp_path / 'run'}", "actor.optim.lr=0.02", "actor.optim.lr_scheduler_type=constant",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, [*arguments, "trainer.total_training_steps=2"])
+    assert done.exit_code == 0, done.output
+    assert "2 steps; val/loss" in done.output
+    done = CliRunner().invoke(app, [*arguments, "trainer.total_epochs=3"])
+    assert done.exit_code == 0, done.output
+    assert "9 steps; val/loss" in done.output
+    assert (tmp_path / "run" / "model" / "model.safetensors").exists()
+    assert (tmp_path / "run" / "metrics.jsonl").read_text().count("\n") == 10, "the start, then each step once"
+    assert not (tmp_path / "home").exists()
+    wrong = CliRunner().invoke(app, ["train", "sft", "imitation.betta=1"])
+    assert "did you mean 'beta'" in str(wrong.exception)

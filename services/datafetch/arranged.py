@@ -1,0 +1,127 @@
+"""Periods of a text in relation to each other and to the words around them: parts, weeks, open ends, runs, lists."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date
+from itertools import pairwise
+
+from services.datafetch.periods import Kind, Period, back, days_before, week_of
+from services.datafetch.readings import FROM, WITHIN, number
+from services.datafetch.semantic.schema import Frequency
+
+NUM = r"(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[一二两三四五六七八九十]{1,3}|半)"
+LIST_ONLY = re.compile(r"\s*(?:and|和|与|及|以及|、|,|，)\s*(?:on\s+)?", re.I)
+FIRST_DAYS = re.compile(
+    rf"\bfirst\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$", re.I | re.A
+)
+LAST_DAYS = re.compile(
+    rf"\b(?:last|final)\s+(?:(?P<n>{NUM[1:-1]})\s+)?(?:calendar\s+)?(?:days?|weeks?)\s+(?:of|in)\s+(?:the\s+)?$",
+    re.I | re.A,
+)
+FIRST_DAYS_ZH = re.compile(
+    r"\s*的?(?:前|头|第)(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)(?!个?交易)"
+)
+LAST_DAYS_ZH = re.compile(r"\s*的?最后(?P<n>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:天|日|周|个?星期)")
+THIRD = re.compile(r"\s*份?(上|中|下)旬")
+OF_WEEK = re.compile(r"\bweek\s+(?:of|beginning|starting|commencing|from)\s+(?:the\s+|on\s+)?$", re.I | re.A)
+TO_WEEK = re.compile(r"\bweek\s+(?:ending|ended|to)\s+(?:the\s+|on\s+)?$|截至\s*$(?=周)", re.I | re.A)
+IN_WEEK = re.compile(r"\s*(?:的?当周|那一?周|所在的?那?一?周|这一?周)")
+SINCE = re.compile(r"\bsince\s+(?:the\s+)?(?:close\s+(?:of|on)\s+|end\s+of\s+|start\s+of\s+)?$", re.I | re.A)
+ONWARDS = re.compile(
+    r"\s*(?:以来|至今|起(?!点)|以后|之后|到现在|到目前|到今天|onwards?\b|to date\b|until now\b|to now\b)", re.I | re.A
+)
+
+
+def part_of(period: Period, ahead: str, behind: str) -> Period | None:
+    """ "The first ten days of February 2018", 2月上旬, "last week of March 2020": a part of one month, quarter or year."""
+    if period.start is None or period.end is None or (period.end - period.start).days < 27:
+        return None
+    first = FIRST_DAYS.search(ahead) or FIRST_DAYS_ZH.match(behind)
+    if first:
+        count = (number(first["n"] or "one") or 1) * (7 if re.search("week|周", first[0], re.I) else 1)
+        return replace(period, end=min(period.end, days_before(period.start, 1 - count)), grain=Frequency.DAILY)
+    last = LAST_DAYS.search(ahead) or LAST_DAYS_ZH.match(behind)
+    if last:
+        count = (number(last["n"] or "one") or 1) * (7 if re.search("week|周", last[0], re.I) else 1)
+        return replace(period, start=max(period.start, days_before(period.end, count - 1)), grain=Frequency.DAILY)
+    third = THIRD.match(behind)
+    if third and period.start.month == period.end.month:
+        days = {"上": (1, 10), "中": (11, 20), "下": (21, period.end.day)}[third[1]]
+        return replace(
+            period,
+            start=period.start.replace(day=days[0]),
+            end=period.start.replace(day=days[1]),
+            grain=Frequency.DAILY,
+        )
+    return None
+
+
+def narrowed(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "The last week of March 2020, from the 23rd to the 27th": of one period inside the other the inner one is meant."""
+    if len(periods) < 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
+        return periods
+    spans = [(p.start or date.min, p.end or date.max) for p in periods]
+    outer = [
+        at
+        for at, (start, end) in enumerate(spans)
+        if all(start <= s and e <= end and (s, e) != (start, end) for k, (s, e) in enumerate(spans) if k != at)
+    ]
+    return tuple(period for at, period in enumerate(periods) if at not in outer)
+
+
+def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "Since 2020-03-23", 自2020年3月23日以来: a period that something goes on from is open at its end."""
+    if len(periods) != 1 or periods[0].relative or periods[0].start is None or periods[0].end is None:
+        return periods
+    (period,) = periods
+    if period.start is not None and period.start == period.end:
+        first, last = week_of(period.start)
+        if OF_WEEK.search(text[: period.span[0]]) or IN_WEEK.match(text[period.span[1] :]):
+            return (replace(period, start=first, end=last),)
+        if TO_WEEK.search(text[: period.span[0]]):
+            return (replace(period, start=days_before(period.start, 6)),)
+    part = part_of(period, text[: period.span[0]], text[period.span[1] :])
+    if part is not None:
+        return (part,)
+    goes_on = SINCE.search(text[: period.span[0]]) or ONWARDS.match(text[period.span[1] :])
+    return (replace(period, end=None, grain=Frequency.NATIVE),) if goes_on else periods
+
+
+def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """Days joined by "and" or a comma are named one by one, unless they are the ends of a range."""
+    days = [p for p in periods if p.start is not None and p.start == p.end]
+    if len(days) < 2 or len(days) != len(periods):
+        return periods
+    between = [text[one.span[1] : other.span[0]] for one, other in pairwise(days)]
+    apart = all(LIST_ONLY.fullmatch(gap) for gap in between)
+    if not apart or FROM.search(text[: days[0].span[0]]) or WITHIN.match(text[days[-1].span[1] :]):
+        return periods
+    return tuple(replace(day, listed=True) for day in days)
+
+
+def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "The twelve months to August 2022": a run up to today ends with the other period when one is named."""
+    flows = {(p.start, p.end): p for p in periods if p.relative and p.kind == Kind.FLOW and p.start and p.end}
+    # "Last quarter" is a period of the calendar, and no run up to today.
+    runs = [p for p in flows.values() if p.grain == Frequency.NATIVE or p.start.day != 1]  # type: ignore[union-attr]
+    named = [p for p in periods if not p.relative and p.end]
+    if len(runs) != 1 or len({(p.start, p.end) for p in periods}) != 2 or len(named) != 1 or named[0].end is None:
+        return periods
+    run, end = runs[0], named[0].end
+    if run.start is None or run.end is None:
+        return periods
+    to_date = (run.start.month, run.start.day) == (1, 1)
+    months = (run.end.year - run.start.year) * 12 + run.end.month - run.start.month
+    begin = date(end.year, 1, 1) if to_date else days_before(back(end, months), -1)
+    return (replace(run, start=begin, end=end),)
+
+
+def open_pairs(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """ "Since 2018 until 2020": what is open on one side is closed by what is open on the other."""
+    since_ = [p for p in periods if p.end is None]
+    until = [p for p in periods if p.start is None]
+    if len(since_) == 1 and len(until) == 1 and len(periods) == 2:
+        return (replace(since_[0], end=until[0].end),)
+    return periods
