@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 HOME_DIR := .fathom
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test unit lint fmt types proto proto-check bench data setup doctor clean
+.PHONY: help run demo test unit lint fmt types proto proto-check chart images bench data setup doctor clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -17,6 +17,7 @@ $(VENV)/.run: pyproject.toml ## What it takes to run
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.run ## What it takes to test
 	$(BIN)/pip install --quiet --progress-bar on -e '.[dev]'
+	$(BIN)/python deploy/helm.py $(HOME_DIR)/tools
 	@touch $@
 
 setup: $(VENV)/.run data ## Sets up everything that a run needs
@@ -50,6 +51,12 @@ proto: $(VENV)/.dev ## Generates the stubs
 
 proto-check: $(VENV)/.dev ## Lints the protos, checks drift and breaking changes
 	$(BIN)/python protos/contract.py lint && $(BIN)/python protos/contract.py check && $(BIN)/python protos/contract.py breaking
+
+chart: $(VENV)/.dev ## Writes the chart's schema and README anew from its values
+	$(BIN)/python deploy/chart.py generate
+
+images: ## Builds the three images with buildah or docker (BUILDER=docker)
+	$(PYTHON) deploy/images.py
 
 bench: $(VENV)/.dev data ## Prints the benchmarks' figures and ratios
 	$(BIN)/python -m tests.bench

@@ -17,11 +17,15 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Algorithm:
-    """``trainer`` is "module:Class"; ``defaults`` a YAML file that lies under the user's own."""
+    """``trainer`` is "module:Class"; ``defaults`` a YAML file that lies under the user's own.
+
+    ``from_files`` says that it learns from exported episodes alone: it asks no service for anything.
+    """
 
     name: str
     trainer: str
     defaults: Path
+    from_files: bool = False
 
     def load(self) -> Any:
         """The trainer's class; raises ``NotImplementedYet`` where its module is not part of this distribution."""
@@ -35,21 +39,21 @@ class Algorithm:
             raise NotImplementedYet(f"train {self.name}", f"{self.trainer} is not part of this distribution") from error
 
 
-def algorithm(name: str, trainer: str, defaults: str = "") -> Algorithm:
-    return Algorithm(name, trainer, FOLDER / (defaults or f"config/presets/{name}.yaml"))
+def algorithm(name: str, trainer: str, defaults: str = "", *, from_files: bool = False) -> Algorithm:
+    return Algorithm(name, trainer, FOLDER / (defaults or f"config/presets/{name}.yaml"), from_files)
 
 
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     {
         one.name: one
         for one in (
-            algorithm("sft", "trainers.sft:SftTrainer"),
-            algorithm("dpo", "trainers.dpo:DpoTrainer"),
+            algorithm("sft", "trainers.sft:SftTrainer", from_files=True),
+            algorithm("dpo", "trainers.dpo:DpoTrainer", from_files=True),
             algorithm("ppo", "trainers.ppo:RayPPOTrainer"),
             algorithm("grpo", "trainers.grpo:GRPOTrainer"),
             algorithm("rloo", "trainers.rloo:RLOOTrainer"),
             algorithm("prime", "trainers.prime.prime_ray_trainer:RayPRIMETrainer", "prime/config/prime_trainer.yaml"),
-            algorithm("search_r1", "trainers.ppo:RayPPOTrainer"),
+            algorithm("search_r1", "trainers.ppo:RayPPOTrainer", "search_r1/config/ppo.yaml"),
             algorithm("interpreter", "trainers.interpreter:InterpreterTrainer"),
         )
     }

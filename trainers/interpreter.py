@@ -16,10 +16,11 @@ import torch
 
 from fathom import codestyle
 from fathom.api.datafetch.v1.datafetch_pb2 import QueryRequest, Sheet
-from fathom.api.planner.v1.trajectory_pb2 import CodeRecord, Trajectory
+from fathom.api.planner.v1.trajectory_pb2 import Trajectory
 from fathom.api.reward.v1.reward_pb2 import Score, ScoreItem, ScoreRequest
 from fathom.clients import Clients
 from fathom.errors import DependencyFailed, InvalidField
+from fathom.grading.episodes import answer_item, cell_items, cells
 from trainers.advantages import component_advantages
 from trainers.config import TrainConfig
 from trainers.config.sections import InterpreterConfig
@@ -34,12 +35,6 @@ COMPONENTS = ("style", "length", "execution")
 FLAGS = ("hack_no_function_called", "hack_constant_print", "hack_dataframe_only")
 MAX_ITEMS = 4096
 LENGTH, REWARD = ("code/length",), ("critic/score/mean",)
-
-
-def cells(episode: Trajectory) -> list[CodeRecord]:
-    """The cells that the episode's model ran, in order; those of a delegated run are another episode's."""
-    materials = (material for step in episode.steps for material in step.material if material.HasField("code"))
-    return [material.code for material in materials if not material.code.run_id]
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,7 @@ class CodeGrader:
         items: list[ScoreItem] = []
         for group in groups:
             for episode in group.episodes:
-                items += [self._cell(cell) for cell in cells(episode)]
+                items += self._cells(episode)
                 items += self._answer(group.row, episode)
         scores = iter(await self._scores(items))
         graded = []
@@ -71,22 +66,21 @@ class CodeGrader:
             graded.append(Group(group.row, tuple(episodes)))
         return graded, measured(graded)
 
-    def _cell(self, cell: CodeRecord) -> ScoreItem:
-        config = self.config
-        parameters = {
-            "finished": float(cell.ok),
-            "style_weight": config.style_weight,
-            "length_weight": config.length_weight,
-            "hack_weight": config.hack_weight,
-        }
-        return ScoreItem(grader="code", answer=cell.stdout, response=cell.code, parameters=parameters)
+    def _cells(self, episode: Trajectory) -> list[ScoreItem]:
+        """An item per cell, with the weights of the settings."""
+        config, items = self.config, cell_items(episode, "code")
+        for item in items:
+            item.parameters["style_weight"] = config.style_weight
+            item.parameters["length_weight"] = config.length_weight
+            item.parameters["hack_weight"] = config.hack_weight
+        return items
 
     def _answer(self, row: Row, episode: Trajectory) -> list[ScoreItem]:
         """The answer's item, where the task has references and weight."""
         references = references_of(row)
         if not references or not self.config.task_weight:
             return []
-        return [ScoreItem(grader=self.config.answer_grader, answer=episode.answer.markdown, references=references)]
+        return [answer_item(episode, self.config.answer_grader, references=references)]
 
     async def _scores(self, items: Sequence[ScoreItem]) -> list[Score]:
         found: list[Score] = []

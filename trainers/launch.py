@@ -20,6 +20,7 @@ from fathom.clients import Clients, connect
 from fathom.errors import Cancelled, InvalidField, MissingExtra
 from fathom.store import ObjectStore, open_store
 from trainers import assembly
+from trainers.algorithms import find
 from trainers.checkpoints import StoreCheckpoints
 from trainers.config import TrainConfig
 from trainers.data.records import read_all
@@ -80,7 +81,7 @@ class Outcome:
 
     def summary(self) -> str:
         """One line."""
-        shown = ("critic/score/mean", "acc", "val/test_score", "response_length/mean", "actor/entropy")
+        shown = ("critic/score/mean", "acc", "val/test_score", "response_length/mean", "actor/entropy", "val/loss")
         found = [f"{name} {self.metrics[name]:.3f}" for name in shown if name in self.metrics]
         return f"{self.steps} steps; {', '.join(found)}; {self.report}"
 
@@ -126,6 +127,8 @@ class Run:
     def _assemble(self, stack: ExitStack) -> Any:
         """The trainer with all that it needs; what must be closed is pushed on ``stack``."""
         config = self.config
+        if find(self.name).from_files:
+            return find(self.name).load()(config, self._on_step)
         bridge = stack.enter_context(Bridge())
         clients, store = bridge.call(opened(self.place))
         stack.callback(lambda: bridge.call(closed(clients, store)))

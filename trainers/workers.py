@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ class RayGroup:
         first = actor.remote(worker, config)
         address = ray.get(first.address.remote(), timeout=config.trainer.schedule_timeout_s)
         self._actors: list[Any] = [first, *(actor.remote(worker, config) for _ in range(ranks - 1))]
-        self._call("join", [(address, rank, ranks) for rank in range(ranks)])
+        self._sharing = self._call("join", [(address, rank, ranks) for rank in range(ranks)])[0]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -72,8 +73,10 @@ class RayGroup:
     def _dispatch(self, name: str, arguments: tuple[Any, ...]) -> Any:
         if len(arguments) != 1 or not isinstance(arguments[0], DataProto):
             return self._call(name, [arguments] * len(self._actors))[0]
-        parts = deal(arguments[0], len(self._actors))
-        results = self._call(name, [(arguments[0][rows],) for rows in parts])
+        parts = deal(arguments[0], len(self._actors) // self._sharing)
+        # Neighbours that share sequences get the same rows, and give the same.
+        dealt = [(arguments[0][rows],) for rows in parts for _ in range(self._sharing)]
+        results = self._call(name, dealt)[:: self._sharing]
         if not isinstance(results[0], DataProto):
             # Metrics: the ranks have agreed on them already.
             return results[0]
@@ -119,11 +122,18 @@ class Rank:
             return self._join(*arguments)
         return getattr(self._worker, name)(*arguments)
 
-    def _join(self, address: str, rank: int, ranks: int) -> None:
+    def _join(self, address: str, rank: int, ranks: int) -> int:
         torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
         backend = "nccl" if self._config.trainer.device == "cuda" else "gloo"
-        torch.distributed.init_process_group(backend, init_method=f"tcp://{address}", rank=rank, world_size=ranks)
+        torch.distributed.init_process_group(
+            backend,
+            init_method=f"tcp://{address}",
+            rank=rank,
+            world_size=ranks,
+            timeout=timedelta(seconds=self._config.trainer.collective_timeout_s),
+        )
         self._worker = self._make(self._config)
+        return int(getattr(self._worker, "sharing", 1))
 
 
 def deal(data: DataProto, ranks: int) -> list[torch.Tensor]:

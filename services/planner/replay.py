@@ -25,7 +25,7 @@ from services.planner.stage import Stage
 from services.planner.todo import Todo
 from services.planner.tools.registry import Registry
 from services.planner.window.record import Compaction
-from services.planner.window.view import View
+from services.planner.window.view import Everything, View
 from services.planner.workflow.protocol import Workflow
 from services.planner.workflow.replayed import recorded_inputs
 
@@ -170,14 +170,16 @@ async def one_round(
         since=leg.steps,
     )
     known = script.steps[index].results if index < len(script.steps) else ()
+    room = 0
     if isinstance(protocol, Workflow):
         given = recorded_inputs(script.steps)
         task = replace(bare_task(header, limits), date=given.date, prompts=prompts)
         opening, tools, protocol = given.opening, given.tools, replace(protocol, widener=given)
+        room = given.room
     else:
         task, opening, tools = bare_task(header, limits), script.steps[0].new_messages if script.steps else (), []
     episode = rebuilt(task, opening, script.steps[:index])
-    stage = Stage(Registry(tools, known=known), ending=script, todo=Todo.rebuilt(episode.steps))
+    stage = Stage(Registry(tools, known=known), Everything(room), script, todo=Todo.rebuilt(episode.steps))
     try:
         outcome = await player(episode, protocol, script, stage, script).run()
     except (RoundDone, RecordEnds):

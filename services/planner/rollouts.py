@@ -143,13 +143,15 @@ class Rollouts:
 
     async def _grade(self, message: trajectory.Trajectory, play: Play, request: pb.RolloutRequest, index: int) -> None:
         """Grades the answer and the last response; without a grader the reward stays 0."""
-        if not request.grader or not play.episode.steps:
+        task = request.tasks[index]
+        judge = task if task.grader else request
+        if not judge.grader or not play.episode.steps:
             return
         item = reward.ScoreItem(
-            grader=request.grader,
+            grader=judge.grader,
             answer=asserted(play.outcome.answer.markdown) if play.outcome.answer else "",
-            references=request.tasks[index].references,
-            parameters=request.grader_parameters,
+            references=task.references,
+            parameters=judge.grader_parameters,
             # What was said after the opening, information included: form is judged on the whole exchange.
             response="".join(message.content for message in play.episode.messages[len(play.episode.opening) :]),
             steps=tool_steps(message.steps),

@@ -1,4 +1,4 @@
-"""Reward: grades answers against references, for trainers and for production monitoring alike.
+"""Reward: grades and judges answers, and gives process rewards, for trainers and for production monitoring alike.
 
-It never sees a trajectory's tools and never calls a model without being asked to judge.
+It runs no tool of an agent, and calls a model only when it is asked to judge; cells that it grades run in the sandbox.
 """

@@ -35,19 +35,20 @@ class Verifier:
         assert process.stdin is not None
         assert process.stdout is not None
         found: list[Score | str] = []
-        whole = False
+        whole, clock = False, asyncio.get_running_loop().time
         try:
             process.stdin.write(b"".join(encoded(name, item) for name, item in chunk))
-            for _ in chunk:
-                try:
-                    line = await asyncio.wait_for(process.stdout.readline(), self._timeout_s)
-                except TimeoutError:
-                    return [*found, f"took longer than {self._timeout_s:g} s"]
-                if not line.endswith(b"\n"):
-                    return [*found, "ended the verifier"]
-                found.append(answered(line))
+            async with asyncio.timeout(self._timeout_s) as limit:
+                for _ in chunk:
+                    line = await process.stdout.readline()
+                    if not line.endswith(b"\n"):
+                        return [*found, "ended the verifier"]
+                    found.append(answered(line))
+                    limit.reschedule(clock() + self._timeout_s)
             whole = True
             return found
+        except TimeoutError:
+            return [*found, f"took longer than {self._timeout_s:g} s"]
         finally:
             if not whole:  # also when the caller goes away: what it would still say belongs to nobody
                 await self.close()

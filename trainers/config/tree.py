@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from fathom.config import ConfigError, Settings, read_file
 from trainers.config.grpo import number
+from trainers.config.imitation import ImitationConfig
 from trainers.config.sections import (
     ActorConfig,
     AlgorithmConfig,
@@ -43,6 +44,7 @@ class TrainConfig(Settings):
     trainer: TrainerConfig = TrainerConfig()
     collapse: CollapseConfig = CollapseConfig()
     interpreter: InterpreterConfig = InterpreterConfig()
+    imitation: ImitationConfig = ImitationConfig()
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:

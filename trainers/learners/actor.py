@@ -9,7 +9,8 @@ import torch
 from trainers.config.sections import ActorConfig
 from trainers.data_proto import DataProto
 from trainers.kl import kind_named
-from trainers.learners.forward import cropped, mini_batches, passes, response_tokens, without_gradient
+from trainers.learners.forward import cropped, mini_batches, passes, without_gradient
+from trainers.learners.networks import Placement, PolicyNetwork, device_of
 from trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
 from trainers.losses import Totals, aggregate, kl_loss, policy_loss
 
@@ -17,22 +18,23 @@ from trainers.losses import Totals, aggregate, kl_loss, policy_loss
 class Actor:
     """A causal language model and its optimiser. Not for several threads at once."""
 
-    def __init__(self, config: ActorConfig, model: Any, *, total_steps: int | None = None) -> None:
+    def __init__(self, config: ActorConfig, model: Any, placement: Placement | None = None) -> None:
+        placement = placement or Placement()
         self.config, self.model = config, model
-        self.stepper = Stepper(model, config.optim, total_steps)
+        self.network = PolicyNetwork(model, placement, config.ulysses_sequence_parallel_size)
+        self.stepper = Stepper(self.network, config.optim, placement.total_steps)
 
     def compute_log_prob(self, data: DataProto) -> DataProto:
         """``old_log_probs`` and ``entropys`` [B, T] float32, 0 on padding; at ``meta_info["temperature"]``."""
         temperature = float(data.meta_info["temperature"])
 
         def compute(rows: DataProto) -> dict[str, torch.Tensor]:
-            found = response_tokens(self.model, rows, temperature, entropy=True)
-            assert found.entropy is not None
-            return {"old_log_probs": found.log_probs, "entropys": found.entropy}
+            log_probs, entropy = self.network(rows, temperature, entropy=True)
+            return {"old_log_probs": log_probs, "entropys": entropy}
 
         # In the mode of the update: another state of dropout would make ratios of its own.
         self.model.train()
-        return without_gradient(data, self.config, compute)
+        return without_gradient(data, self.config, compute, device_of(self.model))
 
     def update_policy(self, data: DataProto) -> dict[str, float]:
         """``ppo_epochs`` passes in mini-batches of whole groups; metrics under ``actor/``.
@@ -43,20 +45,25 @@ class Actor:
         """
         self.model.train()
         temperature = float(data.meta_info["temperature"])
+        device, sharing = device_of(self.model), self.config.ulysses_sequence_parallel_size
         metrics: list[dict[str, float]] = []
         norms: list[float] = []
         for _ in range(self.config.ppo_epochs):
             for mini in mini_batches(data, prompts_of_rank(self.config)):
-                totals = totals_of_all(mini.tensor("response_mask"))
-                parts = [self.backward(cropped(mini[rows]), totals, temperature) for rows in passes(mini, self.config)]
+                totals = totals_of_all(mini.tensor("response_mask"), sharing)
+                rows = [cropped(mini[part]).to(device) for part in passes(mini, self.config)]
+                parts = [self.backward(part, totals, temperature) for part in rows]
                 metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
                 norms.append(self.stepper.step())
-        return shares_of_all(metrics) | {"actor/grad_norm": sum(norms) / len(norms), "actor/lr": self.stepper.lr}
+        return shares_of_all(metrics, sharing) | {
+            "actor/grad_norm": sum(norms) / len(norms),
+            "actor/lr": self.stepper.lr,
+        }
 
     def backward(self, rows: DataProto, totals: Totals, temperature: float) -> dict[str, float]:
         """Adds the gradient of one pass; gives its share of each loss."""
         config, mask = self.config, rows.tensor("response_mask")
-        found = response_tokens(self.model, rows, temperature, entropy=config.entropy_coeff > 0)
+        found = self.network(rows, temperature, entropy=config.entropy_coeff > 0, trained=True)
         losses = policy_loss(
             found.log_probs,
             rows.tensor("old_log_probs"),

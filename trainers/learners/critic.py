@@ -4,50 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
 from trainers.config.sections import CriticConfig
 from trainers.data_proto import DataProto
 from trainers.learners.forward import cropped, mini_batches, passes, without_gradient
+from trainers.learners.networks import Placement, ValueModel, device_of
 from trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
 from trainers.losses import Totals, value_loss
-
-
-class ValueModel(nn.Module):
-    """A causal language model's trunk and a linear head that starts at 0: first values say nothing."""
-
-    def __init__(self, language_model: Any) -> None:
-        super().__init__()
-        self.trunk = language_model.model
-        self.head = nn.Linear(language_model.config.hidden_size, 1)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
-
-    def forward(self, data: DataProto) -> Tensor:
-        """[B, T]: the value of the state before each response token."""
-        hidden = self.trunk(
-            input_ids=data.tensor("input_ids"),
-            attention_mask=data.tensor("attention_mask"),
-            position_ids=data.tensor("position_ids"),
-            use_cache=False,
-        ).last_hidden_state
-        width = data.tensor("responses").shape[1]
-        values: Tensor = self.head(hidden[:, -width - 1 : -1]).squeeze(-1).to(torch.float32)
-        return values
 
 
 class Critic:
     """A value model and its optimiser. Not for several threads at once."""
 
-    def __init__(self, config: CriticConfig, model: ValueModel, *, total_steps: int | None = None) -> None:
-        self.config, self.model = config, model
-        self.stepper = Stepper(model, config.optim, total_steps)
+    def __init__(self, config: CriticConfig, language_model: Any, placement: Placement | None = None) -> None:
+        placement = placement or Placement()
+        self.config = config
+        self.model = ValueModel(language_model, placement, config.ulysses_sequence_parallel_size)
+        self.stepper = Stepper(self.model, config.optim, placement.total_steps)
 
     def compute_values(self, data: DataProto) -> DataProto:
         """``values`` [B, T] float32, 0 on padding."""
         self.model.train()
-        return without_gradient(data, self.config, lambda rows: {"values": self.model(rows)})
+        return without_gradient(data, self.config, lambda rows: {"values": self.model(rows)}, device_of(self.model))
 
     def update_critic(self, data: DataProto) -> dict[str, float]:
         """``ppo_epochs`` passes in mini-batches of whole groups; metrics under ``critic/``.
@@ -55,15 +32,20 @@ class Critic:
         Reads values (old), returns and response_mask: the mask of the policy's loss, observations are not learned.
         """
         self.model.train()
+        device, sharing = device_of(self.model), self.config.ulysses_sequence_parallel_size
         metrics: list[dict[str, float]] = []
         norms: list[float] = []
         for _ in range(self.config.ppo_epochs):
             for mini in mini_batches(data, prompts_of_rank(self.config)):
-                totals = totals_of_all(mini.tensor("response_mask"))
-                parts = [self.backward(cropped(mini[rows]), totals) for rows in passes(mini, self.config)]
+                totals = totals_of_all(mini.tensor("response_mask"), sharing)
+                rows = [cropped(mini[part]).to(device) for part in passes(mini, self.config)]
+                parts = [self.backward(part, totals) for part in rows]
                 metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
                 norms.append(self.stepper.step())
-        return shares_of_all(metrics) | {"critic/grad_norm": sum(norms) / len(norms), "critic/lr": self.stepper.lr}
+        return shares_of_all(metrics, sharing) | {
+            "critic/grad_norm": sum(norms) / len(norms),
+            "critic/lr": self.stepper.lr,
+        }
 
     def backward(self, rows: DataProto, totals: Totals) -> dict[str, float]:
         """Adds the gradient of one pass; gives its share of the loss."""

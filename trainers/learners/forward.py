@@ -6,73 +6,100 @@ from position P + t - 1, which is what predicts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
+from fathom.errors import InvalidField
 from fathom.implicit.sequences import micro_batches
 from trainers.config.sections import BatchingConfig
 from trainers.data_proto import DataProto
+from trainers.learners.fsdp import largest
+from trainers.learners.output_layer import token_scores
+from trainers.learners.ulysses import Split
 
-CHUNK_CELLS = 1 << 24
-"""Logits turned into log-probabilities at once: 64 MiB of float32."""
 
-
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(NamedTuple):
     """``log_probs`` [B, T] float32 with gradient; ``entropy`` [B, T] float32, where it was asked for."""
 
     log_probs: Tensor
     entropy: Tensor | None = None
 
 
-def response_tokens(model: Any, data: DataProto, temperature: float, *, entropy: bool = False) -> Tokens:
-    """Log-probabilities of the response tokens at the rollout's ``temperature``, as sampling took them.
+def response_tokens(
+    model: Any,
+    data: DataProto,
+    temperature: float,
+    *,
+    entropy: bool = False,
+    trained: bool = False,
+    split: Split | None = None,
+) -> Tokens:
+    """Log-probabilities of the response tokens at the rollout's ``temperature``, as sampling took them; 0 on padding.
 
     ``data`` has prompts, responses, input_ids, attention_mask and position_ids; padding on either side changes
-    nothing. Entropy is logsumexp(z) - sum softmax(z) z of the same scaled logits.
+    nothing. Entropy is that of the same scaled logits. With ``trained`` only tokens of the response_mask are looked
+    at, and the rest is 0. The ranks of a ``split`` share every sequence.
     """
-    responses = data.tensor("responses")
-    logits = response_logits(model, data)
-    parts = [
-        chunk_tokens(rows / temperature, targets, entropy)
-        for rows, targets in chunks(logits, responses)
-    ]  # fmt: skip
-    found = torch.cat([part.log_probs for part in parts])
-    return Tokens(found, torch.cat([part.entropy for part in parts if part.entropy is not None]) if entropy else None)
+    positions = Positions.of(data, split, trained=trained)
+    hidden = positions.hidden(model.get_decoder(), data)
+    weight = model.get_output_embeddings().weight
+    if torch.is_autocast_enabled(hidden.device.type):
+        hidden = hidden.to(torch.get_autocast_dtype(hidden.device.type))
+    found = token_scores(hidden, weight, positions.targets, temperature, entropy=entropy)
+    return Tokens(positions.placed(found.log_probs), positions.placed(found.entropy) if entropy else None)
 
 
-def response_logits(model: Any, data: DataProto) -> Tensor:
-    """[B, T, V]: what predicts each response token."""
-    output = model(
-        input_ids=data.tensor("input_ids"),
-        attention_mask=data.tensor("attention_mask"),
-        position_ids=data.tensor("position_ids"),
-        use_cache=False,
-        logits_to_keep=data.tensor("responses").shape[1] + 1,
-    )
-    logits: Tensor = output.logits[:, :-1]
-    return logits
+def response_values(trunk: Any, head: Module, data: DataProto, split: Split | None = None) -> Tensor:
+    """[B, T] float32: ``head`` of the state before each response token, 0 on padding."""
+    positions = Positions.of(data, split)
+    return positions.placed(head(positions.hidden(trunk, data)).squeeze(-1))
 
 
-def chunks(logits: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Rows in parts of at most ``CHUNK_CELLS`` logits, so that no second copy of all of them is made."""
-    rows = max(1, CHUNK_CELLS // max(1, logits.shape[1] * logits.shape[2]))
-    for start in range(0, len(logits), rows):
-        yield logits[start : start + rows], targets[start : start + rows]
+@dataclass(frozen=True)
+class Positions:
+    """Which positions predict a response token: ``wanted`` [B, S] of this rank's columns, N of them.
 
+    ``targets`` [N] int64 are the tokens that they predict.
+    """
 
-def chunk_tokens(logits: Tensor, targets: Tensor, entropy: bool) -> Tokens:
-    """One part in float32."""
-    logits = logits.to(torch.float32)
-    total = torch.logsumexp(logits, dim=-1)
-    chosen = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - total
-    if not entropy:
-        return Tokens(chosen)
-    return Tokens(chosen, total - (torch.softmax(logits, dim=-1) * logits).sum(dim=-1))
+    wanted: Tensor
+    targets: Tensor
+    response: slice
+    split: Split | None
+
+    @classmethod
+    def of(cls, data: DataProto, split: Split | None, *, trained: bool = False) -> Positions:
+        """Positions before response tokens that are no padding, or are trained on."""
+        ids, width = data.tensor("input_ids"), data.tensor("responses").shape[1]
+        response = slice(ids.shape[1] - width - 1, ids.shape[1] - 1)
+        present = data.tensor("response_mask") if trained else data.tensor("attention_mask")[:, -width:]
+        wanted = torch.zeros_like(ids, dtype=torch.bool)
+        wanted[:, response] = present.bool()
+        following = ids.roll(-1, dims=1)
+        if split is not None:
+            wanted, following = split.own(wanted), split.own(following)
+        return cls(wanted, following[wanted], response, split)
+
+    def hidden(self, trunk: Any, data: DataProto) -> Tensor:
+        """[N, H]: the trunk's last hidden states at these positions."""
+        inputs = {name: data.tensor(name) for name in ("input_ids", "attention_mask", "position_ids")}
+        if self.split is not None:
+            inputs = self.split.inputs(**inputs)
+        states: Tensor = trunk(**inputs, use_cache=False).last_hidden_state
+        return states[self.wanted]
+
+    def placed(self, values: Tensor) -> Tensor:
+        """[B, T] float32 of [N], all ranks' positions together, 0 elsewhere."""
+        spread = torch.zeros(self.wanted.shape, dtype=torch.float32, device=values.device)
+        spread = spread.masked_scatter(self.wanted, values.to(torch.float32))
+        if self.split is not None:
+            spread = self.split.gather(spread)
+        return spread[:, self.response].clone()
 
 
 def cropped(data: DataProto) -> DataProto:
@@ -97,12 +124,26 @@ def cropped(data: DataProto) -> DataProto:
 def passes(data: DataProto, batching: BatchingConfig) -> list[Tensor]:
     """Row indices of each forward pass: equal numbers of rows, or by tokens with rows of like length together.
 
-    Every row occurs once; whoever puts results back by these indices has them in order.
+    Every row occurs once; whoever puts results back by these indices has them in order. All ranks get as many
+    passes, since parameters are gathered from all of them in each.
     """
     if batching.use_dynamic_bsz:
         lengths = [int(length) for length in data.tensor("attention_mask").sum(dim=-1)]
-        return [torch.tensor(rows) for rows in micro_batches(lengths, batching.ppo_max_token_len_per_gpu)]
+        found = micro_batches(lengths, batching.ppo_max_token_len_per_gpu)
+        return [torch.tensor(rows) for rows in divided(found, largest(len(found)))]
     return list(torch.arange(len(data)).split(batching.ppo_micro_batch_size_per_gpu))
+
+
+def divided(batches: list[list[int]], count: int) -> list[list[int]]:
+    """The same rows in ``count`` batches, the largest being halved; raises ``InvalidField`` with too few rows."""
+    batches = list(batches)
+    while len(batches) < count:
+        place = max(range(len(batches)), key=lambda index: len(batches[index]))
+        rows = batches[place]
+        if len(rows) < 2:
+            raise InvalidField("uid", f"{len(batches)} rows on this rank where another needs {count} passes")
+        batches[place : place + 1] = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+    return batches
 
 
 def mini_batches(data: DataProto, prompts: int) -> list[DataProto]:
@@ -117,13 +158,16 @@ def mini_batches(data: DataProto, prompts: int) -> list[DataProto]:
 
 @torch.no_grad()
 def without_gradient(
-    data: DataProto, batching: BatchingConfig, compute: Callable[[DataProto], dict[str, Tensor]]
+    data: DataProto,
+    batching: BatchingConfig,
+    compute: Callable[[DataProto], dict[str, Tensor]],
+    device: torch.device,
 ) -> DataProto:
-    """What ``compute`` gives for each pass ([b, t] float32 by name), as [B, T] in the rows' order."""
+    """What ``compute`` gives for each pass ([b, t] float32 by name) on ``device``, as [B, T] in the rows' order."""
     shape = data.tensor("responses").shape
     found: dict[str, Tensor] = {}
     for rows in passes(data, batching):
-        for name, values in compute(cropped(data[rows])).items():
+        for name, values in compute(cropped(data[rows]).to(device)).items():
             into = found.setdefault(name, torch.zeros(shape, dtype=torch.float32))
             into[rows, : values.shape[1]] = values.to(torch.float32).cpu()
     present = data.tensor("attention_mask")[:, -shape[1] :].bool()

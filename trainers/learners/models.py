@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,15 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from fathom.encoders.loading import LOADING
 from fathom.errors import InvalidField
+from fathom.smollm2 import smollm2_folder
 from trainers import tiny
 from trainers.config.sections import ModelConfig
+from trainers.learners.fsdp import rank, whole_state
+from trainers.learners.lora import adapt, merged, save_adapter
+
+PREFIX = "language_model."
 
 
 def load_tokenizer(config: ModelConfig) -> Any:
@@ -24,7 +31,8 @@ def load_tokenizer(config: ModelConfig) -> Any:
 def load_model(config: ModelConfig, seed: int) -> Any:
     """A causal language model in float32, in train mode; adapters and checkpointing as the settings say.
 
-    Raises ``InvalidField("model.path")`` for a folder that holds none, ``InvalidField("model.vocabulary")`` for a
+    Adapters draw their start from ``seed``, so that all ranks have the same. Raises
+    ``InvalidField("model.path")`` for a folder that holds none, ``InvalidField("model.vocabulary")`` for a
     tiny model without words.
     """
     if config.path == "tiny":
@@ -32,7 +40,14 @@ def load_model(config: ModelConfig, seed: int) -> Any:
             raise InvalidField("model.vocabulary", "is empty; a tiny model needs its words")
         model: Any = tiny.build_model(config.vocabulary, config.hidden, config.layers, seed, config.window)
     else:
-        model = AutoModelForCausalLM.from_pretrained(folder_of(config), dtype=torch.float32)
+        folder = folder_of(config)
+        with LOADING:
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    check_output(model)
+    if config.lora_rank:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = adapt(model, config)
     if config.enable_gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return model.train()
@@ -40,17 +55,52 @@ def load_model(config: ModelConfig, seed: int) -> Any:
 
 def folder_of(config: ModelConfig) -> Path:
     """The folder with config, weights and tokenizer."""
+    if config.path == "smollm2":
+        return smollm2_folder(config.cache)
     folder = Path(config.path)
     if not (folder / "config.json").exists():
-        raise InvalidField("model.path", f"{config.path!r} is no folder of a model, nor 'tiny'")
+        raise InvalidField("model.path", f"{config.path!r} is no folder of a model, nor 'tiny' or 'smollm2'")
     return folder
 
 
-def export(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Weights, config and tokenizer as an inference engine loads them."""
+def check_output(model: Any) -> None:
+    """Raises ``InvalidField("model.path")`` when logits are more than a product with the output layer's weight."""
+    output, config = model.get_output_embeddings(), model.config
+    more = [
+        name for name in ("final_logit_softcapping", "logits_scaling", "logit_scale") if getattr(config, name, None)
+    ]
+    if more or getattr(output, "bias", None) is not None:
+        raise InvalidField("model.path", f"logits of {type(model).__name__} need {more or 'a bias'}: not supported")
+
+
+def export(network: Any, model: Any, tokenizer: Any, config: ModelConfig, folder: Path) -> None:
+    """Weights, config and tokenizer as an inference engine loads them; adapters are merged into them.
+
+    To be called on all ranks; rank 0 writes. ``model`` is the language model in ``network``.
+    """
+    state = language_state(network)
+    if rank():
+        return
     folder.mkdir(parents=True, exist_ok=True)
-    model.config.save_pretrained(folder)
+    plain = copy.deepcopy(model.config)
+    plain.save_pretrained(folder)
     tied = set(getattr(model, "all_tied_weights_keys", None) or ())
-    tensors = {n: t.detach().cpu().contiguous() for n, t in model.state_dict().items() if n not in tied}
+    weights = merged(state, config.lora_alpha / config.lora_rank) if config.lora_rank else state
+    tensors = {name: value.contiguous() for name, value in weights.items() if name not in tied}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
+
+
+def export_adapter(network: Any, config: ModelConfig, folder: Path) -> None:
+    """The adapter alone; raises ``InvalidField("model.lora_rank")`` when there is none. On all ranks; rank 0 writes."""
+    if not config.lora_rank:
+        raise InvalidField("model.lora_rank", "is 0: there is no adapter to export")
+    state = language_state(network)
+    if not rank():
+        save_adapter(state, config, folder)
+
+
+def language_state(network: Any) -> dict[str, torch.Tensor]:
+    """The whole language model's parameters by its own names, on rank 0."""
+    state = whole_state(network)
+    return {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}

@@ -6,15 +6,17 @@ from typing import Any
 
 from trainers.config.sections import BatchingConfig
 from trainers.data_proto import DataProto
-from trainers.learners.forward import response_tokens, without_gradient
+from trainers.learners.forward import without_gradient
+from trainers.learners.networks import Placement, PolicyNetwork, device_of
 
 
 class Reference:
     """A causal language model that never learns."""
 
-    def __init__(self, config: BatchingConfig, model: Any) -> None:
+    def __init__(self, config: BatchingConfig, model: Any, placement: Placement | None = None) -> None:
         self.config = config
         self.model = model.eval().requires_grad_(False)
+        self.network = PolicyNetwork(self.model, placement or Placement(), config.ulysses_sequence_parallel_size)
 
     def compute_ref_log_prob(self, data: DataProto) -> DataProto:
         """``ref_log_prob`` [B, T] float32, 0 on padding; at ``meta_info["temperature"]``, as the policy's."""
@@ -22,5 +24,6 @@ class Reference:
         return without_gradient(
             data,
             self.config,
-            lambda rows: {"ref_log_prob": response_tokens(self.model, rows, temperature).log_probs},
+            lambda rows: {"ref_log_prob": self.network(rows, temperature).log_probs},
+            device_of(self.model),
         )

@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed.tensor import DTensor
 from torch.nn import Module
 from torch.nn.utils import clip_grad_norm_
 
 from fathom.errors import InvalidField
 from trainers.config.sections import BatchingConfig, OptimConfig
+from trainers.learners.fsdp import load_module, load_optimizer, own_parts, summed, world
 from trainers.losses import Totals
 
 
@@ -32,10 +34,14 @@ class Stepper:
         trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         if distributed.is_initialized():
             for parameter in trained:
+                # A sharded one has been summed already, on its way back.
+                if isinstance(parameter, DTensor):
+                    continue
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
                 distributed.all_reduce(parameter.grad)
-        norm = float(clip_grad_norm_(trained, self.config.grad_clip))
+        found = clip_grad_norm_(trained, self.config.grad_clip)
+        norm = float(found.full_tensor() if isinstance(found, DTensor) else found)
         if math.isfinite(norm):
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -48,17 +54,17 @@ class Stepper:
         return float(self.schedule.get_last_lr()[0])
 
     def state(self) -> dict[str, Any]:
-        """What the next step depends on."""
+        """What the next step depends on; of sharded tensors this rank's part."""
         return {
-            "module": self.module.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "module": own_parts(self.module.state_dict()),
+            "optimizer": own_parts(self.optimizer.state_dict()),
             "schedule": self.schedule.state_dict(),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Takes up a state; raises ``RuntimeError`` or ``KeyError`` when it is another model's."""
-        self.module.load_state_dict(state["module"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_module(self.module, state["module"])
+        load_optimizer(self.optimizer, state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
 
 
@@ -75,31 +81,33 @@ def learning_rate(config: OptimConfig, total_steps: int | None, step: int) -> fl
     return config.min_lr_ratio + (1.0 - config.min_lr_ratio) * 0.5 * (1.0 + math.cos(math.pi * share))
 
 
-def totals_of_all(mask: Tensor) -> Totals:
-    """Denominators of the whole mini-batch, over all ranks; ``mask`` [B, T] is this rank's part."""
+def totals_of_all(mask: Tensor, sharing: int = 1) -> Totals:
+    """Denominators of the whole mini-batch, over all ranks; ``mask`` [B, T] is this rank's part, and ``sharing``
+    ranks have the same one.
+    """
     own = Totals.of(mask)
     if not distributed.is_initialized():
         return own
-    sums = torch.tensor([own.tokens, own.rows], dtype=torch.float64)
-    distributed.all_reduce(sums)
-    return Totals(float(sums[0]), float(sums[1]), own.width)
+    tokens, rows = summed([own.tokens / sharing, own.rows / sharing])
+    return Totals(tokens, rows, own.width)
 
 
 def prompts_of_rank(batching: BatchingConfig) -> int:
     """Prompts of one mini-batch that this rank has; raises ``InvalidField`` when ranks cannot share it evenly."""
-    ranks = distributed.get_world_size() if distributed.is_initialized() else 1
+    ranks = world() // batching.ulysses_sequence_parallel_size
     prompts = batching.ppo_mini_batch_size
     if prompts % ranks:
         raise InvalidField("ppo_mini_batch_size", f"{prompts} prompts cannot be shared by {ranks} ranks")
     return prompts // ranks
 
 
-def shares_of_all(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Metrics that are shares of a mini-batch's (what each rank adds to it): summed over ranks, averaged over steps."""
+def shares_of_all(steps: Iterable[Mapping[str, float]], sharing: int = 1) -> dict[str, float]:
+    """Metrics that are shares of a mini-batch's (what each rank adds to it): summed over ranks, averaged over steps.
+
+    ``sharing`` ranks have the same rows, and add the same.
+    """
     rows = list(steps)
     found = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
     if not distributed.is_initialized():
         return found
-    packed = torch.tensor([found[name] for name in sorted(found)], dtype=torch.float64)
-    distributed.all_reduce(packed)
-    return dict(zip(sorted(found), packed.tolist(), strict=True))
+    return dict(zip(sorted(found), summed([found[name] / sharing for name in sorted(found)]), strict=True))

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
 from trainers.learners import checkpoint
 from trainers.learners.actor import Actor
-from trainers.learners.critic import Critic, ValueModel
-from trainers.learners.models import export, load_model, load_tokenizer
+from trainers.learners.critic import Critic
+from trainers.learners.models import export, export_adapter, load_model, load_tokenizer
+from trainers.learners.networks import Placement
 from trainers.learners.reference import Reference
 
 
+def model_on_rank(config: TrainConfig) -> Any:
+    """The language model where this rank computes: the same on all ranks."""
+    return load_model(config.model, config.trainer.seed).to(config.trainer.device)
+
+
 class ActorWorker:
-    """The policy under training (role ``actor``)."""
+    """The policy under training (role ``actor``). ``sharing`` ranks of it share every row."""
 
     def __init__(self, config: TrainConfig) -> None:
-        self.tokenizer = load_tokenizer(config.model)
-        model = load_model(config.model, config.trainer.seed)
-        self.learner = Actor(config.actor, model, total_steps=config.trainer.total_training_steps)
+        self.sharing = config.actor.ulysses_sequence_parallel_size
+        self.config, self.tokenizer = config.model, load_tokenizer(config.model)
+        self.learner = Actor(config.actor, model_on_rank(config), Placement.of(config))
 
     def compute_log_prob(self, data: DataProto) -> DataProto:
         return self.learner.compute_log_prob(data)
@@ -28,7 +35,10 @@ class ActorWorker:
         return self.learner.update_policy(data)
 
     def export(self, folder: Path) -> None:
-        export(self.learner.model, self.tokenizer, folder)
+        export(self.learner.network, self.learner.model, self.tokenizer, self.config, folder)
+
+    def export_adapter(self, folder: Path) -> None:
+        export_adapter(self.learner.network, self.config, folder)
 
     def save_checkpoint(self, folder: Path) -> None:
         checkpoint.save(folder, self.learner.stepper)
@@ -41,8 +51,8 @@ class CriticWorker:
     """The value function under training (role ``critic``); its trunk starts as the policy's."""
 
     def __init__(self, config: TrainConfig) -> None:
-        model = ValueModel(load_model(config.model, config.trainer.seed))
-        self.learner = Critic(config.critic, model, total_steps=config.trainer.total_training_steps)
+        self.sharing = config.critic.ulysses_sequence_parallel_size
+        self.learner = Critic(config.critic, model_on_rank(config), Placement.of(config))
 
     def compute_values(self, data: DataProto) -> DataProto:
         return self.learner.compute_values(data)
@@ -61,7 +71,8 @@ class ReferenceWorker:
     """The policy as it was at the start (role ``ref_policy``)."""
 
     def __init__(self, config: TrainConfig) -> None:
-        self.learner = Reference(config.actor, load_model(config.model, config.trainer.seed))
+        self.sharing = config.actor.ulysses_sequence_parallel_size
+        self.learner = Reference(config.actor, model_on_rank(config), Placement.of(config))
 
     def compute_ref_log_prob(self, data: DataProto) -> DataProto:
         return self.learner.compute_ref_log_prob(data)

@@ -1,6 +1,6 @@
 """``python -m trainers.prime.main_prime --config FILE [section.field=value …]``: the recipe's entry (PR02).
 
-The same as ``fathom train prime``, against the services that ``FATHOM_LOCAL_HOME`` or a running stack names.
+The same as ``fathom train prime`` against the stack that runs in ``--home``; it starts none of its own.
 """
 
 from __future__ import annotations
@@ -18,16 +18,22 @@ def environment() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Trains to the end; raises what ``fathom train`` raises."""
+    """Trains to the end; raises what ``fathom train`` raises, and ``NotReady`` when no stack is up."""
     parser = argparse.ArgumentParser(prog="trainers.prime.main_prime", description="PRIME (arXiv 2502.01456).")
     parser.add_argument("--config", type=Path, action="append", default=[], help="YAML over the recipe's defaults")
     parser.add_argument("--home", type=Path, default=Path(os.environ.get("FATHOM_LOCAL_HOME", ".fathom")))
     parser.add_argument("overrides", nargs="*", help="section.field=value")
     given = parser.parse_args(arguments)
     environment()
-    from fathom.cli.train import Wanted, run_training
+    from fathom.cli.local import read_endpoints
+    from trainers.algorithms import configured
+    from trainers.launch import Interruption, Place, Run
 
-    run_training(Wanted("prime", given.config, given.overrides, given.home))
+    endpoints = read_endpoints(given.home)
+    config = configured("prime", given.config, given.overrides)
+    print(config.to_yaml())
+    place = Place(endpoints.services, endpoints.store)
+    print(Run("prime", config, place, lambda *_: None, Interruption()).train().summary())
 
 
 if __name__ == "__main__":

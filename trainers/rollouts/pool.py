@@ -2,8 +2,8 @@
 
 The bound is strict and per sample: a group whose oldest token is more than ``bound`` versions behind is never
 given out. It is begun anew with its own prompt (one for one, so that as many groups are under way as before and no
-prompt is lost). A group that was begun anew ``max_restarts`` times is waited for: long episodes are not lost to
-short ones, and since no version passes during the wait, it is within the bound when it comes.
+prompt is lost). A group that was begun anew ``max_restarts`` times is waited for when the next version would spoil
+it: long episodes are not lost to short ones, and it is within the bound when it comes.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ class Pool:
         return [one.group for one in taken]
 
     def _due(self) -> bool:
-        """A group that was begun anew too often is still on its way."""
-        return any(job.restarts >= self._max_restarts for job in (*self._running.values(), *self._waiting))
+        """A group that was begun anew too often would be too old, or of two versions, after this step."""
+        last = self.version - (0 if self._single else self.bound)
+        return any(job.restarts >= self._max_restarts and job.begun_at <= last for job in self._running.values())
 
     def advance(self, version: int) -> None:
         """Another version is current: what would be too old from now on is begun anew."""

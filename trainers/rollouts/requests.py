@@ -14,6 +14,8 @@ from fathom.ids import sha256
 from trainers.config import TrainConfig
 
 MAX_TASKS = 1024
+OWN = "own"
+"""Name of the grader that is each row's own."""
 Row = Mapping[str, Any]
 
 
@@ -61,6 +63,7 @@ def rollout_request(
                 question=question_of(row),
                 references=references_of(row),
                 sheets=row.get("sheets") or (),
+                **(own_grader(row) if graded and config.reward.grader == OWN else {}),
             )
             for row in rows
         ],
@@ -76,7 +79,7 @@ def rollout_request(
             stop=rollout.stop,
         ),
         budget=pb.Budget(max_rounds=rounds(config)),
-        grader=config.reward.grader if graded else "",
+        grader=config.reward.grader if graded and config.reward.grader != OWN else "",
         grader_parameters=config.reward.parameters if graded else {},
         concurrency=rollout.concurrency,
         system_prompt=rollout.system_prompt,
@@ -85,6 +88,17 @@ def rollout_request(
     digest = sha256(f"{name}\n".encode() + request.SerializeToString(deterministic=True))[:32]
     request.request_id = f"rollout-{digest}"
     return request
+
+
+def own_grader(row: Row) -> dict[str, Any]:
+    """Grader and parameters of the row's ``extra_info`` (SR33's files name them); raises ``InvalidField`` for none."""
+    extra = row.get("extra_info") or {}
+    name, parameters = extra.get("grader"), extra.get("grader_parameters") or {}
+    if not name:
+        raise InvalidField("extra_info.grader", f"row {row['uid']} names none, and reward.grader is {OWN!r}")
+    if not isinstance(parameters, Mapping):
+        parameters = {item["name"]: item["value"] for item in parameters}
+    return {"grader": str(name), "grader_parameters": parameters}
 
 
 def rounds(config: TrainConfig) -> int:

@@ -20,6 +20,7 @@ class SearchR1Rollouts:
     """Episodes of ``LLMGenerationManager`` with a sampler in this process: a barrier per step, nothing ahead."""
 
     ahead = 0
+    manager_class = LLMGenerationManager
 
     def __init__(self, sampler: ModelSampler, tokenizer: Any, config: GenerationConfig) -> None:
         self.sampler, self.tokenizer, self.config = sampler, tokenizer, config
@@ -32,7 +33,7 @@ class SearchR1Rollouts:
         """``n`` episodes per prompt, ungraded; fields as ``RolloutSource.generate`` says."""
         meta = prompts.meta_info
         rows = self.tokenised(prompts).repeat(int(meta["n"]))
-        manager = LLMGenerationManager(self.tokenizer, self.sampler, self.config, bool(meta["validate"]))
+        manager = self.manager_class(self.tokenizer, self.sampler, self.config, bool(meta["validate"]))
         episodes = manager.run_llm_loop(rows, rows.tensor("input_ids"))
         metrics = rollout_metrics(episodes) | {"env/failed_searches": float(manager.search_failures)}
         arrays = {name: rows.non_tensor_batch[name] for name in KEPT if name in rows}

@@ -172,10 +172,13 @@ async def scored(
 ) -> Score:
     """Asks and scores one question."""
     from fathom.api.planner.v1 import planner_pb2 as pb
+    from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+    from fathom.protocol.pipeline import STAGES
     from services.planner.prompts.compare import score
 
     run_id = ""
-    request = pb.RunRequest(question=question, model=model, prompts={stage: version})
+    protocol = trajectory.PROTOCOL_WORKFLOW if stage in STAGES else trajectory.PROTOCOL_RESEARCH
+    request = pb.RunRequest(question=question, model=model, prompts={stage: version}, protocol=protocol)
     async for response in clients.planner.run(request):
         run_id = response.event.run_id
     return score((await clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).trajectory, stage, expected)

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.cli.ask import MARKS, as_text
+from fathom.cli.ask import MARKS, as_text, staged
 from fathom.cli.local import read_endpoints
 from fathom.clients import Clients, connect
 from fathom.clients.runs import resume as resumed
@@ -110,6 +110,8 @@ def show_run(found: pb.GetRunResponse, console: Console) -> None:
     parent = f", delegated by {found.parent_run_id}" if found.parent_run_id else ""
     console.print(f"[bold]{run.run_id}[/] {state}, resumed {found.leg} times{parent}\n{escape(run.question)}")
     for step in run.steps:
+        if step.HasField("stage"):
+            console.print(f"  {step.index + 1:>3} [magenta]▸ {step.stage.name}[/] {escape(staged(step.stage))}")
         for result in step.tool_results:
             mark = MARKS.get(result.status, "·")
             console.print(f"  {step.index + 1:>3} {mark} [bold]{result.tool}[/] {escape(result.intent)}")

@@ -19,7 +19,14 @@ from fathom.errors import NotReady
 if TYPE_CHECKING:
     from trainers.config import TrainConfig
 
-SHOWN = (("critic/score/mean", "reward"), ("acc", "acc"), ("actor/entropy", "entropy"), ("response_length/mean", "len"))
+SHOWN = (
+    ("critic/score/mean", "reward"),
+    ("acc", "acc"),
+    ("actor/entropy", "entropy"),
+    ("response_length/mean", "len"),
+    ("train/loss", "loss"),
+    ("val/loss", "held-out"),
+)
 
 
 @dataclass(frozen=True)
@@ -53,13 +60,14 @@ def run_training(wanted: Wanted) -> None:
 
 async def train(wanted: Wanted, config: TrainConfig, console: Console) -> None:
     """The training in a thread of its own, the stack (if it is ours) in this one."""
+    from trainers.algorithms import find
     from trainers.launch import Interruption, Place, Run
 
     interruption, loop = Interruption(), asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, interruption.ask)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    async with stack(wanted.home, console) as endpoints:
+    async with files_alone() if find(wanted.algorithm).from_files else stack(wanted.home, console) as endpoints:
         with Progress(*columns, console=console) as progress:
             bar = progress.add_task("starting", total=config.trainer.total_training_steps)
 
@@ -72,6 +80,12 @@ async def train(wanted: Wanted, config: TrainConfig, console: Console) -> None:
     for note in run.notes:
         console.print(note, style="yellow", markup=False)
     console.print(outcome.summary(), markup=False)
+
+
+@asynccontextmanager
+async def files_alone() -> AsyncIterator[LocalEndpoints]:
+    """No stack: the training reads files and asks nobody."""
+    yield LocalEndpoints({}, "", "", "")
 
 
 @asynccontextmanager

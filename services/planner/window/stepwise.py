@@ -113,6 +113,10 @@ class Stepwise:
     async def _size(self, cut: Cut, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
         return await self._meter.whole([item.text(messages) for item in cut.layout.shown], tools)
 
+    async def room(self) -> int:
+        """The window in tokens, the model's own when that is smaller."""
+        return (await self._settings_of_model()).tokens
+
     async def _settings_of_model(self) -> WindowSettings:
         """The settings within the model's own window, which is asked for once."""
         if self._fitted is None:

@@ -29,9 +29,19 @@ class Window(Protocol):
 
     async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View: ...
 
+    async def room(self) -> int:
+        """Tokens that a request may have; 0 when nobody says."""
+        ...
 
+
+@dataclass(frozen=True)
 class Everything:
     """All that was said, or what an earlier compaction left of it."""
+
+    tokens: int = 0
+
+    async def room(self) -> int:
+        return self.tokens
 
     async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
         return View((*episode.visible, *new), episode.token_ids, episode.covered)

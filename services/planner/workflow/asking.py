@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fathom.protocol.messages import Message, Role
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, ask
 from fathom.protocol.quoting import neutral
-from services.planner.answering.material import listing
+from services.planner.answering.material import estimated_tokens, listing
 from services.planner.model import Episode, Task, ToolResult
 from services.planner.prompting import Prompts
 from services.planner.tools.tool import shortened
@@ -17,16 +17,19 @@ from services.planner.workflow.widening import Around
 FULL_TURNS, MAX_ANSWER_CHARS = 2, 6_000
 RESULT_CHARS, LEAST_RESULT_CHARS = 12_000, 300
 TOOL_CHARS = 160
+CUT, MARK_TOKENS = frozenset({"history", "framework", "indicators", "asked", "material"}), 20
+SHARE = 0.7
+"""Of the window for a stage's prompt; the rest is for what it writes."""
 
 
-def rewriting(prompts: Prompts, task: Task) -> tuple[Message, ...]:
+def rewriting(prompts: Prompts, task: Task, room: int = 0) -> tuple[Message, ...]:
     """Historic questions and answers, and the current question (row W02)."""
     sections = {"history": history(task.history), "question": task.question, "date": task.date}
-    return said(prompts, task, REWRITE, sections)
+    return said(prompts, task, REWRITE, sections, room)
 
 
 def planning(
-    prompts: Prompts, task: Task, question: str, tools: Sequence[tuple[str, str]], around: Around
+    prompts: Prompts, task: Task, question: str, tools: Sequence[tuple[str, str]], around: Around, room: int = 0
 ) -> tuple[Message, ...]:
     """The question, the tools, and what the widening brought: one framework's subtree, names of indicators."""
     return said(
@@ -40,6 +43,7 @@ def planning(
             "framework": around.framework,
             "indicators": ", ".join(around.indicators),
         },
+        room,
     )
 
 
@@ -49,30 +53,52 @@ def reflecting(
     question: str,
     tools: Sequence[tuple[str, str]],
     asked: Sequence[tuple[SubQuery, ToolResult]],
+    room: int = 0,
 ) -> tuple[Message, ...]:
     """The sub-questions that were sent, each with its result (row W17)."""
-    room = max(LEAST_RESULT_CHARS, RESULT_CHARS // max(1, len(asked)))
+    each = max(LEAST_RESULT_CHARS, RESULT_CHARS // max(1, len(asked)))
     lines = [
-        f"{place}. [{query.tool}] {query.text} => {result.status.value}\n{shortened(neutral(result.content), room)}"
+        f"{place}. [{query.tool}] {query.text} => {result.status.value}\n{shortened(neutral(result.content), each)}"
         for place, (query, result) in enumerate(asked, start=1)
     ]
     sections = {"question": question, "date": task.date, "tools": tool_lines(tools), "asked": "\n\n".join(lines)}
-    return said(prompts, task, REFLECT, sections)
+    return said(prompts, task, REFLECT, sections, room)
 
 
-def composing(prompts: Prompts, task: Task, question: str, episode: Episode, tokens: int) -> tuple[Message, ...]:
+def composing(
+    prompts: Prompts, task: Task, question: str, episode: Episode, tokens: int, room: int = 0
+) -> tuple[Message, ...]:
     """The question and all material with its numbers (row W22)."""
     sections = {
         "question": question,
         "date": task.date,
         "guidance": prompts.text(task, "answer"),
-        "material": neutral(listing(episode.material, tokens).text),
+        "material": neutral(listing(episode.material, min(tokens, room // 2) if room else tokens).text),
     }
-    return said(prompts, task, COMPOSE, sections)
+    return said(prompts, task, COMPOSE, sections, room)
 
 
-def said(prompts: Prompts, task: Task, stage: str, sections: dict[str, str]) -> tuple[Message, ...]:
-    return (Message(Role.SYSTEM, prompts.text(task, stage)), Message(Role.USER, ask(stage, sections)))
+def said(prompts: Prompts, task: Task, stage: str, sections: dict[str, str], room: int) -> tuple[Message, ...]:
+    system = prompts.text(task, stage)
+    return (Message(Role.SYSTEM, system), Message(Role.USER, ask(stage, fitted(system, sections, room))))
+
+
+def fitted(system: str, sections: dict[str, str], room: int) -> dict[str, str]:
+    """The sections within ``SHARE`` of the window, by an upper estimate: the longest are cut in their middle first.
+
+    The question stays whole. What is fitted already stays as it is.
+    """
+    over = estimated_tokens(system) + sum(map(estimated_tokens, sections.values())) - int(room * SHARE)
+    if not room or over <= 0:
+        return sections
+    out = dict(sections)
+    for name in sorted(set(out) & CUT, key=lambda name: (-estimated_tokens(out[name]), name)):
+        tokens = estimated_tokens(out[name])
+        if over > 0 and tokens:
+            kept = len(out[name]) * max(0, tokens - over - MARK_TOKENS) // tokens
+            out[name] = shortened(out[name], max(LEAST_RESULT_CHARS, kept))
+            over -= tokens - estimated_tokens(out[name])
+    return out
 
 
 def tool_lines(tools: Sequence[tuple[str, str]]) -> str:
@@ -80,8 +106,9 @@ def tool_lines(tools: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"- {name}: {' '.join(description.split())[:TOOL_CHARS]}" for name, description in tools)
 
 
-def history(messages: Sequence[Message]) -> str:
-    """The turns, oldest first: the last two with their answers, older ones with the points that stand for them.
+def history(messages: Sequence[Message], full_turns: int = FULL_TURNS) -> str:
+    """The turns, oldest first: the last ``full_turns`` with their answers, older ones with the points that stand for
+    them.
 
     The questions are those after rewriting. What memory gives for an older turn is points already; an answer that
     comes in full none the less is cut to its first lines.
@@ -93,7 +120,7 @@ def history(messages: Sequence[Message]) -> str:
     ]
     lines = []
     for number, (asked, answered) in enumerate(turns, start=1):
-        full = number > len(turns) - FULL_TURNS
+        full = number > len(turns) - full_turns
         told = shortened(answered, MAX_ANSWER_CHARS) if full else points(answered)
         lines.append(f"Q{number}: {' '.join(asked.split())}\nA{number}{'' if full else ' (points)'}:\n{neutral(told)}")
     return "\n\n".join(lines)

@@ -36,6 +36,7 @@ def note_to_proto(note: StageNote) -> pb.StageNote:
             canonical=note.meant.canonical,
             inside={text: pb.Names(names=names) for text, names in note.meant.inside.items()},
         ),
+        room_tokens=note.room,
     )
 
 
@@ -56,6 +57,7 @@ def note_from_proto(message: pb.StageNote) -> StageNote:
         tuple(Flaw(Fault(flaw.fault), flaw.detail) for flaw in message.flaws),
         tuple(Widening(one.part, tuple(one.found), one.error) for one in message.widening),
         meant_from_proto(message.library),
+        message.room_tokens,
     )
 
 

@@ -15,6 +15,7 @@ from fathom.errors import Conflict
 from fathom.protocol.language import language_of
 from fathom.protocol.messages import Completion, Message, ToolCall
 from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
+from services.planner.answering.drafting import Draft
 from services.planner.budget import Account, account
 from services.planner.calls import Calls
 from services.planner.lifetime import Lifetime
@@ -60,7 +61,7 @@ class Pipeline:
         self._arguments = askable(specs)
         self._tools = [(spec.name, spec.description) for spec in specs if spec.name in self._arguments]
         self._chinese = language_of(episode.task.question) == "zh"
-        self._life, self._sampling = Lifetime(), False
+        self._life, self._sampling, self._room = Lifetime(), False, 0
 
     def stop(self) -> None:
         """Asks the episode to end; the call in flight is cancelled."""
@@ -79,6 +80,7 @@ class Pipeline:
 
     async def _stages(self) -> Outcome:
         try:
+            self._room = await self._stage.window.room()
             question = await self._rewritten()
             await self._planned(question)
             await self._reflected(question)
@@ -92,8 +94,11 @@ class Pipeline:
 
     async def _rewritten(self) -> str:
         """The question made self-contained; as it is when nothing came before it."""
-        question, opening = self.episode.task.question, self.episode.opening
-        step = self._recorded(REWRITE)
+        task, step = self.episode.task, self._recorded(REWRITE)
+        question = task.question
+        opening = self.episode.opening  # a replay has it from the record
+        if task.history:
+            opening = asking.rewriting(self._protocol.said, task, self._room)
         if step is None and opening:
 
             async def read(completion: Completion) -> StageNote:
@@ -110,7 +115,7 @@ class Pipeline:
         around = Around()
         if not self._is_cut_short():
             around = await self._protocol.widener.around(question, self._chinese)
-        messages = asking.planning(self._protocol.said, self.episode.task, question, self._tools, around)
+        messages = asking.planning(self._protocol.said, self.episode.task, question, self._tools, around, self._room)
 
         async def read(completion: Completion) -> StageNote:
             queries, flaws = read_plan(completion.text, self._arguments)
@@ -128,7 +133,7 @@ class Pipeline:
         if self._account().rounds_left < 2:
             return  # what is left is for the answer
         asked = self._asked()
-        messages = asking.reflecting(self._protocol.said, self.episode.task, question, self._tools, asked)
+        messages = asking.reflecting(self._protocol.said, self.episode.task, question, self._tools, asked, self._room)
 
         async def read(completion: Completion) -> StageNote:
             queries, flaws = read_reflection(completion.text, self._arguments)
@@ -142,7 +147,7 @@ class Pipeline:
     async def _answered(self, question: str) -> Answer:
         """The text over all material; what does not hold in it goes back once."""
         task, protocol = self.episode.task, self._protocol
-        messages = asking.composing(protocol.said, task, question, self.episode, protocol.material_tokens)
+        messages = asking.composing(protocol.said, task, question, self.episode, protocol.material_tokens, self._room)
         last = self.episode.steps[-1]
         if last.stage is not None and last.stage.name == COMPOSE:
             ended = await self._finish(last)
@@ -150,9 +155,11 @@ class Pipeline:
                 return ended
             messages = (ended,)
         while True:
-            ended = await self._finish(await self._step(messages, composed))
+            step = await self._step(messages, composed)
+            ended = await self._finish(step)
             if isinstance(ended, Answer):
                 return ended
+            self._observer.dropped(step.index, "correction")
             messages = (ended,)
 
     async def _finish(self, step: Step) -> Answer | Message:
@@ -203,12 +210,22 @@ class Pipeline:
             raise BudgetSpent(str(budget))
         going_on = len(messages) == 1  # a correction: the stage's own conversation goes on
         view = View((*episode.visible, *messages), episode.token_ids, episode.covered) if going_on else View(messages)
+        # Only the last stage writes what a reader may see while it is written.
+        draft = Draft.of({item.number for item in episode.material}, prose=True) if read is composed else None
+
+        def hear(piece: str) -> None:
+            if draft is not None and (text := draft.feed(piece)):
+                self._observer.drafted(index, text)
+
         self._sampling = True
-        completion = await self._policy.generate(
-            f"{task.run_id}-{index}", task, view, (), self._protocol.sampling(task)
-        )
+        sampling = self._protocol.sampling(task)
+        completion = await self._policy.generate(f"{task.run_id}-{index}", task, view, (), sampling, hear)
         self._sampling = False
-        note = await read(completion)
+        if draft is not None:
+            if rest := draft.end():
+                self._observer.drafted(index, rest)
+            self._observer.drafted(index, "")
+        note = replace(await read(completion), room=self._room)
         calls = calls_for(note.name, note.sent, self._arguments)
         return Step(index, messages, replace(completion, tool_calls=calls), stage=note)
 

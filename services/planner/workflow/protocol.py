@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fathom.protocol.messages import Message, Sampling
 from services.planner.model import Task
 from services.planner.prompting import WORKFLOW_STAGES, Prompts
-from services.planner.workflow.asking import rewriting
 from services.planner.workflow.widening import Widener
 
 
@@ -26,8 +25,8 @@ class Workflow:
     tags = False
 
     def opening(self, task: Task) -> tuple[Message, ...]:
-        """The rewriting stage, where there is something before the question; else nothing (row W01)."""
-        return rewriting(self.said, task) if task.history else ()
+        """None: each stage is asked by itself."""
+        return ()
 
     def sampling(self, task: Task) -> Sampling:
         return task.sampling

@@ -85,6 +85,8 @@ class StageNote:
     flaws: tuple[Flaw, ...] = ()
     widening: tuple[Widening, ...] = ()
     meant: Meant = field(default_factory=Meant)
+    room: int = 0
+    """Tokens of the window that its prompt was made for; 0 when nobody said."""
 
     @property
     def sent(self) -> tuple[SubQuery, ...]:

@@ -40,6 +40,7 @@ class Inputs:
     tools: list[Tool]
     plan: Asked
     meanings: tuple[Meant, ...]
+    room: int
 
     async def around(self, question: str, chinese: bool) -> Around:
         return Around(self.plan["framework"], tuple(filter(None, self.plan["indicators"].split(", "))))
@@ -67,4 +68,5 @@ def recorded_inputs(steps: Sequence[Step]) -> Inputs:
         tools.append(RecordedTool(Fetch.name, ""))
     date = next((one["date"] for one in found if one["date"]), "")
     meanings = tuple(step.stage.meant for step in steps if step.stage is not None)
-    return Inputs(opening, date, tools, plan, meanings)
+    room = next((step.stage.room for step in steps if step.stage is not None), 0)
+    return Inputs(opening, date, tools, plan, meanings, room)

@@ -87,13 +87,14 @@ def warm_model(folder: Path, seed: int) -> Path:
 
 
 def overrides(folder: Path, seed: int) -> list[str]:
-    """What every algorithm's proof has in common."""
+    """What every algorithm's proof has in common: 16 prompts of 8 episodes, two passes in two mini-batches."""
+    batching = ("ppo_mini_batch_size=8", "ppo_micro_batch_size_per_gpu=64", "ppo_epochs=2")
     return [
-        f"model.path={folder}", "model.name=toy", "data.train_batch_size=16", f"data.seed={seed}",
+        f"model.path={folder}", "model.name=toy", "data.train_batch_size=16", f"data.seed={seed}", "rollout.n=8",
         "rollout.max_turns=1", "rollout.max_tokens=6", f"rollout.system_prompt={SYSTEM_PROMPT}", "rollout.record=false",
-        "reward.grader=em", "actor.optim.lr=3e-4", "actor.ppo_mini_batch_size=16", "actor.ppo_micro_batch_size_per_gpu=64",
-        "critic.optim.lr=1e-3", "critic.ppo_mini_batch_size=16", "critic.ppo_micro_batch_size_per_gpu=64",
-        "trainer.total_training_steps=40", "trainer.test_freq=10", "trainer.save_freq=0", f"trainer.seed={seed}",
+        "reward.grader=em", "actor.optim.lr=5e-4", "critic.optim.lr=1e-3", f"trainer.seed={seed}",
+        *(f"{learner}.{setting}" for learner in ("actor", "critic") for setting in batching),
+        "trainer.total_training_steps=16", "trainer.test_freq=0", "trainer.save_freq=0",
     ]  # fmt: skip
 
 

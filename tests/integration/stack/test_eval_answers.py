@@ -11,6 +11,7 @@ import pytest
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.cli.answers import Sample, graded, table
 from fathom.clients import Clients
 from fathom.clients.runs import run
@@ -56,3 +57,12 @@ async def test_runs_are_graded_as_in_training_once(stack: Stack, tmp_path: Path)
         assert (
             len([row for row in found if row["run_id"] == "run-eval" and row["grader"] == "tool_steps"])
         ) == expected
+
+
+async def test_the_stacks_own_judge_compares_two_answers(stack: Stack) -> None:
+    """Reward asks policy for the role ``judge`` over the stack's own endpoints."""
+    _, clients = stack
+    pair = reward.Pair(question="What is CAGR?", left="CAGR is a yearly rate of growth, e.g. 12% [1].", right="No.")
+    answer = await clients.reward.judge_pairs(reward.JudgePairsRequest(pairs=[pair]))
+    assert answer.judgements[0].grade == reward.GRADE_GOOD
+    assert answer.judge_version.startswith("rules@0/judge.pairwise.v1.en#")

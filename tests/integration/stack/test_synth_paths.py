@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -104,22 +104,19 @@ async def scripted(
 async def graded(
     scripted: Scripted, tasks: Sequence[SynthTask], model: str, protocol: trajectory.Protocol
 ) -> dict[str, trajectory.Trajectory]:
-    """Trajectories by task; a request has one grader, so there is one for each. The scripts begin anew."""
+    """Trajectories by task, each graded by the task's own grader. The scripts begin anew."""
     clients, script = scripted
     script.seen.clear()
-    groups: dict[tuple[str, tuple[tuple[str, float], ...]], list[SynthTask]] = defaultdict(list)
-    for task in tasks:
-        groups[task.grader, tuple(sorted(task.grader_parameters.items()))].append(task)
-    found = {}
-    for (grader, parameters), group in groups.items():
-        request = pb.RolloutRequest(
-            tasks=[pb.RolloutTask(id=t.id, question=t.question, references=t.references) for t in group],
-            group_size=1, model=model, protocol=protocol, grader=grader, grader_parameters=dict(parameters),
-            concurrency=2, sampling=Sampling(seed=1),
-        )  # fmt: skip
-        async for response in clients.planner.rollout(request, timeout_s=600.0):
-            found[group[response.trajectory.task_index].id] = response.trajectory
-    return found
+    request = pb.RolloutRequest(
+        tasks=[
+            pb.RolloutTask(id=t.id, question=t.question, references=t.references, grader=t.grader,
+                           grader_parameters=t.grader_parameters)
+            for t in tasks
+        ],
+        group_size=1, model=model, protocol=protocol, concurrency=2, sampling=Sampling(seed=1),
+    )  # fmt: skip
+    stream = clients.planner.rollout(request, timeout_s=600.0)
+    return {tasks[found.trajectory.task_index].id: found.trajectory async for found in stream}
 
 
 def few(tasks: Sequence[SynthTask], each: int) -> list[SynthTask]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -58,6 +60,10 @@ async def test_a_question_is_planned_collected_reflected_on_and_answered_with_so
     assert not answer.unresolved
     assert not answer.findings
     assert answer.model == "rules"
+    drafts = [event.answer_delta.text for event in events if event.answer_delta.draft]
+    assert drafts, "it is read while it is written"
+    replaced = max((n for n, event in enumerate(events) if event.HasField("answer_replaced")), default=0)
+    assert "".join(event.answer_delta.text for event in events[replaced:]) == answer.markdown
     replayed = await clients.planner.replay_run(pb.ReplayRunRequest(run_id=events[0].run_id))
     assert replayed.same, replayed
 
@@ -200,3 +206,29 @@ async def test_a_killed_planners_workflow_is_finished_by_another(
         assert [event.sequence for event in events] == list(range(1, len(events) + 1))
         sampled = found.asked("Generate")
         assert len(sampled) - len(set(sampled)) == (1 if method == "Generate" else 0)
+
+
+async def test_the_terminal_takes_a_mode_and_shows_the_stages(stack: Stack) -> None:
+    endpoints, _ = stack
+    planner = endpoints.services["planner"]
+
+    async def fathom(*arguments: str) -> tuple[int, str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "fathom.cli.main", *arguments, "--planner", planner,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env={**os.environ, "COLUMNS": "160"},
+        )  # fmt: skip
+        out, _ = await asyncio.wait_for(process.communicate(), 60)
+        return process.returncode or 0, out.decode()
+
+    question = "What was Apple's closing price on 2020-12-31?"
+    code, out = await fathom("ask", question, "--mode", "workflow")
+    assert code == 0, out
+    assert "130.735" in out
+    assert [word for word in ("▸ plan", "▸ reflect", "▸ compose") if word not in out] == []
+    run_id = out.split("run run_", 1)[1].split(",")[0]
+    code, shown = await fathom("runs", "show", f"run_{run_id}")
+    assert code == 0, shown
+    assert "▸ plan 1 sub-questions" in shown
+    code, out = await fathom("ask", question, "--mode", "magic")
+    assert code != 0
+    assert "research, workflow, auto" in " ".join(out.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
@@ -41,12 +41,18 @@ class Curious:
         self.calls = 0
 
     async def generate(
-        self, request_id: str, of: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         self.calls += 1
         results = [message for message in view.messages if message.role is Role.TOOL]
         text = format_tool_call("finish", {"intent": "to end", "answer": "Hello."})
-        if of.question == QUESTION:
+        if task.question == QUESTION:
             names = ["cheapest widget", *(named(message) for message in results)]
             call = {"intent": f"who is behind {names[-1]}", "query": names[-1]}
             text = format_tool_call("search", call)

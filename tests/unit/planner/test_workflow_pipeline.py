@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -10,12 +13,15 @@ from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.call import Lane
-from fathom.errors import Conflict, InvalidField
-from fathom.protocol.messages import Role
+from fathom.errors import Conflict, DependencyFailed, InvalidField
+from fathom.protocol.messages import Completion, Message, Role
+from services.planner.answering.material import estimated_tokens
 from services.planner.control import ask_to_edit
+from services.planner.model import Answer, Episode, Task
+from services.planner.window.view import View
 from services.planner.workflow.record import Fault
 from tests.unit.planner.house import numbers
-from tests.unit.planner.workflow_house import ANSWER, WHOLE, WorkflowHouse, stages
+from tests.unit.planner.workflow_house import ANSWER, WHOLE, WorkflowHouse, asked_in, stages
 
 HTML = "<html><body><h1>Sorry</h1><script>x()</script></body></html>"
 TURNS = [
@@ -240,7 +246,8 @@ async def test_a_record_that_was_changed_is_told() -> None:
     found = await house.record.trajectory("run_1")
     assert found is not None
     found.steps[1].new_messages[1].content += " "
-    await house.record.finish(found)
+    [kept] = await house.store.list("runs/trajectories/run_1/")
+    await house.store.put(kept.key, found.SerializeToString())
     replayed = await house.runs.replay("run_1")
     assert not replayed.same
     assert replayed.difference == "steps[1].new_messages[1]"
@@ -259,3 +266,89 @@ async def test_auto_becomes_the_mode_that_fits(question: str, chosen: int) -> No
     header = await house.runs.begin(request)
     assert header.spoken == chosen
     assert header.run_request().protocol == trajectory.PROTOCOL_AUTO
+
+
+class Strict:
+    """An ending that sends back what does not cite, once."""
+
+    async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
+        if "[1]" not in text and not last:
+            return Message(Role.USER, "Cite what supports it.")
+        return Answer(text)
+
+
+async def test_an_answer_that_does_not_hold_is_mended_within_its_stage() -> None:
+    house = WorkflowHouse({**WHOLE, "compose": ["It rose.", "It rose [1]."]})
+    house.ending = Strict()
+    events = await house.play()
+    assert house.policy.sampled == ["plan-0", "reflect-0", "compose-0", "compose-1"]
+    assert events[-1].finished.answer.markdown == "It rose [1]."
+    shown = house.policy.shown[-1][1]
+    assert [message.content for message in shown[2:]] == ["It rose.", "Cite what supports it."]
+    found = await house.record.trajectory("run_1")
+    assert found is not None
+    assert [(part.first_step, part.last_step) for part in found.segments] == [(0, 0), (1, 1), (2, 3)]
+    assert (await house.runs.replay("run_1")).same
+
+
+async def test_only_the_answer_is_seen_while_it_is_written() -> None:
+    house = WorkflowHouse()
+    events = await house.play()
+    drafted = "".join(event.answer_delta.text for event in events if event.HasField("answer_delta"))
+    assert drafted == ANSWER
+    first = next(place for place, event in enumerate(events) if event.HasField("answer_delta"))
+    assert [event.HasField("staged") for event in events[:first]].count(True) == 2
+
+
+@pytest.mark.parametrize("stage", ["plan", "reflect", "compose"])
+async def test_a_policy_that_fails_ends_the_run_with_its_name(stage: str) -> None:
+    house = WorkflowHouse()
+    speak = house.policy.generate
+
+    async def generate(request_id: str, task: Task, view: View, *rest: Any) -> Completion:
+        if asked_in(view.messages).stage == stage:
+            raise DependencyFailed("policy", "the engine is gone")
+        return cast(Completion, await speak(request_id, task, view, *rest))
+
+    house.policy.generate = generate
+    finished = (await house.play())[-1].finished
+    assert (finished.stop_reason, finished.culprit) == (trajectory.STOP_REASON_FAILED, "policy")
+
+
+async def test_a_stopped_workflow_keeps_what_it_has_and_goes_on() -> None:
+    house = WorkflowHouse()
+    speak, at_work = house.policy.generate, asyncio.Event()
+
+    async def generate(request_id: str, task: Task, view: View, *rest: Any) -> Completion:
+        if asked_in(view.messages).stage == "reflect" and not at_work.is_set():
+            at_work.set()
+            await asyncio.Event().wait()
+        return cast(Completion, await speak(request_id, task, view, *rest))
+
+    house.policy.generate = generate
+    await house.ask()
+    async with house.working():
+        await at_work.wait()
+        assert await house.runs.worker.stop("run_1")
+        assert (await house.events())[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED
+        header, leg = await house.runs.resume(pb.ResumeRunRequest(run_id="run_1"))
+        await house.runs.queue(header, Lane.INTERACTIVE)
+        events = await house.events(leg=leg.number)
+    assert events[-1].finished.answer.markdown == ANSWER
+    assert house.policy.sampled == ["plan-0", "reflect-0", "compose-0"]
+
+
+@pytest.mark.parametrize("room", [2_000, 4_000])
+async def test_a_small_window_holds_every_stage(room: int) -> None:
+    """Whatever the conversation, the framework and the material weigh."""
+    turns = [memory.WindowTurn(number=n, question=f"Old {n}?", answer="long answer. " * 600) for n in (1, 2)]
+    plan = json.dumps([{"tool": "search", "subquery": f"news {n} {'about it ' * 30}"} for n in range(12)])
+    house = WorkflowHouse({**WHOLE, "rewrite": ["What of Apple?"], "plan": [plan]}, turns)
+    house.room = room
+    events = await house.play(question="And?")
+    assert events[-1].finished.stop_reason == trajectory.STOP_REASON_FINISHED
+    for stage, messages in house.policy.shown:
+        assert sum(estimated_tokens(message.content) for message in messages) <= room, stage
+    assert house.policy.prompt("compose")["question"] == "What of Apple?"
+    replayed = await house.runs.replay("run_1")
+    assert replayed.same, replayed

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
@@ -13,6 +13,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.protocol.messages import Completion, FinishReason, Message, Sampling, ToolSpec, Usage
 from fathom.protocol.pipeline import Asked, read_ask
+from services.planner.answering.ending import CitedEnding, Ending
 from services.planner.model import Kind, Step, Task, ToolState
 from services.planner.playing import AnyProtocol
 from services.planner.prompting import Prompts
@@ -20,7 +21,7 @@ from services.planner.prompts.catalogue import catalogue
 from services.planner.stage import Stage
 from services.planner.tools.registry import Registry
 from services.planner.tools.tool import Finding, Numbered, Reply, schema
-from services.planner.window.view import View
+from services.planner.window.view import Everything, View
 from services.planner.workflow.protocol import Workflow
 from services.planner.workflow.record import Meant, Widening
 from services.planner.workflow.widening import Around
@@ -40,7 +41,13 @@ class Speaker:
     shown: list[tuple[str, tuple[Message, ...]]] = field(default_factory=list)
 
     async def generate(
-        self, request_id: str, task: Task, view: View, tools: Sequence[ToolSpec], sampling: Sampling
+        self,
+        request_id: str,
+        task: Task,
+        view: View,
+        tools: Sequence[ToolSpec],
+        sampling: Sampling,
+        hear: Callable[[str], None] | None = None,
     ) -> Completion:
         assert tools == (), "a stage has no tools"
         asked = asked_in(view.messages)
@@ -49,6 +56,8 @@ class Speaker:
         self.shown.append((asked.stage, view.messages))
         index = int(request_id.rpartition("-")[2])
         ids, text = (200 + index, 201 + index), self.texts[asked.stage][before]
+        if hear is not None:
+            hear(text)
         usage = Usage(10, 5, 0, 1)
         return Completion((100 + index,), ids, (-0.5, -0.25), text, (), FinishReason.STOP, 1, 1, usage, True, "s")
 
@@ -111,7 +120,8 @@ class WorkflowHouse(House):
     def __init__(
         self, texts: Mapping[str, Sequence[str]] = WHOLE, turns: Sequence[memory.WindowTurn] = (), **settings: Any
     ) -> None:
-        self.library = Library()
+        self.room = 0
+        self.library, self.ending = Library(), cast(Ending, CitedEnding())
         super().__init__(**settings)
         self.policy: Any = Speaker(texts)
         self.turns, self.remembered = list(turns), list[memory.Turn]()
@@ -136,7 +146,9 @@ class WorkflowHouse(House):
             Source(name, argument, self.called)
             for name, argument in (("data", "question"), ("search", "query"), ("fetch", "id"))
         ]
-        return Stage(Registry(tools, material, known=cut_short.results if cut_short else ()))
+        return Stage(
+            Registry(tools, material, known=cut_short.results if cut_short else ()), Everything(self.room), self.ending
+        )
 
     async def ask(self, run_id: str = "run_1", **fields: Any) -> None:
         await super().ask(run_id, **{"protocol": trajectory.PROTOCOL_WORKFLOW, "conversation_id": "conv_1", **fields})

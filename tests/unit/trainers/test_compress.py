@@ -51,7 +51,7 @@ async def test_what_is_used_later_stays_and_numbers_stay_whole() -> None:
         "The user wants the return of Apple from 2015 to 2020. I take AAPL.close_adj and divide 132.69 by 27.33."
     )
     assert (lengths.before, lengths.after) == ([37], [19])
-    short = await compressed(ZH, "苹果2015年至2020年：132.69 / 27.33", 60, characters, lengths)
+    short = await compressed(ZH, "苹果2015年至2020年：132.69 / 27.33", 45, characters, lengths)
     assert short == "用户想知道苹果2015年至2020年的涨幅。我用收盘价132.69除以27.33。"
 
 

@@ -12,7 +12,7 @@ from trainers.config import TrainConfig, load_config
 from trainers.data_proto import DataProto
 from trainers.learners import checkpoint
 from trainers.learners.actor import Actor
-from trainers.learners.critic import Critic, ValueModel
+from trainers.learners.critic import Critic
 from trainers.learners.forward import cropped, mini_batches, passes, response_tokens
 from trainers.learners.models import load_model, load_tokenizer
 from trainers.learners.reference import Reference
@@ -83,9 +83,10 @@ def test_log_probs_and_entropies_are_those_of_each_row_alone(temperature: float)
 
 def test_values_are_of_the_state_before_each_token() -> None:
     config, data = settings(), batch()
-    value = ValueModel(model(config))
+    critic = Critic(config.critic, model(config))
+    value = critic.model
     torch.nn.init.normal_(value.head.weight, generator=torch.Generator().manual_seed(1))
-    found = Critic(config.critic, value).compute_values(data).tensor("values")
+    found = critic.compute_values(data).tensor("values")
     for row, (prompt, response) in enumerate(LENGTHS):
         ids = torch.cat([data.tensor("prompts")[row, 6 - prompt :], data.tensor("responses")[row, :response]])
         hidden = value.trunk(input_ids=ids.unsqueeze(0)).last_hidden_state[0]
@@ -155,7 +156,7 @@ def test_a_step_makes_good_tokens_likelier_and_values_closer() -> None:
     gain = ((new - old.tensor("old_log_probs")) * data.tensor("advantages")).sum()
     assert gain > 0
     assert metrics["actor/grad_norm"] > 0
-    critic = Critic(config.critic, ValueModel(model(config)))
+    critic = Critic(config.critic, model(config))
     first = critic.update_critic(data)["critic/vf_loss"]
     assert critic.update_critic(data.union(DataProto()))["critic/vf_loss"] < first
 

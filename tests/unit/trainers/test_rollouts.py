@@ -28,6 +28,7 @@ from fathom.errors import (
 from fathom.store import open_store
 from tests.unit.trainers.scripted_planner import ScriptedClients, ScriptedPlanner, broken, trajectory
 from trainers.config import TrainConfig, load_config
+from trainers.data.records import Record
 from trainers.data_proto import DataProto
 from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.client import Patience, collect
@@ -234,9 +235,11 @@ def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(bridge: Bridge,
     assert len(under_way) == staleness * size, "what was not given out is what was still under way"
 
 
-def test_a_group_that_takes_longer_than_the_bound_is_waited_for_in_the_end(bridge: Bridge) -> None:
+@pytest.mark.parametrize("kind", ["single", "weighted"])
+def test_a_group_that_takes_longer_than_the_bound_is_waited_for_in_the_end(bridge: Bridge, kind: str) -> None:
     planner = ScriptedPlanner(lambda uid, sample: 0.25 if uid == "p0" else 0.0)
-    overrides = [*ASYNC, "rollout.staleness=1", "rollout.max_restarts=1"]
+    overrides = [*ASYNC, "rollout.staleness=1", "rollout.max_restarts=1", "rollout.importance_cap=2.0"]
+    overrides.append(f"rollout.group_versions={kind}")
     rollouts = source(planner, bridge, load_config(overrides=overrides))
     rollouts.submit(prompts(0, 2))
     found = []
@@ -325,3 +328,26 @@ async def test_the_pace_spreads_beginnings() -> None:
     free = Pace(0.0)
     await free.wait(10_000)
     assert free._free_at == 0.0
+
+
+def test_each_prompt_may_have_its_own_grader() -> None:
+    """As the files of SR33 name them, whether read as records or by the data set."""
+    record = Record("s", (("user", "q"),), "a", ("12%",), "train", 0, "i", "q", "en", "number", {"rel_tol": 0.01})
+    extra = record.row()["extra_info"]
+    rows = [
+        {"uid": "a", "extra_info": extra, "reward_model": record.row()["reward_model"]},
+        {"uid": "b", "extra_info": {"question": "q", "grader": "em", "grader_parameters": {}}},
+    ]
+    config = load_config(overrides=["reward.grader=own"])
+    request = rollout_request(config, "x", rows, Asked(1, 0), 1)
+    assert request.grader == ""
+    assert [(task.grader, dict(task.grader_parameters)) for task in request.tasks] == [
+        ("number", {"rel_tol": 0.01}),
+        ("em", {}),
+    ]
+    ungraded = rollout_request(config, "x", rows, Asked(1, 0), 1, graded=False)
+    assert not any(task.grader for task in ungraded.tasks)
+    with pytest.raises(InvalidField, match=r"extra_info\.grader"):
+        rollout_request(config, "x", [{"uid": "a", "question": "q"}], Asked(1, 0), 1)
+    plain = rollout_request(load_config(), "x", rows, Asked(1, 0), 1)
+    assert (plain.grader, plain.tasks[0].grader) == ("search_r1", "")

@@ -154,7 +154,7 @@ class TransformersBackend:
         return self._load_folder(self._configured_folder(), None)
 
     def _configured_folder(self) -> Path:
-        from services.policy.backends.transformers.loading import smollm2_folder
+        from fathom.smollm2 import smollm2_folder
 
         return self._config.folder or smollm2_folder(self._cache_dir)
 

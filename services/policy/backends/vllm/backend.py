@@ -93,7 +93,7 @@ class VllmBackend:
         """Starts the engine with the configured folder, or SmolLM2."""
         folder = self._config.folder
         if folder is None:
-            from services.policy.backends.transformers.loading import smollm2_folder
+            from fathom.smollm2 import smollm2_folder
 
             folder = await asyncio.to_thread(smollm2_folder, self._cache_dir)
         await self._start(await asyncio.to_thread(open_folder, folder, self._config.window_tokens), 0)

@@ -279,20 +279,22 @@ class LibraryNames(_message.Message):
     def __init__(self, known: _Optional[_Mapping[str, str]] = ..., canonical: _Optional[_Mapping[str, str]] = ..., inside: _Optional[_Mapping[str, Names]] = ...) -> None: ...
 
 class StageNote(_message.Message):
-    __slots__ = ("name", "text", "queries", "flaws", "widening", "library")
+    __slots__ = ("name", "text", "queries", "flaws", "widening", "library", "room_tokens")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
     FLAWS_FIELD_NUMBER: _ClassVar[int]
     WIDENING_FIELD_NUMBER: _ClassVar[int]
     LIBRARY_FIELD_NUMBER: _ClassVar[int]
+    ROOM_TOKENS_FIELD_NUMBER: _ClassVar[int]
     name: str
     text: str
     queries: _containers.RepeatedCompositeFieldContainer[SubQuery]
     flaws: _containers.RepeatedCompositeFieldContainer[StageFlaw]
     widening: _containers.RepeatedCompositeFieldContainer[Widening]
     library: LibraryNames
-    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[SubQuery, _Mapping]]] = ..., flaws: _Optional[_Iterable[_Union[StageFlaw, _Mapping]]] = ..., widening: _Optional[_Iterable[_Union[Widening, _Mapping]]] = ..., library: _Optional[_Union[LibraryNames, _Mapping]] = ...) -> None: ...
+    room_tokens: int
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[SubQuery, _Mapping]]] = ..., flaws: _Optional[_Iterable[_Union[StageFlaw, _Mapping]]] = ..., widening: _Optional[_Iterable[_Union[Widening, _Mapping]]] = ..., library: _Optional[_Union[LibraryNames, _Mapping]] = ..., room_tokens: _Optional[int] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("index", "new_messages", "completion", "tool_results", "material", "end_time", "versions", "compaction", "context_tokens", "stage")

@@ -1,0 +1,51 @@
+{{/* Name of the release's objects: at most 40 characters, so that a suffix fits into 63. */}}
+{{- define "fathom.name" -}}
+{{- $base := ternary .Release.Name (printf "%s-fathom" .Release.Name) (contains "fathom" .Release.Name) -}}
+{{- if gt (len $base) 40 -}}
+{{- printf "%s-%s" (trunc 31 $base | trimSuffix "-") (sha256sum .Release.Name | trunc 8) -}}
+{{- else -}}
+{{- $base -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels that select pods: (list root component). */}}
+{{- define "fathom.selector" -}}
+app.kubernetes.io/name: fathom
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+app.kubernetes.io/component: {{ index . 1 | quote }}
+{{- end -}}
+
+{{/* All labels: (list root component). */}}
+{{- define "fathom.labels" -}}
+{{ include "fathom.selector" . }}
+app.kubernetes.io/part-of: fathom
+app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ (index . 0).Release.Service | quote }}
+{{- end -}}
+
+{{/* Image of a target: (list root target). */}}
+{{- define "fathom.image" -}}
+{{- $root := index . 0 -}}{{- $target := index . 1 -}}{{- $image := $root.Values.image -}}
+{{- $registry := $root.Values.global.image.registry | default $image.registry -}}
+{{- $name := printf "%s-%s" $image.repository $target -}}
+{{- $path := ternary (printf "%s/%s" $registry $name) $name (ne $registry "") -}}
+{{- with index $image.digests $target -}}
+{{- printf "%s@%s" $path . -}}
+{{- else -}}
+{{- printf "%s:%s" $path ($image.tag | default $root.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Image of somebody else: (list root image). */}}
+{{- define "fathom.otherImage" -}}
+{{- $root := index . 0 -}}{{- $image := index . 1 -}}
+{{- $registry := $root.Values.global.image.registry | default $image.registry -}}
+{{- $path := ternary (printf "%s/%s" $registry $image.repository) $image.repository (ne $registry "") -}}
+{{- if $image.digest -}}{{ $path }}@{{ $image.digest }}{{- else -}}{{ $path }}:{{ $image.tag }}{{- end -}}
+{{- end -}}
+
+{{/* Block of one service over the defaults, as YAML: (list root name). */}}
+{{- define "fathom.service" -}}
+{{- $root := index . 0 -}}
+{{- mergeOverwrite (deepCopy $root.Values.defaults) (deepCopy (index $root.Values.services (index . 1))) | toYaml -}}
+{{- end -}}

@@ -1,0 +1,244 @@
+{{/* URLs of the services that one calls, as JSON: (list root name). Unary calls between services go over NATS. */}}
+{{- define "fathom.endpoints" -}}
+{{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $prefix := include "fathom.name" $root -}}
+{{- $unary := list "retrieval" "datafetch" "memory" "reward" -}}
+{{- $found := dict -}}
+{{- range $peer := (index $root.Values.services $name).calls -}}
+{{- if and (has $peer $unary) (ne $name "gateway") -}}
+{{- $_ := set $found $peer "nats://" -}}
+{{- else if eq $peer "sandbox" -}}
+{{- $pods := list -}}
+{{- range $i := until (int (include "fathom.service" (list $root "sandbox") | fromYaml).replicas) -}}
+{{- $pods = append $pods (printf "%s-sandbox-%d.%s-sandbox:50051" $prefix $i $prefix) -}}
+{{- end -}}
+{{- $_ := set $found $peer (printf "grpc://%s" (join "," $pods)) -}}
+{{- else if and (eq $peer "policy") $root.Values.policyRayService.enabled -}}
+{{- $_ := set $found $peer (printf "grpc://%s-policy-serve-svc:9000" $prefix) -}}
+{{- else -}}
+{{- $_ := set $found $peer (printf "grpc://%s-%s:50051" $prefix $peer) -}}
+{{- end -}}
+{{- end -}}
+{{- $found | toJson -}}
+{{- end -}}
+
+{{/* URL of the bus; user and password come from the environment of the pod. */}}
+{{- define "fathom.busUrl" -}}
+{{- $nats := .Values.nats -}}
+{{- $login := ternary "$(NATS_USER):$(NATS_PASSWORD)@" "" (ne $nats.authSecret "") -}}
+{{- if $nats.enabled -}}
+{{- $scheme := ternary "tls" "nats" (ne $nats.tlsSecret "") -}}
+{{- printf "%s://%s%s-nats:4222?replicas=%d" $scheme $login (include "fathom.name" .) (int $nats.replicas) -}}
+{{- else -}}
+{{- $servers := list -}}
+{{- range splitList "," (required "nats.external.servers is needed when nats.enabled is false" $nats.external.servers) -}}
+{{- $servers = append $servers (printf "%s%s" $login (trim .)) -}}
+{{- end -}}
+{{- printf "%s://%s?replicas=%d" (ternary "tls" "nats" $nats.external.tls) (join "," $servers) (int $nats.external.streamReplicas) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* URL of the object store; its keys come from the environment of the pod. */}}
+{{- define "fathom.storeUrl" -}}
+{{- $store := .Values.objectStore -}}
+{{- if $store.dev.enabled -}}
+{{- printf "s3://%s-minio:9000/%s?secure=false&region=%s" (include "fathom.name" .) $store.bucket $store.region -}}
+{{- else -}}
+{{- $endpoint := required "objectStore.endpoint is needed, or objectStore.dev.enabled for a trial" $store.endpoint -}}
+{{- printf "s3://%s/%s?secure=%t&region=%s" $endpoint $store.bucket $store.secure $store.region -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What every pod's security context says. */}}
+{{- define "fathom.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ .Values.pod.userId }}
+runAsGroup: {{ .Values.pod.groupId }}
+fsGroup: {{ .Values.pod.groupId }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "fathom.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* Secrets of bus and store as environment variables: (list root bus). */}}
+{{- define "fathom.secretEnv" -}}
+{{- $root := index . 0 -}}
+{{- if index . 1 -}}
+{{- with $root.Values.nats.authSecret }}
+- name: NATS_USER
+  valueFrom:
+    secretKeyRef: {name: {{ . | quote }}, key: user}
+- name: NATS_PASSWORD
+  valueFrom:
+    secretKeyRef: {name: {{ . | quote }}, key: password}
+{{- end }}
+{{- if $root.Values.nats.tlsSecret }}
+- name: SSL_CERT_FILE
+  value: /etc/nats-ca/ca.crt
+{{- end }}
+{{- end }}
+{{- range list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
+- name: {{ . }}
+  valueFrom:
+    secretKeyRef: {name: {{ $root.Values.objectStore.existingSecret | quote }}, key: {{ . }}}
+{{- end }}
+{{- end -}}
+
+{{/* Where pods may land: (list root component). */}}
+{{- define "fathom.placement" -}}
+{{- $root := index . 0 -}}{{- $pod := $root.Values.pod -}}
+{{- with $pod.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with $pod.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $pod.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $pod.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if $pod.spread }}
+topologySpreadConstraints:
+  {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "fathom.selector" $ | nindent 8 }}
+  {{- end }}
+{{- end }}
+{{- with $root.Values.global.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . | quote }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Pod template of a service: (list root name). */}}
+{{- define "fathom.pod" -}}
+{{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $service := include "fathom.service" . | fromYaml -}}
+{{- $config := include (print $root.Template.BasePath "/configmap.yaml") $root -}}
+metadata:
+  labels:
+    {{- include "fathom.labels" . | nindent 4 }}
+  annotations:
+    checksum/config: {{ $config | sha256sum }}
+    {{- with $root.Values.pod.annotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  {{- with $service.runtimeClassName }}
+  runtimeClassName: {{ . | quote }}
+  {{- end }}
+  serviceAccountName: {{ include "fathom.account" . }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ add $service.graceSeconds $service.preStopSeconds 10 }}
+  securityContext:
+    {{- include "fathom.podSecurity" $root | nindent 4 }}
+  {{- include "fathom.placement" . | nindent 2 }}
+  containers:
+    - name: {{ $name }}
+      image: {{ include "fathom.image" (list $root $service.image) | quote }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      command: [python3, -m, services.{{ $name }}]
+      envFrom:
+        - configMapRef:
+            name: {{ include "fathom.name" $root }}-{{ $name }}
+      env:
+        {{- include "fathom.secretEnv" (list $root $service.bus) | nindent 8 }}
+        {{- if and (eq $name "gateway") $root.Values.gateway.tokenSecret }}
+        - name: FATHOM_GATEWAY_TOKEN
+          valueFrom:
+            secretKeyRef: {name: {{ $root.Values.gateway.tokenSecret | quote }}, key: token}
+        {{- end }}
+        # Here and not in the ConfigMap: only here are $(NATS_USER) and $(NATS_PASSWORD) put in.
+        - name: FATHOM_RUNTIME_BUS_URL
+          value: {{ ternary (include "fathom.busUrl" $root) "memory://" $service.bus | quote }}
+      {{- if $service.http }}
+      ports:
+        - {name: http, containerPort: 8080}
+      startupProbe:
+        httpGet: {path: /healthz/live, port: http}
+        periodSeconds: 2
+        failureThreshold: {{ div $service.startupSeconds 2 }}
+      readinessProbe:
+        httpGet: {path: /healthz/ready, port: http}
+        periodSeconds: 5
+      livenessProbe:
+        httpGet: {path: /healthz/live, port: http}
+        periodSeconds: 10
+        failureThreshold: 3
+      {{- else }}
+      ports:
+        - {name: grpc, containerPort: 50051}
+        - {name: metrics, containerPort: 9090}
+      startupProbe:
+        grpc: {port: 50051, service: startup}
+        periodSeconds: 2
+        failureThreshold: {{ div $service.startupSeconds 2 }}
+      readinessProbe:
+        grpc: {port: 50051, service: ready}
+        periodSeconds: 5
+      livenessProbe:
+        grpc: {port: 50051, service: live}
+        periodSeconds: 10
+        failureThreshold: 3
+      {{- end }}
+      lifecycle:
+        preStop:
+          exec:
+            command: [python3, -c, "import time; time.sleep({{ $service.preStopSeconds }})"]
+      resources:
+        {{- toYaml $service.resources | nindent 8 }}
+      securityContext:
+        {{- include "fathom.containerSecurity" $root | nindent 8 }}
+      volumeMounts:
+        - {name: tmp, mountPath: /tmp}
+        - {name: state, mountPath: /var/cache/fathom}
+        {{- if $root.Values.nats.tlsSecret }}
+        - {name: nats-ca, mountPath: /etc/nats-ca, readOnly: true}
+        {{- end }}
+        {{- with $service.volume }}
+        {{- if .enabled }}
+        - {name: data, mountPath: {{ .mountPath }}}
+        {{- end }}
+        {{- end }}
+  volumes:
+    - name: tmp
+      emptyDir:
+        {{- if eq $name "sandbox" }}
+        medium: Memory
+        {{- end }}
+        sizeLimit: {{ $service.scratch | default "1Gi" }}
+    - name: state
+      emptyDir: {sizeLimit: 8Gi}
+    {{- with $root.Values.nats.tlsSecret }}
+    - name: nats-ca
+      secret:
+        secretName: {{ . | quote }}
+        items: [{key: ca.crt, path: ca.crt}]
+    {{- end }}
+{{- end -}}
+
+{{/* ServiceAccount of a component: (list root component). */}}
+{{- define "fathom.account" -}}
+{{- if (index . 0).Values.serviceAccounts.create -}}
+{{ include "fathom.name" (index . 0) }}-{{ index . 1 }}
+{{- else -}}
+default
+{{- end -}}
+{{- end -}}

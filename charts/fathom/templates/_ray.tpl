@@ -1,0 +1,154 @@
+{{/* Environment of a training pod: the same services as production calls. */}}
+{{- define "fathom.trainerEnv" -}}
+- name: FATHOM_RUNTIME_BUS_URL
+  value: {{ include "fathom.busUrl" . | quote }}
+- name: FATHOM_RUNTIME_STORE_URL
+  value: {{ include "fathom.storeUrl" . | quote }}
+- name: FATHOM_RUNTIME_ENDPOINTS
+  value: {{ include "fathom.trainerEndpoints" . | quote }}
+{{- include "fathom.secretEnv" (list . true) }}
+{{- end -}}
+
+{{- define "fathom.trainerEndpoints" -}}
+{{- $prefix := include "fathom.name" . -}}
+{{- $found := dict -}}
+{{- range $peer := list "planner" "policy" "reward" -}}
+{{- $_ := set $found $peer (printf "grpc://%s-%s:50051" $prefix $peer) -}}
+{{- end -}}
+{{- if .Values.policyRayService.enabled -}}
+{{- $_ := set $found "policy" (printf "grpc://%s-policy-serve-svc:9000" $prefix) -}}
+{{- end -}}
+{{- $found | toJson -}}
+{{- end -}}
+
+{{/* Pod template of Ray: (dict root component container resources gpus env). */}}
+{{- define "fathom.rayPod" -}}
+{{- $root := .root -}}
+metadata:
+  labels:
+    {{- include "fathom.labels" (list $root .component) | nindent 4 }}
+spec:
+  serviceAccountName: {{ include "fathom.account" (list $root .component) }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 60
+  securityContext:
+    {{- include "fathom.podSecurity" $root | nindent 4 }}
+  {{- include "fathom.placement" (list $root .component) | nindent 2 }}
+  containers:
+    - name: {{ .container }}
+      image: {{ include "fathom.image" (list $root "gpu") | quote }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      env:
+        {{- .env | nindent 8 }}
+      {{- if eq .container "ray-head" }}
+      ports:
+        - {name: gcs, containerPort: 6379}
+        - {name: dashboard, containerPort: 8265}
+        - {name: client, containerPort: 10001}
+        - {name: metrics, containerPort: 8080}
+      {{- end }}
+      lifecycle:
+        preStop:
+          exec:
+            command: [ray, stop]
+      resources:
+        {{- $resources := deepCopy .resources }}
+        {{- if .gpus }}
+        {{- $_ := set $resources.limits "nvidia.com/gpu" .gpus }}
+        {{- end }}
+        {{- toYaml $resources | nindent 8 }}
+      securityContext:
+        {{- include "fathom.containerSecurity" $root | nindent 8 }}
+      volumeMounts:
+        - {name: tmp, mountPath: /tmp}
+        - {name: state, mountPath: /var/cache/fathom}
+        - {name: shm, mountPath: /dev/shm}
+        {{- if $root.Values.nats.tlsSecret }}
+        - {name: nats-ca, mountPath: /etc/nats-ca, readOnly: true}
+        {{- end }}
+  volumes:
+    - name: tmp
+      emptyDir: {sizeLimit: 20Gi}
+    - name: state
+      emptyDir: {sizeLimit: 50Gi}
+    - name: shm
+      emptyDir: {medium: Memory, sizeLimit: 8Gi}
+    {{- with $root.Values.nats.tlsSecret }}
+    - name: nats-ca
+      secret:
+        secretName: {{ . | quote }}
+        items: [{key: ca.crt, path: ca.crt}]
+    {{- end }}
+{{- end -}}
+
+{{/* A RayJob: (dict root name job), job = {entrypoint, workers, gpus, resources, deadlineSeconds, ttlSeconds}. */}}
+{{- define "fathom.rayjob" -}}
+{{- $root := .root -}}{{- $job := mergeOverwrite (deepCopy $root.Values.training.job) (deepCopy .job) -}}
+{{- $env := include "fathom.trainerEnv" $root -}}
+apiVersion: ray.io/v1
+kind: RayJob
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "fathom.labels" (list $root "trainer") | nindent 4 }}
+    {{- with $root.Values.training.queue }}
+    kueue.x-k8s.io/queue-name: {{ . | quote }}
+    {{- end }}
+    {{- with $job.priorityClass }}
+    kueue.x-k8s.io/priority-class: {{ . | quote }}
+    {{- end }}
+spec:
+  entrypoint: {{ $job.entrypoint | quote }}
+  submissionMode: K8sJobMode
+  {{- if $root.Values.training.queue }}
+  suspend: true
+  {{- end }}
+  shutdownAfterJobFinishes: true
+  ttlSecondsAfterFinished: {{ $job.ttlSeconds }}
+  activeDeadlineSeconds: {{ $job.deadlineSeconds }}
+  preRunningDeadlineSeconds: {{ $job.startSeconds }}
+  # A retry is a new cluster; the trainer goes on from its last checkpoint.
+  backoffLimit: {{ $job.retries }}
+  submitterPodTemplate:
+    metadata:
+      labels:
+        {{- include "fathom.labels" (list $root "trainer") | nindent 8 }}
+    spec:
+      serviceAccountName: {{ include "fathom.account" (list $root "trainer") }}
+      automountServiceAccountToken: false
+      restartPolicy: Never
+      securityContext:
+        {{- include "fathom.podSecurity" $root | nindent 8 }}
+      containers:
+        - name: ray-job-submitter
+          image: {{ include "fathom.image" (list $root "gpu") | quote }}
+          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          resources:
+            requests: {cpu: 100m, memory: 256Mi}
+            limits: {memory: 1Gi}
+          securityContext:
+            {{- include "fathom.containerSecurity" $root | nindent 12 }}
+          volumeMounts:
+            - {name: tmp, mountPath: /tmp}
+      volumes:
+        - name: tmp
+          emptyDir: {sizeLimit: 1Gi}
+  rayClusterSpec:
+    rayVersion: {{ $root.Values.training.rayVersion | quote }}
+    headGroupSpec:
+      rayStartParams: {dashboard-host: "0.0.0.0", num-cpus: {{ $job.headCpus | quote }}}
+      template:
+        {{- include "fathom.rayPod" (dict "root" $root "component" "trainer" "container" "ray-head" "resources" $job.headResources "gpus" 0 "env" $env) | nindent 8 }}
+    {{- if $job.workers }}
+    workerGroupSpecs:
+      - groupName: learners
+        replicas: {{ $job.workers }}
+        minReplicas: {{ $job.workers }}
+        maxReplicas: {{ $job.workers }}
+        rayStartParams: {}
+        template:
+          {{- include "fathom.rayPod" (dict "root" $root "component" "trainer" "container" "ray-worker" "resources" $job.resources "gpus" $job.gpus "env" $env) | nindent 10 }}
+    {{- end }}
+{{- end -}}

@@ -1,0 +1,189 @@
+"""What stands beside the chart and follows from it: its schema, its README, and the manifests of deploy/k8s.
+
+``python deploy/chart.py generate|check`` writes or compares them; ``check`` exits with 1 and names what has drifted.
+Needs nothing but PyYAML; ``deploy/helm.py`` fetches the Helm that the tests render with.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHART = Path(__file__).parents[1] / "charts" / "fathom"
+
+FREE = {
+    "image.digests": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+    "gateway.ingress.annotations": {"type": "string"},
+    "serviceAccounts.annotations": {"type": "string"},
+    "pod.nodeSelector": {"type": "string"},
+    "pod.annotations": {"type": "string"},
+    "pod.affinity": {},
+    "networkPolicy.ingressNamespace": {"type": "string"},
+    "networkPolicy.monitoringNamespace": {"type": "string"},
+    "networkPolicy.kedaNamespace": {"type": "string"},
+    "monitoring.serviceMonitor.labels": {"type": "string"},
+    "monitoring.rules.labels": {"type": "string"},
+    "monitoring.dashboards.labels": {"type": "string"},
+    "externalSecrets.secrets": {
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "required": ["key", "property"],
+            "additionalProperties": False,
+            "properties": {"key": {"type": "string"}, "property": {"type": "string"}},
+        },
+    },
+}
+"""Mappings whose keys are the user's; the schema of their values."""
+
+CHOICES: dict[str, list[Any]] = {
+    "pullPolicy": ["IfNotPresent", "Always", "Never"],
+    "logLevel": ["debug", "info", "warning", "error"],
+    "nats.replicas": [1, 3],
+    "nats.external.streamReplicas": [1, 3, 5],
+    "gateway.service.type": ["ClusterIP", "LoadBalancer", "NodePort"],
+    "externalSecrets.store.kind": ["SecretStore", "ClusterSecretStore"],
+}
+"""Allowed values, by path or by the key alone."""
+
+ELEMENTS: dict[str, dict[str, Any]] = {
+    "global.imagePullSecrets": {"type": "string"},
+    "gateway.allowedHosts": {"type": "string"},
+    "gateway.httpRoute.hostnames": {"type": "string"},
+    "networkPolicy.outsideCidrs": {"type": "string"},
+    "networkPolicy.outsideExcept": {"type": "string"},
+    "networkPolicy.externalStores": {
+        "type": "object",
+        "required": ["cidr", "port"],
+        "additionalProperties": False,
+        "properties": {"cidr": {"type": "string"}, "port": {"type": "integer", "minimum": 1, "maximum": 65535}},
+    },
+}
+"""What lists hold; other lists hold objects of Kubernetes, which the API server checks."""
+
+QUANTITY = {"type": ["string", "number"], "pattern": "^[0-9.]+(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"}
+RESOURCES = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        part: {"type": "object", "additionalProperties": QUANTITY} for part in ("requests", "limits")
+    },
+}  # fmt: skip
+
+
+def schema_of(value: Any, path: str) -> dict[str, Any]:
+    """JSON schema of a default value: closed objects, types as in the default, choices where there are any."""
+    key = path.rpartition(".")[2]
+    if key in ("resources", "headResources"):
+        return RESOURCES
+    choices = CHOICES.get(path) or CHOICES.get(key)
+    if choices:
+        return {"enum": choices}
+    if path in FREE:
+        return {"type": "object", "additionalProperties": FREE[path]}
+    if isinstance(value, dict):
+        properties = {name: schema_of(item, f"{path}.{name}" if path else name) for name, item in value.items()}
+        return {"type": "object", "additionalProperties": False, "properties": properties}
+    if isinstance(value, list):
+        return {"type": "array", "items": ELEMENTS.get(path, {"type": "object"})}
+    if isinstance(value, bool):
+        return {"type": "boolean"}
+    if isinstance(value, int):
+        return {"type": "integer", "minimum": 0}
+    return {"type": "string"}
+
+
+def service_schema(values: dict[str, Any]) -> dict[str, Any]:
+    """One service: the defaults' keys and what some service has beside them."""
+    keys: dict[str, Any] = {}
+    for service in values["services"].values():
+        keys |= {name: item for name, item in service.items() if name not in keys}
+    properties = {name: schema_of(item, f"defaults.{name}") for name, item in (keys | values["defaults"]).items()}
+    properties |= {
+        "kind": {"enum": ["Deployment", "StatefulSet"]},
+        "image": {"enum": ["core", "gpu", "sandbox"]},
+        "calls": {"type": "array", "items": {"enum": sorted(values["services"])}},
+        "env": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
+        "scratch": QUANTITY,
+    }
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def schema(values: dict[str, Any]) -> dict[str, Any]:
+    """The chart's values.schema.json."""
+    found = schema_of({k: v for k, v in values.items() if k not in ("services", "defaults")}, "")
+    one = service_schema(values)
+    found["properties"]["defaults"] = {**one, "properties": {k: one["properties"][k] for k in values["defaults"]}}
+    found["properties"]["services"] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: one for name in values["services"]},
+    }
+    job = found["properties"]["training"]["properties"]["job"]
+    found["properties"]["training"]["properties"]["jobs"] = {
+        "type": "object",
+        "propertyNames": {"pattern": "^[a-z][a-z0-9-]{0,20}$"},
+        "additionalProperties": job,
+    }
+    return {"$schema": "https://json-schema.org/draft-07/schema#", "title": "fathom", **found}
+
+
+def options(text: str) -> list[tuple[str, str, str]]:
+    """(path, default, comment) of every value under a ``# --`` comment, in order."""
+    found: list[tuple[str, str, str]] = []
+    path: list[tuple[int, str]] = []
+    comment: list[str] = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith("#"):
+            said = stripped.lstrip("# ").strip()
+            comment = [said[3:]] if said.startswith("-- ") else [*comment, said] if comment else []
+            continue
+        match = re.match(r"^(\s*)([\w.-]+):\s*(.*)$", line)
+        if match is None:
+            comment = []
+            continue
+        depth, key, default = len(match[1]), match[2], match[3].split(" # ")[0]
+        path = [*(part for part in path if part[0] < depth), (depth, key)]
+        if comment:
+            found.append((".".join(part for _, part in path), default, " ".join(comment)))
+        comment = []
+    return found
+
+
+def readme(values_text: str) -> str:
+    """The chart's README: what it needs, how to install, every commented value."""
+    rows = "\n".join(
+        f"| `{path}` | {f'`{default}`' if default else ''} | {said} |" for path, default, said in options(values_text)
+    )
+    return (CHART / "README.head.md").read_text() + "\n| value | default | meaning |\n|---|---|---|\n" + rows + "\n"
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file with its content."""
+    text = (CHART / "values.yaml").read_text()
+    return {
+        CHART / "values.schema.json": json.dumps(schema(yaml.safe_load(text)), indent=1) + "\n",
+        CHART / "README.md": readme(text),
+    }
+
+
+def main(action: str) -> int:
+    """Writes, or says what has drifted."""
+    drifted = [path for path, content in generated().items() if not path.exists() or path.read_text() != content]
+    if action == "check":
+        for path in drifted:
+            print(f"{path} has drifted: python deploy/chart.py generate", file=sys.stderr)
+        return 1 if drifted else 0
+    for path, content in generated().items():
+        path.write_text(content)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1] if len(sys.argv) > 1 else "check"))

@@ -1,0 +1,27 @@
+"""Chart tests need Helm: ``make test`` fetches it into .fathom/tools (deploy/helm.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.rendering import CI_VALUES, HELMS, TOOLS, Document, render
+
+
+@pytest.fixture(autouse=True)
+def helm_is_there() -> None:
+    missing = [helm for helm in HELMS if not (TOOLS / helm).exists()]
+    assert not missing, f"{missing} not in {TOOLS}: run python deploy/helm.py"
+
+
+@pytest.fixture(params=CI_VALUES, ids=lambda path: path.stem.removesuffix("-values"))
+def values(request: pytest.FixtureRequest) -> Path:
+    chosen: Path = request.param
+    return chosen
+
+
+@pytest.fixture
+def documents(values: Path) -> tuple[Document, ...]:
+    """The chart as Helm 4 renders it with one of the example values."""
+    return render("helm4", values)

@@ -1,0 +1,143 @@
+"""Every name that the chart uses is one that the code has: settings, ports, health names, queues, modules, images."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import re
+from typing import Any
+
+import pytest
+
+from fathom.bus.streams import topology
+from fathom.config import load
+from fathom.rpc.host import Runtime
+from fathom.rpc.server import HEALTH_NAMES
+from tests.chart.rendering import ROOT, Document, by_key, containers, pods
+
+SERVICES = ("gateway", "planner", "policy", "retrieval", "datafetch", "sandbox", "memory", "reward")
+
+
+def environments(documents: tuple[Document, ...]) -> dict[str, dict[str, str]]:
+    """What each service's container would find in its environment, secrets as placeholders."""
+    found, maps = {}, by_key(documents)
+    for _, labels, spec in pods(documents):
+        component = labels["app.kubernetes.io/component"]
+        for container in spec["containers"]:
+            if container["name"] not in SERVICES:
+                continue
+            source = container["envFrom"][0]["configMapRef"]["name"]
+            plain = {item["name"]: item.get("value", "secret") for item in container["env"]}
+            found[component] = maps["ConfigMap", source]["data"] | plain
+    return found
+
+
+def test_the_services_take_their_environment(documents: tuple[Document, ...]) -> None:
+    """Loaded by the code that the pod runs: an unknown name or a wrong value would stop it."""
+    checked = environments(documents)
+    assert len(checked) >= 7
+    for name, environ in checked.items():
+        runtime = load(Runtime, "runtime", environ=environ)
+        assert runtime.host == "0.0.0.0"
+        config: Any = importlib.import_module(f"services.{name}.config").Config
+        load(config, name, environ=environ)
+        sections = {"RUNTIME", name.upper(), "GATEWAY" if name == "gateway" else name.upper()}
+        odd = [key for key in environ if key.startswith("FATHOM_") and key.split("_")[1] not in sections]
+        assert not odd, f"{name} would ignore {odd}"
+
+
+def test_ports_are_those_that_the_services_listen_on(documents: tuple[Document, ...]) -> None:
+    listens = environments(documents)
+    for name, container in containers(documents):
+        component = container["name"]
+        if component not in listens:
+            continue
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        runtime = load(Runtime, "runtime", environ=listens[component])
+        assert ports.get("http", ports.get("grpc")) == runtime.port, name
+        assert ports.get("metrics", -1) == runtime.metrics_port, name
+
+
+def test_probes_ask_for_names_that_health_knows(documents: tuple[Document, ...]) -> None:
+    gateway = (ROOT / "services" / "gateway" / "app.py").read_text()
+    asked = 0
+    for name, container in containers(documents):
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            said = container.get(probe, {})
+            if "grpc" in said:
+                assert said["grpc"]["service"] in HEALTH_NAMES, name
+                asked += 1
+            elif container["name"] == "gateway":
+                assert f'"{said["httpGet"]["path"]}"' in gateway, name
+                asked += 1
+    assert asked >= 20
+
+
+def test_addresses_name_services_that_exist(documents: tuple[Document, ...]) -> None:
+    services = {name: document for (kind, name), document in by_key(documents).items() if kind == "Service"}
+    workloads = {name: document for (kind, name), document in by_key(documents).items() if kind == "StatefulSet"}
+    for name, environ in environments(documents).items():
+        for peer, url in json.loads(environ["FATHOM_RUNTIME_ENDPOINTS"]).items():
+            assert peer in SERVICES
+            if url == "nats://" or "-serve-svc" in url:
+                continue
+            for target in url.removeprefix("grpc://").split(","):
+                host, _, port = target.partition(":")
+                pod, _, service = host.rpartition(".")
+                assert int(port) in [item["port"] for item in services[service]["spec"]["ports"]], (name, url)
+                if pod:
+                    ordinal = int(pod.rpartition("-")[2])
+                    assert ordinal < workloads[pod.rpartition("-")[0]]["spec"]["replicas"]
+
+
+def test_commands_are_modules_and_programs_of_the_package(documents: tuple[Document, ...]) -> None:
+    for name, container in containers(documents):
+        command = container.get("command", [])
+        if command[:2] == ["python3", "-m"]:
+            assert importlib.util.find_spec(f"{command[2]}.__main__"), name
+    for document in documents:
+        if document["kind"] == "RayJob":
+            module = document["spec"]["entrypoint"].split()[2]
+            assert importlib.util.find_spec(module), module
+
+
+def test_autoscaling_watches_queues_that_the_bus_declares(documents: tuple[Document, ...]) -> None:
+    declared = {(stream.name, durable.name) for stream in topology().streams for durable in stream.durables}
+    for document in documents:
+        if document["kind"] == "ScaledObject":
+            watched = {
+                (trigger["metadata"]["stream"], trigger["metadata"]["consumer"])
+                for trigger in document["spec"]["triggers"]
+            }
+            assert watched
+            assert watched <= declared
+
+
+def test_images_are_targets_of_the_dockerfile(documents: tuple[Document, ...]) -> None:
+    text = (ROOT / "deploy" / "docker" / "Dockerfile").read_text()
+    targets = set(re.findall(r"^FROM \S+ AS (\S+)$", text, flags=re.MULTILINE))
+    for name, container in containers(documents):
+        image = container["image"].partition("@")[0].rpartition("/")[2].partition(":")[0]
+        if image.startswith("fathom-"):
+            assert image.removeprefix("fathom-") in targets, name
+
+
+def test_ray_is_the_version_that_the_image_installs(documents: tuple[Document, ...]) -> None:
+    pinned = re.search(r'"ray\[serve\]==([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    assert pinned is not None
+    for document in documents:
+        spec = document.get("spec", {})
+        cluster = spec.get("rayClusterSpec") or spec.get("rayClusterConfig")
+        if cluster:
+            assert cluster["rayVersion"] == pinned[1]
+
+
+@pytest.mark.parametrize("subject", ["fathom.api.policy.v1.policy_pb2_grpc.add_PolicyServiceServicer_to_server"])
+def test_what_ray_serve_is_told_exists(documents: tuple[Document, ...], subject: str) -> None:
+    for document in documents:
+        if document["kind"] == "RayService":
+            assert subject in document["spec"]["serveConfigV2"]
+            module, _, function = subject.rpartition(".")
+            assert hasattr(importlib.import_module(module), function)
+            assert (ROOT / "services" / "policy" / "serve_app.py").read_text().count("\ndef application(") == 1

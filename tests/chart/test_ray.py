@@ -1,0 +1,126 @@
+"""RayJob and RayService: our own reduced schema always, the operator's CRDs when they are there, and its rules."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.chart.rendering import CHART, ROOT, Document, HelmFailed, by_key, pods, render
+
+CRDS = ROOT.parent / "shared" / "data" / "kuberay_crds"
+SCHEMAS = ROOT / "tests" / "golden" / "schemas"
+FILES = {"RayJob": "ray.io_rayjobs.yaml", "RayService": "ray.io_rayservices.yaml"}
+
+
+def ray_documents(documents: tuple[Document, ...]) -> list[Document]:
+    """Every Ray object, and the one inside the ConfigMap that `fathom train --on-cluster` fills in."""
+    found = [document for document in documents if document["kind"] in FILES]
+    maps = [document for (kind, name), document in by_key(documents).items() if name.endswith("-rayjob")]
+    return found + [json.loads(document["data"]["rayjob.json"]) for document in maps]
+
+
+def closed(schema: Any) -> Any:
+    """The API server prunes unknown fields in silence; here they are errors."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("x-kubernetes-int-or-string"):
+        return {"type": ["integer", "string"]}
+    found = {name: closed(item) for name, item in schema.items() if not name.startswith("x-kubernetes-")}
+    if isinstance(found.get("properties"), dict) and "additionalProperties" not in found:
+        found["additionalProperties"] = False
+    return found
+
+
+def crd_schema(kind: str) -> Document:
+    content = yaml.safe_load((CRDS / FILES[kind]).read_text())
+    (version,) = [v for v in content["spec"]["versions"] if v["name"] == "v1"]
+    found: Document = closed(version["schema"]["openAPIV3Schema"])
+    found["properties"]["metadata"] = {"type": "object"}
+    return found
+
+
+@pytest.mark.skipif(not CRDS.exists(), reason="the operator's CRDs are not on this machine")
+def test_the_operators_schema_knows_every_field(documents: tuple[Document, ...]) -> None:
+    for document in ray_documents(documents):
+        jsonschema.validate(document, crd_schema(document["kind"]))
+
+
+def test_our_reduced_schema_knows_every_field(documents: tuple[Document, ...]) -> None:
+    for document in ray_documents(documents):
+        schema = json.loads((SCHEMAS / f"{document['kind'].lower()}.json").read_text())
+        jsonschema.validate(document, schema)
+
+
+def test_kubernetes_takes_rays_pods(documents: tuple[Document, ...]) -> None:
+    """Templates inside a custom resource are checked by nobody else before the operator makes pods of them."""
+    for document in ray_documents(documents):
+        for name, labels, spec in pods((document,)):
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "labels": labels}, "spec": spec}
+            kubernetes_validate.validate(pod, "1.34", strict=True)
+            assert spec["restartPolicy"] == "Never", f"{name}: autoscaling and sidecars need it"
+
+
+def broken(document: Document) -> list[str]:
+    """The rules of the operator's own validation that a RayJob breaks (specs of infrastructure, section 5)."""
+    spec, name, found = document["spec"], document["metadata"]["name"], []
+    if len(name) > 47 or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name):
+        found.append("name: at most 47 characters of DNS-1035")
+    if ("rayClusterSpec" in spec) == ("clusterSelector" in spec):
+        found.append("exactly one of rayClusterSpec and clusterSelector")
+    if spec.get("suspend") and not spec.get("shutdownAfterJobFinishes"):
+        found.append("suspend needs shutdownAfterJobFinishes")
+    ttl = spec.get("ttlSecondsAfterFinished", 0)
+    if ttl < 0 or (ttl > 0 and not spec.get("shutdownAfterJobFinishes")):
+        found.append("ttlSecondsAfterFinished needs shutdownAfterJobFinishes")
+    if "deletionStrategy" in spec and spec.get("shutdownAfterJobFinishes"):
+        found.append("deletionStrategy excludes shutdownAfterJobFinishes")
+    if spec.get("submissionMode") not in ("K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode"):
+        found.append("submissionMode")
+    if spec.get("submissionMode") == "SidecarMode" and "submitterPodTemplate" in spec:
+        found.append("SidecarMode has no submitter")
+    found += [key for key in ("activeDeadlineSeconds", "preRunningDeadlineSeconds") if spec.get(key, 1) <= 0]
+    for group in spec.get("rayClusterSpec", {}).get("workerGroupSpecs", ()):
+        if not group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]:
+            found.append(f"replicas of {group['groupName']}")
+    queue = document["metadata"]["labels"].get("kueue.x-k8s.io/queue-name")
+    if queue and not (spec.get("suspend") and spec.get("shutdownAfterJobFinishes")):
+        found.append("Kueue owns suspend and needs shutdownAfterJobFinishes")
+    return found
+
+
+def test_jobs_keep_the_operators_rules(documents: tuple[Document, ...]) -> None:
+    jobs = [document for document in ray_documents(documents) if document["kind"] == "RayJob"]
+    assert jobs
+    for job in jobs:
+        assert broken(job) == []
+
+
+def test_the_rules_see_what_breaks_them() -> None:
+    job = ray_documents(render("helm4", CHART / "ci" / "minimal-values.yaml"))[0]
+    for change, said in (
+        ({"shutdownAfterJobFinishes": False}, "ttlSeconds"),
+        ({"submissionMode": "Sidecar"}, "submissionMode"),
+        ({"clusterSelector": {"a": "b"}}, "exactly one"),
+        ({"activeDeadlineSeconds": 0}, "activeDeadlineSeconds"),
+    ):
+        assert any(said in line for line in broken({**job, "spec": job["spec"] | change})), said
+
+
+def test_a_job_name_that_kuberay_refuses_is_refused_at_once() -> None:
+    with pytest.raises(HelmFailed, match="47 characters"):
+        render("helm4", CHART / "ci" / "minimal-values.yaml", "a" * 30, "training.jobs.nightly-of-all.workers=1")
+
+
+def test_code_is_in_the_image_and_not_fetched_at_the_start(documents: tuple[Document, ...]) -> None:
+    for document in ray_documents(documents):
+        text = json.dumps(document)
+        assert "pip install" not in text
+        assert "runtimeEnvYAML" not in text

@@ -1,0 +1,108 @@
+"""Both Helms render every example alike, as the goldens say, and Kubernetes of three versions takes it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from deploy.chart import generated
+from tests.chart.rendering import CHART, ROOT, Document, HelmFailed, by_key, key, render
+
+GOLDENS = ROOT / "tests" / "golden" / "chart"
+MINIMAL = CHART / "ci" / "minimal-values.yaml"
+CUSTOM = {"RayJob", "RayService", "ScaledObject", "ServiceMonitor", "PrometheusRule", "ExternalSecret", "HTTPRoute"}
+
+
+def test_helm_3_and_4_agree(values: Path) -> None:
+    assert by_key(render("helm3", values)) == by_key(render("helm4", values))
+
+
+def test_what_is_rendered_is_what_was_reviewed(values: Path, documents: tuple[Document, ...]) -> None:
+    """``FATHOM_UPDATE_GOLDENS=1 pytest tests/chart`` writes them anew; read the difference before you commit it."""
+    golden = GOLDENS / f"{values.stem.removesuffix('-values')}.yaml"
+    text = yaml.safe_dump_all(sorted(documents, key=key), sort_keys=True, width=120)
+    if os.environ.get("FATHOM_UPDATE_GOLDENS"):
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(text)
+    assert list(yaml.safe_load_all(golden.read_text())) == sorted(documents, key=key)
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
+def test_kubernetes_takes_every_document(documents: tuple[Document, ...], version: str) -> None:
+    checked = 0
+    for document in documents:
+        if document["kind"] not in CUSTOM:
+            kubernetes_validate.validate(document, version, strict=True)
+            checked += 1
+    assert checked >= 30
+
+
+@pytest.mark.parametrize("release", ["n", "on", "1e3", "a" * 53, "y", "fathom", "0"])
+def test_any_release_name_works(release: str) -> None:
+    documents = render("helm4", MINIMAL, release)
+    by_key(documents)
+    for document in documents:
+        name, limit = document["metadata"]["name"], 52 if document["kind"] == "StatefulSet" else 63
+        assert isinstance(name, str)
+        assert len(name) <= limit, f"{name} is longer than {limit}"
+        for label, value in document["metadata"]["labels"].items():
+            assert isinstance(value, str), f"{label} is no text in {name}"
+            assert len(value) <= 63
+        kubernetes_validate.validate(document, "1.34", strict=True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("services.planner.replica=2", "replica"),
+        ("servces.planner.replicas=2", "servces"),
+        ("services.plannner.replicas=2", "plannner"),
+        ("nats.replicas=2", "replicas"),
+        ("image.pullPolicy=Sometimes", "pullPolicy"),
+        ("services.sandbox.image=gpu2", "image"),
+        ("services.planner.replicas=many", "replicas"),
+        ("objectStore.secretKey=x", "secretKey"),
+        ("training.job.gpu=1", "gpu"),
+        ("networkPolicy.enabled=perhaps", "enabled"),
+        ("image.digests.core=latest", "core"),
+    ],
+)
+@pytest.mark.parametrize("helm", ["helm3", "helm4"])
+def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str, named: str) -> None:
+    with pytest.raises(HelmFailed, match=named):
+        render(helm, MINIMAL, "demo", setting)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (("objectStore.dev.enabled=false",), "objectStore.endpoint is needed"),
+        (("nats.enabled=false",), "nats.external.servers is needed"),
+        (("services.sandbox.autoscaling.enabled=true",), "know the pods of a StatefulSet by name"),
+        (("services.planner.autoscaling.enabled=true", "services.planner.keda.enabled=true"), "both own the replicas"),
+        (("gateway.httpRoute.enabled=true",), "parentRefs is needed"),
+        (("training.jobs.a-name-of-21-letters.workers=1", "nameOverride=x"), "nameOverride"),
+    ],
+)
+def test_values_that_contradict_each_other_are_refused(settings: tuple[str, ...], said: str) -> None:
+    with pytest.raises(HelmFailed, match=said):
+        render("helm4", MINIMAL, "demo", *settings)
+
+
+def test_schema_and_readme_follow_from_the_values() -> None:
+    drifted = [str(path) for path, content in generated().items() if path.read_text() != content]
+    assert not drifted, "python deploy/chart.py generate"
+
+
+def test_a_change_of_a_setting_rolls_its_pods() -> None:
+    """The checksum of the ConfigMaps stands on the pods."""
+    before, after = render("helm4", MINIMAL), render("helm4", MINIMAL, "demo", "services.planner.env.max_rounds=7")
+    checksum = [
+        by_key(documents)["Deployment", "demo-fathom-planner"]["spec"]["template"]["metadata"]["annotations"]
+        for documents in (before, after)
+    ]
+    assert checksum[0] != checksum[1]

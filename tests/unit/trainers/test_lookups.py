@@ -1,0 +1,70 @@
+"""The lookup task and its warm start: what can be found, what is taught, and that nothing can be remembered."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fathom.errors import InvalidField
+from fathom.protocol.tags import information_block
+from trainers import tiny
+from trainers.imitation import imitate, imitation_loss, rendered
+from trainers.lookups import found, guessed, lessons, lookups, searched, shown, vocabulary
+
+
+def test_a_query_finds_its_fact_first() -> None:
+    facts = lookups()
+    assert len({fact.id for fact in facts}) == 48
+    for fact in facts:
+        assert found(fact.query, facts)[0] == fact
+        assert fact.value not in fact.task.question
+    assert found("nothing", facts) == []
+    assert shown(facts[:1]) == f"Doc 1(Title: price amber) price amber is {facts[0].value} ."
+
+
+def test_the_vocabulary_has_every_word_that_is_shown() -> None:
+    words, facts = set(vocabulary()), lookups(3)
+    for fact in facts:
+        text = information_block(shown(found(fact.query, facts)))
+        for word in (*text.split(), *fact.task.question.split(), *fact.query.split()):
+            assert word in words
+
+
+def test_lessons_ask_only_for_the_facts_that_they_may() -> None:
+    given = lessons(["price-amber", "yield-delta"], 400, 5)
+    questions = {messages[1]["content"] for messages, _ in given}
+    assert questions == {"what is price of amber", "what is yield of delta"}
+    acting = [messages for messages, taught in given if taught == 0]
+    searching = sum(len(messages) == 5 for messages in acting) / len(acting)
+    assert len(acting) == 200
+    assert 0.08 < searching < 0.25
+    answers = {m[-1]["content"] for m, taught in given if taught and m[1]["content"] == "what is price of amber"}
+    assert len(answers) > 5, "values differ from lesson to lesson"
+
+
+def test_masks_are_one_on_what_is_taught() -> None:
+    tokenizer = tiny.build_tokenizer(vocabulary())
+    facts = lookups()
+    ids, mask = rendered(tokenizer, searched(facts[0], facts))
+    taught = tokenizer.decode([token for token, kept in zip(ids, mask, strict=True) if kept])
+    assert taught == f"<search> price amber </search> <|end|> <answer> {facts[0].value} </answer> <|end|>"
+    _, late = rendered(tokenizer, searched(facts[0], facts), taught=4)
+    assert sum(late) == 4
+    with pytest.raises(InvalidField, match="assistant"):
+        rendered(tokenizer, guessed(facts[0], "1")[:2])
+    tokenizer.chat_template = "{{ messages | length }} {% for m in messages %}{{ m['content'] }} {% endfor %}"
+    with pytest.raises(InvalidField, match="chat_template"):
+        rendered(tokenizer, searched(facts[0], facts))
+
+
+def test_imitation_lowers_the_loss_and_padding_does_not_count() -> None:
+    torch.set_num_threads(1)
+    words, facts = vocabulary(), lookups()
+    tokenizer, model = tiny.build_tokenizer(words), tiny.build_model(words, 32, 1, 3, 128)
+    short, long = rendered(tokenizer, guessed(facts[0], "4")), rendered(tokenizer, searched(facts[0], facts))
+    alone, tokens = imitation_loss(model, [short], 0), (sum(short[1]), sum(long[1]))
+    both = imitation_loss(model, [short, long], 0)
+    expected = (alone * tokens[0] + imitation_loss(model, [long], 0) * tokens[1]) / sum(tokens)
+    assert both.item() == pytest.approx(expected.item(), abs=1e-5)
+    imitate(model, tokenizer, [(guessed(facts[0], "4"), 0)], steps=60, batch=1)
+    assert imitation_loss(model, [short], 0) < alone / 2

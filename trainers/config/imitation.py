@@ -1,0 +1,36 @@
+"""Settings of supervised and preference training; section ``imitation``. No torch here."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from fathom.config import Settings
+
+
+class ImitationConfig(Settings):
+    """What SFT and DPO read beside ``data``, ``model``, ``actor.optim`` and ``trainer``.
+
+    ``data.train_files`` and ``data.val_files`` are JSONL of ``fathom export``; ``data.train_batch_size`` counts rows,
+    or pairs, per optimiser step; ``actor.ppo_micro_batch_size_per_gpu`` cuts them without changing a gradient.
+    """
+
+    max_length: int = Field(default=2048, ge=2)
+    """Longest row in tokens."""
+    truncation: Literal["error", "drop"] = "error"
+    """What becomes of a longer row; none is cut, for its end is what it teaches."""
+    beta: float = Field(default=0.1, gt=0)
+    """DPO: scale of the log-ratio."""
+    loss_type: Literal["sigmoid", "ipo", "hinge"] = "sigmoid"
+    """DPO: its loss."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
+    """DPO: share of pairs that are thought to be the wrong way round."""
+    sft_weight: float = Field(default=0.0, ge=0)
+    """DPO: weight of the chosen side's negative log-likelihood (RPO)."""
+
+    @model_validator(mode="after")
+    def smoothing_has_its_loss(self) -> Self:
+        if self.label_smoothing and self.loss_type != "sigmoid":
+            raise ValueError(f"label_smoothing belongs to loss_type sigmoid, not {self.loss_type}")
+        return self

@@ -1,0 +1,147 @@
+"""Rows of ``fathom export`` as tensors: one sequence per row, padded, never packed (SFT, DPO).
+
+In the layout of ``trainers.data_proto``: what stands before the first token to learn is the prompt, left-padded, the
+rest the response, right-padded; ``response_mask`` is the row's loss mask there, so that what tools said between a
+model's words carries no loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from fathom.errors import InvalidField
+from fathom.ids import sha256
+from trainers.config.imitation import ImitationConfig
+from trainers.data.sets import json_lines
+from trainers.data_proto import DataProto
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Token ids of one row with the mask of its loss; ``start`` is the first place to learn, at least 1."""
+
+    id: str
+    ids: tuple[int, ...]
+    mask: tuple[int, ...]
+
+    @property
+    def start(self) -> int:
+        return self.mask.index(1)
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Two continuations of the same ids."""
+
+    id: str
+    chosen: Row
+    rejected: Row
+
+
+def checked(row: Row, where: str, window: int = 0) -> Row:
+    """The row; raises ``InvalidField`` naming the place of one that teaches nothing or does not fit.
+
+    ``window`` bounds its ids; 0 does not.
+    """
+    if len(row.ids) != len(row.mask):
+        raise InvalidField(f"{where}.loss_mask", f"{row.id} has {len(row.mask)} places for {len(row.ids)} ids")
+    if not any(row.mask) or set(row.mask) - {0, 1}:
+        raise InvalidField(f"{where}.loss_mask", f"{row.id} must be 0 or 1, and 1 somewhere")
+    if row.mask[0]:
+        raise InvalidField(f"{where}.loss_mask", f"{row.id} learns its first token, which nothing predicts")
+    if window and len(row.ids) > window:
+        raise InvalidField(
+            f"{where}.token_ids", f"{row.id} has {len(row.ids)} tokens, imitation.max_length is {window}"
+        )
+    return row
+
+
+def read_rows(paths: Sequence[Path], config: ImitationConfig) -> list[Row]:
+    """Rows of SFT files; a row that is too long is refused or dropped. Raises ``InvalidField``, ``NotFound``."""
+    found = []
+    for path in paths:
+        for number, line in enumerate(json_lines(path)):
+            where = f"{path.name}[{number}]"
+            name, ids, mask = (
+                f"{path.stem}:{number}:{line.get('id', '')}",
+                *(ints(line, key, where) for key in ("token_ids", "loss_mask")),
+            )
+            row = checked(Row(name, ids, mask), where)
+            if fits(row, where, config):
+                found.append(row)
+    return filled(found, paths)
+
+
+def read_pairs(paths: Sequence[Path], config: ImitationConfig) -> list[Preference]:
+    """Pairs of DPO files; one of whose sides is too long is refused or dropped."""
+    found = []
+    for path in paths:
+        for number, line in enumerate(json_lines(path)):
+            where = f"{path.name}[{number}]"
+            prompt, name = ints(line, "prompt_ids", where), f"{path.stem}:{number}:{line.get('id', '')}"
+            sides = [continued(name, prompt, ints(line, side, where), where) for side in ("chosen_ids", "rejected_ids")]
+            if all(fits(side, where, config) for side in sides):
+                found.append(Preference(name, *sides))
+    return filled(found, paths)
+
+
+def continued(name: str, prompt: tuple[int, ...], answer: tuple[int, ...], where: str) -> Row:
+    """A prompt with an answer, all of which is learned."""
+    return checked(Row(name, (*prompt, *answer), (*[0] * len(prompt), *[1] * len(answer))), where)
+
+
+def ints(line: Mapping[str, Any], field: str, where: str) -> tuple[int, ...]:
+    """A list of whole numbers; a file without ids was exported without a model."""
+    values = line.get(field)
+    if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
+        raise InvalidField(f"{where}.{field}", "is no list of token ids: export with --model")
+    return tuple(values)
+
+
+def fits(row: Row, where: str, config: ImitationConfig) -> bool:
+    """False for a long row that is dropped."""
+    if config.truncation == "error":
+        checked(row, where, config.max_length)
+    return len(row.ids) <= config.max_length
+
+
+def filled(found: list[T], paths: Sequence[Path]) -> list[T]:
+    """The rows; raises ``InvalidField`` when there is none."""
+    if not found:
+        raise InvalidField("data.train_files", f"hold no row: {', '.join(map(str, paths)) or 'no file is named'}")
+    return found
+
+
+def batch(rows: Sequence[Row], pad: int) -> DataProto:
+    """[B, P] prompts, [B, T] responses and the rest, int64; ``uid`` are the rows' ids."""
+    width = max(row.start for row in rows)
+    rest = max(len(row.ids) - row.start for row in rows)
+    columns: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": [], "response_mask": []}
+    for row in rows:
+        left, right = width - row.start, rest - (len(row.ids) - row.start)
+        columns["input_ids"].append([pad] * left + [*row.ids] + [pad] * right)
+        columns["attention_mask"].append([0] * left + [1] * len(row.ids) + [0] * right)
+        columns["response_mask"].append([*row.mask[row.start :], *[0] * right])
+    tensors = {name: torch.tensor(values) for name, values in columns.items()}
+    tensors["position_ids"] = (tensors["attention_mask"].cumsum(1) - 1).clamp(min=0)
+    tensors["prompts"], tensors["responses"] = tensors["input_ids"][:, :width], tensors["input_ids"][:, width:]
+    data = DataProto.from_dict(tensors, {"uid": [row.id for row in rows]})
+    data.require("prompts", "responses", "input_ids", "attention_mask", "position_ids", "response_mask")
+    return data
+
+
+def pair_batch(pairs: Sequence[Preference], pad: int) -> DataProto:
+    """2 B rows: the chosen sides, then the rejected ones in the same order."""
+    return batch([*(pair.chosen for pair in pairs), *(pair.rejected for pair in pairs)], pad)
+
+
+def fingerprint(names: Sequence[str]) -> str:
+    """Of rows in order, by their ids: a saved position belongs to these alone."""
+    return sha256("\n".join(names).encode())[:16]

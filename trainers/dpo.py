@@ -1,0 +1,108 @@
+"""Direct preference optimisation on exported pairs (arXiv 2305.18290), by the loop of ``trainers.sft``.
+
+Log-probabilities are sums over the answer's tokens; the reference is the model as it was at the start, whose sums are
+computed once per pair.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainers.config.tree import TrainConfig
+from trainers.data.dataset import pad_id
+from trainers.data.sequences import Preference, pair_batch, read_pairs
+from trainers.data_proto import DataProto
+from trainers.learners.forward import cropped, response_tokens
+from trainers.learners.models import export, load_model, load_tokenizer
+from trainers.preferences import preference_loss
+from trainers.sft import ImitationTrainer
+
+
+@dataclass
+class Preferences:
+    """The loss of ``imitation.loss_type``; ``reference`` is a frozen copy of the model."""
+
+    config: TrainConfig
+    pad: int
+    reference: Any
+    known: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The reference's sums of chosen and rejected, by pair."""
+
+    def collate(self, rows: Sequence[Preference]) -> DataProto:
+        return pair_batch(rows, self.pad)
+
+    def parts(self, data: DataProto) -> list[Tensor]:
+        """Pairs of each pass: both sides together, so half as many as rows fit."""
+        size = max(1, self.config.actor.ppo_micro_batch_size_per_gpu // 2)
+        pairs = len(data) // 2
+        return [torch.cat([part, part + pairs]) for part in torch.arange(pairs).split(size)]
+
+    def loss(self, model: Any, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
+        part, settings = cropped(data[rows]), self.config.imitation
+        count = len(rows) // 2
+        sums, lengths = answer_sums(model, part)
+        reference = self.reference_sums(part)
+        found = preference_loss(
+            sums[:count],
+            sums[count:],
+            reference[:count],
+            reference[count:],
+            beta=settings.beta,
+            kind=settings.loss_type,
+            label_smoothing=settings.label_smoothing,
+            lengths=(lengths[:count], lengths[count:]),
+            sft_weight=settings.sft_weight,
+        )
+        share = count / (len(data) // 2)
+        metrics = {
+            "loss": found.loss,
+            "rewards/chosen": found.chosen_reward,
+            "rewards/rejected": found.rejected_reward,
+            "rewards/accuracy": found.accuracy,
+            "rewards/margin": found.margin,
+        }
+        return found.loss * share, {name: float(value.detach()) * share for name, value in metrics.items()}
+
+    @torch.no_grad()
+    def reference_sums(self, part: DataProto) -> Tensor:
+        """[2 b] of the reference; asked of the network only for pairs that are new."""
+        names = [str(name) for name in part.array("uid").tolist()]
+        count = len(names) // 2
+        if any(name not in self.known for name in names[:count]):
+            self.reference.eval()
+            sums = answer_sums(self.reference, part)[0]
+            for place, name in enumerate(names[:count]):
+                self.known[name] = (float(sums[place]), float(sums[place + count]))
+        return torch.tensor([self.known[name][int(place >= count)] for place, name in enumerate(names)])
+
+
+class DpoTrainer(ImitationTrainer[Preference]):
+    """From settings, as :class:`trainers.sft.SftTrainer`; the reference is the model as it is loaded."""
+
+    def __init__(self, config: TrainConfig, log: Callable[[int, dict[str, float]], None] = lambda s, m: None) -> None:
+        self.tokenizer = load_tokenizer(config.model)
+        pairs = read_pairs(config.data.train_files, config.imitation)
+        held = read_pairs(config.data.val_files, config.imitation) if config.data.val_files else []
+        network = load_model(config.model, config.trainer.seed)
+        reference = copy.deepcopy(network).eval().requires_grad_(False)
+        objective = Preferences(config, pad_id(self.tokenizer), reference)
+        super().__init__(config, network, objective, pairs, held, log)
+
+    def fit(self) -> dict[str, float]:
+        """Trains, then writes ``trainer.output``/model."""
+        metrics = super().fit()
+        export(self.model, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
+        return metrics
+
+
+def answer_sums(model: Any, data: DataProto) -> tuple[Tensor, Tensor]:
+    """Log-probability of each row's answer in nats, [B] with gradient, and its tokens, [B]."""
+    mask = data.tensor("response_mask").bool()
+    log_probs = response_tokens(model, data, 1.0).log_probs
+    return torch.where(mask, log_probs, 0.0).sum(dim=-1), mask.sum(dim=-1).float()

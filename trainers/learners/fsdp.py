@@ -1,0 +1,130 @@
+"""Parameters, gradients and moments divided among ranks (FSDP2), and what has to leave them whole or as own parts.
+
+Gradients are sums over ranks: every loss is divided by the totals of all ranks before (``stepping``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn import Module
+
+from fathom.errors import InvalidField
+
+
+def shard(network: Module, model: Module) -> None:
+    """Divides ``network``'s parameters among all ranks, gathered layer by layer of ``model``; alone it does nothing.
+
+    To be called on all ranks, with equal parameters. ``network`` must do all that needs parameters in its forward.
+    """
+    if not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return
+    mesh = init_device_mesh(device_kind(), (distributed.get_world_size(),))
+    for layer in layers(model):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(network, mesh=mesh)
+    for module in network.modules():
+        if isinstance(module, FSDPModule):
+            module.set_gradient_divide_factor(1.0)
+            # Gloo knows sums only; NCCL has the same result so.
+            module.set_force_sum_reduction_for_comms(True)
+
+
+def layers(model: Module) -> list[Module]:
+    """The decoder's layers; raises ``InvalidField("model.path")`` for an architecture that has none."""
+    found = [m for name, m in model.named_modules() if isinstance(m, torch.nn.ModuleList) and name.endswith("layers")]
+    if not found:
+        raise InvalidField("model.path", f"{type(model).__name__} has no layers to shard")
+    return list(found[0])
+
+
+def whole_state(network: Module) -> dict[str, Tensor]:
+    """All parameters on the CPU by name, on rank 0; nothing on the others. To be called on all ranks."""
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    state: dict[str, Any] = get_model_state_dict(network, options=options)
+    return state if rank() == 0 else {}
+
+
+def rank() -> int:
+    """Of this process."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+def world() -> int:
+    """Number of ranks."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def summed(values: Sequence[float]) -> list[float]:
+    """Each value summed over all ranks, in float64."""
+    packed = torch.tensor(list(values), dtype=torch.float64, device=device_kind())
+    distributed.all_reduce(packed)
+    return [float(value) for value in packed.tolist()]
+
+
+def largest(value: int) -> int:
+    """The largest value of all ranks."""
+    if world() == 1:
+        return value
+    packed = torch.tensor(value, device=device_kind())
+    distributed.all_reduce(packed, op=distributed.ReduceOp.MAX)
+    return int(packed)
+
+
+def device_kind() -> str:
+    """What the ranks' collectives work on."""
+    return "cuda" if distributed.get_backend() == "nccl" else "cpu"
+
+
+def own_parts(tree: Any) -> Any:
+    """A state with every sharded tensor replaced by this rank's part of it."""
+    if isinstance(tree, DTensor):
+        return tree.to_local().detach().clone()
+    if isinstance(tree, Mapping):
+        return {name: own_parts(value) for name, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(own_parts(value) for value in tree)
+    return tree
+
+
+@torch.no_grad()
+def load_module(module: Module, parts: Mapping[str, Tensor]) -> None:
+    """Takes up ``own_parts`` of a module's state; raises ``RuntimeError`` when it is another module's."""
+    state = module.state_dict()
+    if state.keys() != parts.keys():
+        raise RuntimeError(f"state does not fit: {sorted(state.keys() ^ parts.keys())[:5]}")
+    for name, value in state.items():
+        into = value.to_local() if isinstance(value, DTensor) else value
+        if into.shape != parts[name].shape:
+            raise RuntimeError(f"{name} has shape {list(into.shape)}, the state's {list(parts[name].shape)}")
+        into.copy_(parts[name])
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, parts: Mapping[str, Any]) -> None:
+    """Takes up ``own_parts`` of an optimiser's state; raises ``ValueError`` when it is another optimiser's."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state = {
+        place: {name: sharded_like(parameters[place], value) for name, value in found.items()}
+        for place, found in parts["state"].items()
+    }
+    optimizer.load_state_dict({"state": state, "param_groups": parts["param_groups"]})
+
+
+def sharded_like(parameter: Tensor, value: Any) -> Any:
+    """A rank's part as the sharded tensor that it is a part of; anything else as it is."""
+    if not isinstance(parameter, DTensor) or not isinstance(value, Tensor) or value.dim() == 0:
+        return value
+    return DTensor.from_local(
+        value.to(parameter.to_local().device),
+        parameter.device_mesh,
+        parameter.placements,
+        shape=parameter.shape,
+        stride=parameter.stride(),
+    )

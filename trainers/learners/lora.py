@@ -1,0 +1,75 @@
+"""Low-rank adapters (LoRA, arXiv 2106.09685): what is trained beside a frozen model, and how it leaves.
+
+An adapted layer computes W x + (alpha / rank) B A x.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from fathom.errors import InvalidField
+from trainers.config.sections import ModelConfig
+
+ADAPTER = "default"
+BASE = ".base_layer."
+
+
+def adapt(model: Any, config: ModelConfig) -> Any:
+    """The model with adapters of ``lora_rank`` in its ``lora_targets``; only they are trained.
+
+    Raises ``InvalidField("model.lora_targets")`` for the output layer, whose product is never taken as a module, and
+    for names that no layer has.
+    """
+    if {"lm_head", "embed_tokens"} & set(config.lora_targets):
+        raise InvalidField("model.lora_targets", "adapters are for layers between embedding and output")
+    from peft import LoraConfig, inject_adapter_in_model
+
+    alpha: Any = config.lora_alpha
+    settings = LoraConfig(r=config.lora_rank, lora_alpha=alpha, target_modules=list(config.lora_targets))
+    try:
+        return inject_adapter_in_model(settings, model, adapter_name=ADAPTER)
+    except ValueError as error:
+        raise InvalidField("model.lora_targets", str(error)) from error
+
+
+def merged(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
+    """A plain model's weights by name, of an adapted one's: W + scale B A. ``scale`` is alpha / rank."""
+    plain = {}
+    for name, value in state.items():
+        if ".lora_" in name:
+            continue
+        if BASE in name and name.endswith(".weight"):
+            place = name.removesuffix(BASE + "weight")
+            down, up = (state[f"{place}.lora_{part}.{ADAPTER}.weight"] for part in "AB")
+            value = value + scale * (up @ down)
+        plain[name.replace(BASE, ".")] = value
+    return plain
+
+
+def save_adapter(state: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> None:
+    """The adapter alone, as PEFT saves one: its loaders and inference engines read it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        "base_model.model." + name.replace(f".{ADAPTER}.", "."): value.contiguous()
+        for name, value in state.items()
+        if ".lora_" in name
+    }
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    settings = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": config.path,
+        "r": config.lora_rank,
+        "lora_alpha": config.lora_alpha,
+        "target_modules": list(config.lora_targets),
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "inference_mode": True,
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(settings, indent=1), encoding="utf-8")

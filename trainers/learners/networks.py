@@ -1,0 +1,86 @@
+"""What a rank trains: a language model as log-probabilities or as values, placed over the ranks.
+
+A network's ``forward`` holds all that needs parameters, output layer included: sharded parameters are whole only
+inside of it (``fsdp``).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from trainers.config import TrainConfig
+from trainers.data_proto import DataProto
+from trainers.learners import fsdp
+from trainers.learners.forward import Tokens, response_tokens, response_values
+from trainers.learners.ulysses import Split
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How a learner stands on its ranks; the defaults are one rank on the CPU."""
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of the forward pass; parameters, gradients and optimiser stay float32."""
+    shard: bool = False
+    """Parameters, gradients and moments are divided among all ranks, not copied."""
+    total_steps: int | None = None
+    """Length of the schedule."""
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Placement:
+        """As the settings say."""
+        trainer = config.trainer
+        return cls(config.model.dtype, trainer.strategy == "fsdp2", trainer.total_training_steps)
+
+    def computing(self, device: torch.device) -> AbstractContextManager[Any]:
+        """The type of a forward pass."""
+        return torch.autocast(device.type, torch.bfloat16, enabled=self.dtype == "bfloat16")
+
+
+class PolicyNetwork(nn.Module):
+    """A causal language model that gives log-probabilities of response tokens."""
+
+    def __init__(self, language_model: Any, placement: Placement, sequence_parallel: int) -> None:
+        super().__init__()
+        self.placement = placement
+        self.split = Split.of(sequence_parallel, language_model)
+        self.language_model = language_model
+        if placement.shard:
+            fsdp.shard(self, language_model)
+
+    def forward(self, data: DataProto, temperature: float, entropy: bool = False, trained: bool = False) -> Tokens:
+        """``trainers.learners.forward.response_tokens`` of rows on the network's device."""
+        with self.placement.computing(data.tensor("input_ids").device):
+            return response_tokens(
+                self.language_model, data, temperature, entropy=entropy, trained=trained, split=self.split
+            )
+
+
+class ValueModel(nn.Module):
+    """A causal language model's trunk and a linear head that starts at 0: first values say nothing."""
+
+    def __init__(self, language_model: Any, placement: Placement | None = None, sequence_parallel: int = 1) -> None:
+        super().__init__()
+        self.placement = placement or Placement()
+        self.split = Split.of(sequence_parallel, language_model)
+        self.trunk = language_model.get_decoder()
+        self.head = nn.Linear(language_model.config.hidden_size, 1).to(device_of(language_model))
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        if self.placement.shard:
+            fsdp.shard(self, self.trunk)
+
+    def forward(self, data: DataProto) -> Tensor:
+        """[B, T] float32: the value of the state before each response token, 0 on padding."""
+        with self.placement.computing(data.tensor("input_ids").device):
+            return response_values(self.trunk, self.head, data, self.split)
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where its parameters are."""
+    return next(module.parameters()).device

@@ -1,0 +1,142 @@
+"""Sequence parallelism by heads (Ulysses, arXiv 2309.14509): ranks share every sequence of a batch.
+
+Each rank holds S / sp columns of all rows. Around attention an all-to-all trades columns for heads, so that a rank
+attends over the whole sequence with 1 / sp of the heads; everything else works on single tokens anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.functional import pad
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from fathom.errors import InvalidField
+from trainers.learners.fsdp import device_kind
+
+ATTENTION = "fathom_ulysses"
+
+
+@dataclass(frozen=True)
+class Split:
+    """The ranks that share sequences: ``group`` of ``size``, of which this is ``rank``."""
+
+    group: Any
+    size: int
+    rank: int
+
+    @classmethod
+    def of(cls, size: int, model: Any) -> Split | None:
+        """Groups of ``size`` neighbouring ranks, with ``model``'s attention made to trade; None for a size of 1.
+
+        To be called on all ranks alike. Raises ``InvalidField("ulysses_sequence_parallel_size")`` when ranks or heads
+        cannot be divided so.
+        """
+        if size == 1:
+            return None
+        name = "ulysses_sequence_parallel_size"
+        ranks = distributed.get_world_size() if distributed.is_initialized() else 1
+        if ranks % size:
+            raise InvalidField(name, f"{size} does not divide {ranks} ranks")
+        heads = int(model.config.num_attention_heads)
+        if heads % size:
+            raise InvalidField(name, f"{size} does not divide {heads} heads")
+        mesh = init_device_mesh(device_kind(), (ranks // size, size), mesh_dim_names=("dp", "sp"))["sp"]
+        split = cls(mesh.get_group(), size, mesh.get_local_rank())
+        AttentionInterface.register(ATTENTION, attention)
+        model.set_attn_implementation(ATTENTION)
+        # Attention finds the ranks at its own module: nothing is kept outside the model.
+        for module in model.modules():
+            if hasattr(module, "layer_idx"):
+                module.fathom_split = split
+        return split
+
+    def own(self, values: Tensor) -> Tensor:
+        """This rank's columns [B, s] of [B, S], padded with zeros to a multiple of the ranks."""
+        values = pad(values, (0, -values.shape[1] % self.size))
+        width = values.shape[1] // self.size
+        return values[:, self.rank * width : (self.rank + 1) * width]
+
+    def inputs(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor) -> dict[str, Tensor]:
+        """What the trunk gets: own columns, and the mask [B, 1, S, S] (True attends) of whole sequences."""
+        present = pad(attention_mask.bool(), (0, -attention_mask.shape[1] % self.size))
+        width = present.shape[1]
+        causal = torch.ones(width, width, dtype=torch.bool, device=present.device).tril()
+        # A padding token sees itself: a row without anything to see would be NaN.
+        mask = (causal & present[:, None, :]) | torch.eye(width, dtype=torch.bool, device=present.device)
+        return {
+            "input_ids": self.own(input_ids),
+            "attention_mask": mask.unsqueeze(1),
+            "position_ids": self.own(position_ids),
+        }
+
+    def gather(self, values: Tensor) -> Tensor:
+        """[B, S] of all ranks' [B, s], in order. Each rank's gradient flows to its own columns alone."""
+        whole: Tensor = _Gather.apply(values, self)  # type: ignore[no-untyped-call]
+        return whole
+
+
+class _Gather(torch.autograd.Function):
+    """All ranks compute the same loss from what is gathered, so the gradient of a part is the part of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, split: Split) -> Tensor:
+        ctx.split, ctx.width = split, values.shape[1]
+        parts = [torch.empty_like(values) for _ in range(split.size)]
+        distributed.all_gather(parts, values.contiguous(), group=split.group)
+        return torch.cat(parts, dim=1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        start = ctx.split.rank * ctx.width
+        return gradients[0][:, start : start + ctx.width].contiguous(), None
+
+
+class _Trade(torch.autograd.Function):
+    """All-to-all: ``values`` is cut along ``out`` into one part per rank, what arrives is joined along ``into``."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, out: int, into: int, split: Split) -> Tensor:
+        ctx.out, ctx.into, ctx.split = out, into, split
+        return trade(values, out, into, split)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        return trade(gradients[0], ctx.into, ctx.out, ctx.split), None, None, None
+
+
+def trade(values: Tensor, out: int, into: int, split: Split) -> Tensor:
+    """One exchange; the size of dimension ``out`` must be a multiple of the ranks."""
+    sent = torch.stack(values.chunk(split.size, dim=out)).contiguous()
+    received = torch.empty_like(sent)
+    distributed.all_to_all_single(received, sent, group=split.group)
+    return torch.cat(list(received), dim=into)
+
+
+def attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **settings: Any
+) -> tuple[Tensor, None]:
+    """Attention of ``query`` [B, heads, s, d] over whole sequences; gives [B, s, heads, d]."""
+    split: Split = module.fathom_split
+    groups = query.shape[1] // key.shape[1]
+    if key.shape[1] % split.size:
+        # Fewer key heads than ranks can share: each query head brings a copy of its own.
+        key, value = (states.repeat_interleave(groups, dim=1) for states in (key, value))
+        groups = 1
+    query, key, value = (_Trade.apply(states, 1, 2, split) for states in (query, key, value))  # type: ignore[no-untyped-call]
+    key, value = (states.repeat_interleave(groups, dim=1) for states in (key, value))
+    heads: Any = Heads()
+    found, _ = sdpa_attention_forward(heads, query, key, value, attention_mask, **settings)
+    return _Trade.apply(found, 1, 2, split), None  # type: ignore[no-untyped-call]
+
+
+class Heads:
+    """What plain attention reads of its module: key heads are as many as query heads, and the mask says all."""
+
+    num_key_value_groups = 1
+    is_causal = False

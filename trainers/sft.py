@@ -1,0 +1,235 @@
+"""Supervised fine-tuning on exported episodes, top to bottom: rows, passes, one step, validation, checkpoint.
+
+Loss = -sum over target tokens of log p / N, N the target tokens of the step's whole batch, whatever the passes. What
+tools and users said is never a target. ``trainers.dpo`` runs the same loop with another loss.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from fathom.errors import Conflict
+from trainers.config.tree import TrainConfig
+from trainers.data.dataset import pad_id
+from trainers.data.loader import EpochOrder
+from trainers.data.sequences import Row, batch, fingerprint, read_rows
+from trainers.data_proto import DataProto
+from trainers.learners import checkpoint
+from trainers.learners.forward import cropped, passes, response_tokens
+from trainers.learners.models import export, load_model, load_tokenizer
+from trainers.learners.stepping import Stepper
+from trainers.ppo import TrainingDiverged
+from trainers.preferences import sft_loss
+
+LATEST = "latest.json"
+
+
+class Named(Protocol):
+    """A row or a pair."""
+
+    @property
+    def id(self) -> str: ...
+
+
+R = TypeVar("R", bound=Named)
+Taken = TypeVar("Taken", bound=Named, contravariant=True)
+
+
+class Objective(Protocol[Taken]):
+    """What is minimised."""
+
+    def collate(self, rows: Sequence[Taken]) -> DataProto: ...
+
+    def parts(self, data: DataProto) -> list[Tensor]:
+        """Rows of each pass."""
+        ...
+
+    def loss(self, model: Any, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
+        """The pass's share of the batch's loss, with gradient; shares of the metrics, which add up."""
+        ...
+
+
+@dataclass
+class Imitation:
+    """Negative log-likelihood per target token."""
+
+    config: TrainConfig
+    pad: int
+
+    def collate(self, rows: Sequence[Row]) -> DataProto:
+        return batch(rows, self.pad)
+
+    def parts(self, data: DataProto) -> list[Tensor]:
+        return passes(data, self.config.actor)
+
+    def loss(self, model: Any, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
+        tokens = float(data.tensor("response_mask").sum())
+        part = cropped(data[rows])
+        mask = part.tensor("response_mask")
+        log_probs = response_tokens(model, part, 1.0).log_probs
+        value = sft_loss(log_probs, mask, tokens)
+        # A token more likely than all others together is certainly what greedy decoding gives.
+        sure = float(((log_probs > -0.6931) & mask.bool()).sum()) / tokens
+        return value, {"loss": float(value.detach()), "sure": sure}
+
+
+@dataclass
+class ImitationTrainer(Generic[R]):
+    """Epochs of ``rows`` in an order that the seed decides; goes on where a checkpoint was written.
+
+    Raises ``Conflict`` when the checkpoint belongs to other rows or another order, ``TrainingDiverged`` naming the
+    step.
+    """
+
+    config: TrainConfig
+    model: Any
+    objective: Objective[R]
+    rows: Sequence[R]
+    held: Sequence[R] = ()
+    log: Callable[[int, dict[str, float]], None] = lambda step, metrics: None
+    done: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        data = self.config.data
+        size = min(data.train_batch_size, len(self.rows))
+        self.order = EpochOrder(len(self.rows), size, shuffle=data.shuffle, seed=data.seed)
+        most = self.config.trainer.total_training_steps
+        every = len(self.order) * self.config.trainer.total_epochs
+        self.total_steps = every if most is None else min(every, most)
+        self.stepper = Stepper(self.model, self.config.actor.optim, self.total_steps)
+
+    def fit(self) -> dict[str, float]:
+        """Trains to the last step; the last metrics, with ``val/`` ones of the held-out rows."""
+        trainer = self.config.trainer
+        if trainer.resume_mode != "disable":
+            self.resume()
+        metrics = self.validate() if trainer.val_before_train and not self.done else {}
+        if metrics:
+            self.log(self.done, metrics)
+        for rows in self.remaining():
+            metrics = self.step(rows)
+            self.done += 1
+            last = self.done == self.total_steps
+            if last or (trainer.test_freq and self.done % trainer.test_freq == 0):
+                metrics |= self.validate()
+            self.log(self.done, metrics)
+            if last or (trainer.save_freq and self.done % trainer.save_freq == 0):
+                self.save_checkpoint()
+        return metrics
+
+    def remaining(self) -> Iterator[list[R]]:
+        """Batches from the present step on."""
+        while self.done < self.total_steps:
+            self.order.epoch, self.order.position = divmod(self.done, len(self.order))
+            for numbers in self.order:
+                yield [self.rows[number] for number in numbers]
+                if self.done == self.total_steps:
+                    return
+
+    def step(self, rows: Sequence[R]) -> dict[str, float]:
+        """One optimiser step over all passes of a batch."""
+        self.model.train()
+        data = self.objective.collate(rows)
+        metrics: dict[str, float] = {}
+        for part in self.objective.parts(data):
+            loss, shares = self.objective.loss(self.model, data, part)
+            loss.backward()
+            add(metrics, shares)
+        metrics["lr"] = self.stepper.lr
+        metrics["grad_norm"] = self.stepper.step()
+        if not torch.isfinite(torch.tensor([metrics["loss"], metrics["grad_norm"]])).all():
+            raise TrainingDiverged(f"step {self.done + 1}: loss {metrics['loss']}, gradient {metrics['grad_norm']}")
+        return {f"train/{name}": value for name, value in metrics.items()}
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        """Metrics of all held-out rows as one batch; none without such rows."""
+        if not self.held:
+            return {}
+        self.model.eval()
+        data = self.objective.collate(self.held)
+        metrics: dict[str, float] = {}
+        for part in self.objective.parts(data):
+            add(metrics, self.objective.loss(self.model, data, part)[1])
+        return {f"val/{name}": value for name, value in metrics.items()}
+
+    @property
+    def folder(self) -> Path:
+        """Of the checkpoints."""
+        return self.config.trainer.output / "checkpoints"
+
+    def identity(self) -> dict[str, Any]:
+        """What a position is a position in."""
+        order = self.order
+        names = fingerprint([row.id for row in self.rows])
+        return {"rows": names, "batch": order.batch_size, "shuffle": order.shuffle, "seed": order.seed}
+
+    def save_checkpoint(self) -> None:
+        """A checkpoint that is there whole or not at all; ``latest.json`` names it, older ones go."""
+        name = f"step-{self.done:06d}"
+        part, whole = self.folder / f".{name}", self.folder / name
+        shutil.rmtree(part, ignore_errors=True)
+        checkpoint.save(part, self.stepper)
+        (part / "position.json").write_text(json.dumps({"step": self.done, **self.identity()}))
+        shutil.rmtree(whole, ignore_errors=True)
+        part.rename(whole)
+        note = self.folder / f".{LATEST}"
+        note.write_text(json.dumps({"checkpoint": name}))
+        note.replace(self.folder / LATEST)
+        for old in sorted(self.folder.glob("step-*"))[: -self.config.trainer.keep_checkpoints]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def resume(self) -> None:
+        """Goes to the latest checkpoint, or to ``trainer.resume_path``; stays at the start when there is none."""
+        found = self.found()
+        if found is None:
+            return
+        position = json.loads((found / "position.json").read_text())
+        for name, value in self.identity().items():
+            if position.get(name) != value:
+                was = position.get(name)
+                raise Conflict(f"{found}: {name} was {was!r} and is {value!r}", metadata={"field": name})
+        checkpoint.load(found, self.stepper)
+        self.done = int(position["step"])
+
+    def found(self) -> Path | None:
+        """The checkpoint to go on from."""
+        if self.config.trainer.resume_path:
+            return Path(self.config.trainer.resume_path)
+        latest = self.folder / LATEST
+        return self.folder / json.loads(latest.read_text())["checkpoint"] if latest.exists() else None
+
+
+class SftTrainer(ImitationTrainer[Row]):
+    """From settings: the files' rows, the model that ``model.path`` names, and the trained one as a folder.
+
+    Raises ``InvalidField`` naming a file's line and field, or ``model.path``; ``NotFound`` for a missing file.
+    """
+
+    def __init__(self, config: TrainConfig, log: Callable[[int, dict[str, float]], None] = lambda s, m: None) -> None:
+        self.tokenizer = load_tokenizer(config.model)
+        rows = read_rows(config.data.train_files, config.imitation)
+        held = read_rows(config.data.val_files, config.imitation) if config.data.val_files else []
+        network = load_model(config.model, config.trainer.seed)
+        objective = Imitation(config, pad_id(self.tokenizer))
+        super().__init__(config, network, objective, rows, held, log)
+
+    def fit(self) -> dict[str, float]:
+        """Trains, then writes ``trainer.output``/model, which a further training takes as its ``model.path``."""
+        metrics = super().fit()
+        export(self.model, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
+        return metrics
+
+
+def add(metrics: dict[str, float], shares: dict[str, float]) -> None:
+    """Adds a pass's shares."""
+    for name, value in shares.items():
+        metrics[name] = metrics.get(name, 0.0) + value
