@@ -157,7 +157,7 @@ class RayPPOTrainer:
         try:
             self.publish()
             metrics: Metrics = {}
-            if self.step == 0 and self.config.trainer.val_before_train:
+            if self.step == 0 and self.config.trainer.val_before_train and self.around.validation is not None:
                 metrics = self.validate()
                 self.around.on_step(0, metrics)
             self.submitted = self.step
