@@ -54,7 +54,9 @@ def train(root: Path, until: int, killed_at: int = 0) -> tuple[int, dict[str, to
     store: Any = open_store(f"file://{root / 'store'}")
     kept = StoreCheckpoints(KillingStore(store, killed_at) if killed_at else store, "toy", 2)
     worker = ActorWorker(settings("actor.optim.lr_warmup_steps=3", "trainer.total_training_steps=4"))
-    prompts = Prompts(range(GROUPS), collate=lambda rows: {"group": list(rows)})
+    prompts = Prompts(
+        [{"group": group} for group in range(GROUPS)], collate=lambda rows: {"group": [row["group"] for row in rows]}
+    )
     state = kept.load(root / "from")
     if state is not None:
         worker.load_checkpoint(root / "from" / "actor")
