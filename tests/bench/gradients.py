@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,11 @@ def gradients(config: TrainConfig) -> Gradients:
     own = data[deal(data, world() // actor.sharing)[rank() // actor.sharing]]
     own = own.with_tensors(old_log_probs=actor.compute_log_prob(own).tensor("old_log_probs") + 0.1)
     found = {}
-    for role, learner, update in (
-        ("policy", actor.learner, lambda: actor.update_policy(own)),
-        ("values", critic.learner, lambda: critic.update_critic(own)),
-    ):
+    updates: dict[str, tuple[Any, Callable[[], object]]] = {
+        "policy": (actor.learner, lambda: actor.update_policy(own)),
+        "values": (critic.learner, lambda: critic.update_critic(own)),
+    }
+    for role, (learner, update) in updates.items():
         optimizer: Any = learner.stepper.optimizer
         seen: list[torch.Tensor] = []
         optimizer.register_step_pre_hook(partial(note, seen))
