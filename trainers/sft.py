@@ -25,7 +25,6 @@ from trainers.data_proto import DataProto
 from trainers.learners import checkpoint
 from trainers.learners.forward import cropped, passes
 from trainers.learners.models import export, load_model, load_tokenizer
-from trainers.learners.networks import Placement, PolicyNetwork
 from trainers.learners.networks import Placement, PolicyNetwork, device_of
 from trainers.learners.stepping import Stepper
 from trainers.ppo import TrainingDiverged
