@@ -13,8 +13,10 @@ from trainers.data.dataset import RLHFDataset, collate_fn
 from trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
 from trainers.ppo import RayPPOTrainer, Surroundings
 from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
+from trainers.prime.reward_manager import PrimeRewardManager
 from trainers.prompts import Prompts
 from trainers.roles import ResourcePoolManager, RewardFunction, Role, WorkerGroupFactory
+from trainers.rollouts.requests import OWN
 from trainers.workers import LocalGroup, RayGroup
 
 WORKERS: Mapping[Role, Any] = {
@@ -60,8 +62,21 @@ def trainer(
     val_reward_fn: RewardFunction | None = None,
 ) -> RayPPOTrainer:
     """The trainer of that name with this machine's workers; raises ``NotFound`` for an unknown one."""
+    reward_fn = reward_fn or verifiers(config, tokenizer)
     pools = ResourcePoolManager({"learners": config.trainer.world_size}, dict.fromkeys(WORKERS, "learners"))
     made: RayPPOTrainer = find(algorithm).load()(
         config, tokenizer, WORKERS, pools, groups(config), reward_fn, val_reward_fn, surroundings=surroundings
     )
     return made
+
+
+def verifiers(config: TrainConfig, tokenizer: Any) -> RewardFunction | None:
+    """PRIME's pool of verifiers where ``reward.manager`` asks for it, for episodes that come ungraded; else None."""
+    reward = config.reward
+    if reward.manager != "prime":
+        return None
+    # Rows that name their own grader have it anyway.
+    grader, parameters = ("em", {}) if reward.grader == OWN else (reward.grader, reward.parameters)
+    return PrimeRewardManager(
+        tokenizer, reward.num_examine, grader=grader, parameters=parameters, timeout_s=reward.timeout_s
+    )

@@ -44,6 +44,8 @@ class StoreCheckpoints:
         return state
 
     async def _save(self, step: int, paths: Mapping[str, Path], state: Mapping[str, Any]) -> None:
+        # A step that is done again: until it is whole once more, the checkpoint before it is the newest.
+        await self.store.delete(f"{self._prefix(step)}{MANIFEST}")
         files = {}
         for name, path in paths.items():
             data = await asyncio.to_thread(path.read_bytes)

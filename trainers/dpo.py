@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,8 +17,9 @@ from trainers.config.tree import TrainConfig
 from trainers.data.dataset import pad_id
 from trainers.data.sequences import Preference, pair_batch, read_pairs
 from trainers.data_proto import DataProto
-from trainers.learners.forward import cropped, response_tokens
+from trainers.learners.forward import cropped
 from trainers.learners.models import export, load_model, load_tokenizer
+from trainers.learners.networks import Placement, PolicyNetwork
 from trainers.preferences import preference_loss
 from trainers.sft import ImitationTrainer
 
@@ -30,7 +30,7 @@ class Preferences:
 
     config: TrainConfig
     pad: int
-    reference: Any
+    reference: PolicyNetwork
     known: dict[str, tuple[float, float]] = field(default_factory=dict)
     """The reference's sums of chosen and rejected, by pair."""
 
@@ -43,10 +43,10 @@ class Preferences:
         pairs = len(data) // 2
         return [torch.cat([part, part + pairs]) for part in torch.arange(pairs).split(size)]
 
-    def loss(self, model: Any, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, network: PolicyNetwork, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
         part, settings = cropped(data[rows]), self.config.imitation
         count = len(rows) // 2
-        sums, lengths = answer_sums(model, part)
+        sums, lengths = answer_sums(network, part)
         reference = self.reference_sums(part)
         found = preference_loss(
             sums[:count],
@@ -79,7 +79,8 @@ class Preferences:
             sums = answer_sums(self.reference, part)[0]
             for place, name in enumerate(names[:count]):
                 self.known[name] = (float(sums[place]), float(sums[place + count]))
-        return torch.tensor([self.known[name][int(place >= count)] for place, name in enumerate(names)])
+        known = [self.known[name][int(place >= count)] for place, name in enumerate(names)]
+        return torch.tensor(known, device=part.tensor("input_ids").device)
 
 
 class DpoTrainer(ImitationTrainer[Preference]):
@@ -89,20 +90,20 @@ class DpoTrainer(ImitationTrainer[Preference]):
         self.tokenizer = load_tokenizer(config.model)
         pairs = read_pairs(config.data.train_files, config.imitation)
         held = read_pairs(config.data.val_files, config.imitation) if config.data.val_files else []
-        network = load_model(config.model, config.trainer.seed)
-        reference = copy.deepcopy(network).eval().requires_grad_(False)
+        network = load_model(config.model, config.trainer.seed).to(config.trainer.device)
+        reference = PolicyNetwork(copy.deepcopy(network).eval().requires_grad_(False), Placement.of(config), 1)
         objective = Preferences(config, pad_id(self.tokenizer), reference)
         super().__init__(config, network, objective, pairs, held, log)
 
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model."""
         metrics = super().fit()
-        export(self.model, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
+        export(self.network, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 
 
-def answer_sums(model: Any, data: DataProto) -> tuple[Tensor, Tensor]:
+def answer_sums(network: PolicyNetwork, data: DataProto) -> tuple[Tensor, Tensor]:
     """Log-probability of each row's answer in nats, [B] with gradient, and its tokens, [B]."""
     mask = data.tensor("response_mask").bool()
-    log_probs = response_tokens(model, data, 1.0).log_probs
+    log_probs = network(data, 1.0, trained=True).log_probs
     return torch.where(mask, log_probs, 0.0).sum(dim=-1), mask.sum(dim=-1).float()

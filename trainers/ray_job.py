@@ -47,11 +47,10 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """As ``main``, but raises."""
     wanted = parsed(arguments, environ)
-    endpoints, store = surroundings(environ)
-    # Torch is imported below this line only: a wrong setting should not take its seconds.
     from trainers.algorithms import configured, find
 
-    find(wanted.algorithm)
+    # Torch is imported by what comes last only: a wrong setting should not take its seconds.
+    endpoints, store = ({}, "") if find(wanted.algorithm).from_files else surroundings(environ)
     config = configured(wanted.algorithm, wanted.config, ["trainer.use_ray=true", *wanted.overrides])
     print(config.to_yaml(), flush=True)
     from trainers.launch import Interruption, Place, Run

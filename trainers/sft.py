@@ -23,8 +23,9 @@ from trainers.data.loader import EpochOrder
 from trainers.data.sequences import Row, batch, fingerprint, read_rows
 from trainers.data_proto import DataProto
 from trainers.learners import checkpoint
-from trainers.learners.forward import cropped, passes, response_tokens
+from trainers.learners.forward import cropped, passes
 from trainers.learners.models import export, load_model, load_tokenizer
+from trainers.learners.networks import Placement, PolicyNetwork, device_of
 from trainers.learners.stepping import Stepper
 from trainers.ppo import TrainingDiverged
 from trainers.preferences import sft_loss
@@ -52,7 +53,7 @@ class Objective(Protocol[Taken]):
         """Rows of each pass."""
         ...
 
-    def loss(self, model: Any, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, network: PolicyNetwork, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
         """The pass's share of the batch's loss, with gradient; shares of the metrics, which add up."""
         ...
 
@@ -70,11 +71,11 @@ class Imitation:
     def parts(self, data: DataProto) -> list[Tensor]:
         return passes(data, self.config.actor)
 
-    def loss(self, model: Any, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, network: PolicyNetwork, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
         tokens = float(data.tensor("response_mask").sum())
         part = cropped(data[rows])
         mask = part.tensor("response_mask")
-        log_probs = response_tokens(model, part, 1.0).log_probs
+        log_probs = network(part, 1.0, trained=True).log_probs
         value = sft_loss(log_probs, mask, tokens)
         # A token more likely than all others together is certainly what greedy decoding gives.
         sure = float(((log_probs > -0.6931) & mask.bool()).sum()) / tokens
@@ -104,7 +105,8 @@ class ImitationTrainer(Generic[R]):
         most = self.config.trainer.total_training_steps
         every = len(self.order) * self.config.trainer.total_epochs
         self.total_steps = every if most is None else min(every, most)
-        self.stepper = Stepper(self.model, self.config.actor.optim, self.total_steps)
+        self.network = PolicyNetwork(self.model, Placement.of(self.config), 1)
+        self.stepper = Stepper(self.network, self.config.actor.optim, self.total_steps)
 
     def fit(self) -> dict[str, float]:
         """Trains to the last step; the last metrics, with ``val/`` ones of the held-out rows."""
@@ -136,11 +138,11 @@ class ImitationTrainer(Generic[R]):
 
     def step(self, rows: Sequence[R]) -> dict[str, float]:
         """One optimiser step over all passes of a batch."""
-        self.model.train()
-        data = self.objective.collate(rows)
+        self.network.train()
+        data = self.objective.collate(rows).to(device_of(self.network))
         metrics: dict[str, float] = {}
         for part in self.objective.parts(data):
-            loss, shares = self.objective.loss(self.model, data, part)
+            loss, shares = self.objective.loss(self.network, data, part)
             loss.backward()
             add(metrics, shares)
         metrics["lr"] = self.stepper.lr
@@ -154,11 +156,11 @@ class ImitationTrainer(Generic[R]):
         """Metrics of all held-out rows as one batch; none without such rows."""
         if not self.held:
             return {}
-        self.model.eval()
-        data = self.objective.collate(self.held)
+        self.network.eval()
+        data = self.objective.collate(self.held).to(device_of(self.network))
         metrics: dict[str, float] = {}
         for part in self.objective.parts(data):
-            add(metrics, self.objective.loss(self.model, data, part)[1])
+            add(metrics, self.objective.loss(self.network, data, part)[1])
         return {f"val/{name}": value for name, value in metrics.items()}
 
     @property
@@ -218,14 +220,14 @@ class SftTrainer(ImitationTrainer[Row]):
         self.tokenizer = load_tokenizer(config.model)
         rows = read_rows(config.data.train_files, config.imitation)
         held = read_rows(config.data.val_files, config.imitation) if config.data.val_files else []
-        network = load_model(config.model, config.trainer.seed)
+        network = load_model(config.model, config.trainer.seed).to(config.trainer.device)
         objective = Imitation(config, pad_id(self.tokenizer))
         super().__init__(config, network, objective, rows, held, log)
 
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model, which a further training takes as its ``model.path``."""
         metrics = super().fit()
-        export(self.model, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
+        export(self.network, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 
 

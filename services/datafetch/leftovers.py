@@ -33,7 +33,7 @@ OF = re.compile(
     r"\s+(?:of|in|for|among)\s+(?:the\s+|all\s+)?(?P<what>[a-z][a-z'-]+(?:\s+(?!in\b|for\b|from\b|at\b|on\b|during\b|between\b|by\b|over\b|since\b)[a-z][a-z'-]+){0,3})"
 )
 BEFORE = re.compile(r"(?<![\w'-])(?P<w>[A-Za-z][A-Za-z-]{2,}) $")
-AFTER = re.compile(r" (?P<per>per )?(?P<w>[A-Za-z][A-Za-z-]{2,})(?![\w'-])")
+AFTER = re.compile(r" (?P<per>per )?(?:(?:goods|index|total) )?(?P<w>[A-Za-z][A-Za-z-]{2,})(?![\w'-])")
 PRICES = re.compile(r"prices?", re.I)
 BEFORE_PRICES = re.compile(r"(?<![\w'-])(?P<w>[A-Za-z][A-Za-z-]{2,}(?: [A-Za-z][A-Za-z-]{2,})? prices?) $")
 JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")

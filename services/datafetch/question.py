@@ -150,6 +150,7 @@ class Reader:
             reading, period = self._selection.between(shown, reading, period)
             period = self._asked.ends(reading, period, indicators)
         combined = self._asked.combination(shown, entities, indicators)
+        combined = self._selection.comparable(entities, indicators, combined, seen)
         unit = self._selection.in_points(shown, indicators, statistics) or draft.unit
         query = Query(
             tuple(entities),

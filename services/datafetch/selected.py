@@ -122,6 +122,21 @@ class Selection:
             period = replace(period, start=days_before(start, -1))
         return reading, period
 
+    def comparable(
+        self, entities: Sequence[str], indicators: Sequence[str], together: Combination, seen: Understanding
+    ) -> Combination:
+        """The same, when the two series have units of one kind; a difference of two kinds is said to be none."""
+        specs = [self._layer.indicators.get(name) for name in indicators]
+        if together != Combination.SPREAD or len(specs) != 2 or None in specs:
+            return together
+        kinds = {("%" if spec.unit.startswith(("%", "percentage")) else scaleless(spec.unit)) for spec in specs if spec}
+        if len(kinds) == 1:
+            return together
+        names = " and ".join(f"{spec.name} ({spec.unit})" for spec in specs if spec)
+        said = f"{names} have different units: there is no difference between them"
+        seen.missing.append(Missing(names, "NO_MATCH", said, aspect="mixed units"))
+        return Combination.NONE
+
     def newest(self, shown: str, query: Query, reading: grammar.Reading) -> Query:
         """The query for the first or last day of its period, or for the newest n values of a regular series."""
         if cues.EACH.search(shown):
@@ -198,3 +213,8 @@ class Selection:
         if bound.rate and not (spec is None and "/" in name):
             return None
         return Filter(over, operator, value / 100 if bound.rate else value / scale_of(unit))
+
+
+def scaleless(unit: str) -> str:
+    """A unit without its scale and its adjustment: "Bil. of $ (SAAR)" and "Mil. of $ (SA)" are both dollars."""
+    return re.sub(r"^(?:Bil|Mil|Thous)\. of |U\.S\. |\s*\((?:SAAR|SA|NSA)\)$", "", unit)

@@ -159,8 +159,9 @@ class DatafetchServicer:
 
     async def MatchIndicators(self, request: pb.MatchIndicatorsRequest, call: Call) -> pb.MatchIndicatorsResponse:
         indicators, response = self._engine.layer.indicators, pb.MatchIndicatorsResponse()
-        for mention in mentions(request.mentions):
-            found = await self._engine.match(mention)
+        # Side by side: while the encoder is being loaded each match waits for it, and all wait at once.
+        matched = await asyncio.gather(*map(self._engine.match, mentions(request.mentions)))
+        for found in matched:
             response.results.add(
                 indicators=[indicator_to_proto(indicators[item.id]) for item in found],
                 exact=bool(found) and found[0].how == "exact",

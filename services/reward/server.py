@@ -9,6 +9,7 @@ from fathom.bus.streams import PROCESS
 from fathom.call import Call
 from fathom.errors import InvalidField
 from fathom.grading.graders import Item, ToolStep
+from fathom.grading.pool import Pool
 from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
 from fathom.store.refs import from_ref
@@ -17,7 +18,6 @@ from services.reward.engine import Engine
 from services.reward.judging.door import judge_pairs
 from services.reward.judging.judge import Judge
 from services.reward.metrics import Metrics
-from services.reward.pool import Pool
 from services.reward.process import door
 from services.reward.process.model import ProcessModel
 from services.reward.running import Runner

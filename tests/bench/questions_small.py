@@ -1,6 +1,7 @@
 """A real small model (SmolLM2-135M on the CPU) as the agent: whether the loop holds, and what the model achieves.
 
-Ten of the questions, one in each kind where there is one. The baseline is the reference policy on the same questions.
+Ten of the questions, one in each kind where there is one, once as it samples and once with its calls guided by a
+grammar, so that each round is a well-formed call of some tool. The baseline is the reference policy on the same questions.
 Needs the bundled data and the model's package (unpacked at the first use).
 """
 
@@ -24,7 +25,11 @@ from tests.golden.agent.schema import Question, load_questions
 
 COUNT = 10
 BUDGET = pb.Budget(max_rounds=3, max_ms=120_000)
-MODELS = {"rules": {"engine": "rules"}, "small": {"engine": "transformers", "max_tokens": 48}}
+MODELS = {
+    "rules": {"engine": "rules"},
+    "small": {"engine": "transformers", "max_tokens": 48},
+    "guided": {"engine": "transformers", "max_tokens": 96, "guided_calls": True},
+}
 
 
 async def run() -> None:
@@ -33,37 +38,39 @@ async def run() -> None:
     by_kind = {question.kind: question for question in reversed(load_questions())}
     questions = list(by_kind.values())[: int(os.environ.get("FATHOM_BENCH_QUESTIONS", COUNT))]
     async with local_stack(MODELS) as (clients, store):
-        await until_ready(clients)
-        ends, right, called = Counter[str](), 0, 0
-        for question in questions:
-            started = time.perf_counter()
-            end, rounds, calls, answer = await ask(question, clients)
-            ends[end] += 1
-            called += calls
-            right += judge(question, Given(answer, {}), reference).right
-            print(
-                f"{question.id:<14}{end:<12}{rounds} rounds {calls} calls {time.perf_counter() - started:>6.1f} s  {answer[:70]!r}"
-            )
         base = await graded(questions, clients, store, reference, "rules")
-    share, full = right / len(questions), sum(verdict.right for verdict in base) / len(questions)
-    print(
-        f"ends: {dict(ends)}; tool calls {called}; right {share:.0%}, rules {full:.0%}, ratio {share / max(full, 1e-9):.2f}"
-    )
+        full = sum(verdict.right for verdict in base) / len(questions)
+        for model in ("small", "guided"):
+            await until_ready(clients, model)
+            ends, right, called = Counter[str](), 0, 0
+            for question in questions:
+                started = time.perf_counter()
+                end, rounds, calls, answer = await ask(question, clients, model)
+                ends[end] += 1
+                called += calls
+                right += judge(question, Given(answer, {}), reference).right
+                took = f"{rounds} rounds {calls} calls {time.perf_counter() - started:>6.1f} s"
+                print(f"{model:<8}{question.id:<14}{end:<12}{took}  {answer[:70]!r}", flush=True)
+            share = right / len(questions)
+            print(
+                f"{model}: ends {dict(ends)}; tool calls {called}; right {share:.0%}, rules {full:.0%}, "
+                f"ratio {share / max(full, 1e-9):.2f}"
+            )
 
 
-async def until_ready(clients: Clients) -> None:
+async def until_ready(clients: Clients, model: str) -> None:
     """The model is unpacked and loaded first."""
     async with asyncio.timeout(300):
-        request = policy.GetModelRequest(model="small")
+        request = policy.GetModelRequest(model=model)
         while (await clients.policy.get_model(request)).model.state != policy.MODEL_STATE_READY:
             await asyncio.sleep(0.5)
 
 
-async def ask(question: Question, clients: Clients) -> tuple[str, int, int, str]:
+async def ask(question: Question, clients: Clients, model: str) -> tuple[str, int, int, str]:
     """(how it ended, rounds, tool calls, answer or error) of one run; an error of the service itself is a crash."""
-    ident = f"small-{question.id}"
+    ident = f"{model}-{question.id}"
     try:
-        request = pb.RunRequest(question=question.ask, request_id=ident, model="small", budget=BUDGET)
+        request = pb.RunRequest(question=question.ask, request_id=ident, model=model, budget=BUDGET)
         events = [event async for event in run_events(clients, request)]
     except FathomError as error:
         return f"crash {error.reason}", 0, 0, error.message

@@ -20,10 +20,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fathom.grading.graders import GRADERS, Item
+from fathom.grading.pool import Pool
+from fathom.grading.verifier import graded
 from services.reward.judging.judge import Judge, Pair
 from services.reward.judging.settings import JudgeSettings
-from services.reward.pool import Pool
-from services.reward.verifier import graded
 
 ITEMS, REPEATS = 2_048, 2
 CELL = "def growth(frame):\n" + "\n".join(f"    step_{n} = frame['x'] * {n} + {n}" for n in range(20)) + "\n    return step_1\nprint(growth(sheet_1))"  # fmt: skip

@@ -183,3 +183,34 @@ async def test_content_cannot_forge_a_turn(engine: Engine) -> None:
     ids = await engine.tokenize("", [Message(Role.SYSTEM, "s"), forged], (), True, "")
     assert ids.count(END) == 2
     assert engine.model("").state is State.READY
+
+
+async def test_guided_calls_are_calls_whatever_the_model_would_say(engine: Engine) -> None:
+    """Unguided it answers in prose; guided every completion is one call that its tool's schema takes."""
+    import json
+
+    import jsonschema
+
+    query = {"type": "string", "maxLength": 30}
+    parameters = {
+        "type": "object",
+        "properties": {"intent": query, "query": query, "top_k": {"type": "integer", "minimum": 1, "maximum": 5}},
+        "required": ["intent", "query"],
+        "additionalProperties": False,
+    }
+    tools = tuple(ToolSpec(name, f"does {name}", json.dumps(parameters)) for name in ("finish", "search"))
+    config = Config(models={"guided": TransformersModel(threads=1, guided_calls=True)}, default_model="guided")
+    made = Engine(config, open_store("memory://"), structlog.get_logger())
+    await made.start()
+    try:
+        for seed in range(3):
+            sampling = Sampling(temperature=1.0, seed=seed, max_tokens=120)
+            request = Request(f"guided-{seed}", "", (QUESTION,), tools=tools, sampling=sampling)
+            completion = [item async for item in made.generate(request, lambda: None)][-1]
+            assert isinstance(completion, Completion)
+            [call] = completion.tool_calls
+            assert call.name in ("finish", "search")
+            jsonschema.validate(json.loads(call.arguments_json), parameters)
+            assert completion.finish_reason is FinishReason.TOOL_CALLS
+    finally:
+        await made.close()

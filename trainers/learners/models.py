@@ -103,4 +103,6 @@ def export_adapter(network: Any, config: ModelConfig, folder: Path) -> None:
 def language_state(network: Any) -> dict[str, torch.Tensor]:
     """The whole language model's parameters by its own names, on rank 0."""
     state = whole_state(network)
+    if not any(name.startswith(PREFIX) for name in state) and not rank():
+        raise InvalidField("network", "holds no language model: weights would be lost")
     return {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}

@@ -38,10 +38,8 @@ PANELS = (
     Panel("Entropy", "nats per token", ("actor/entropy", "actor/entropy_loss")),
     Panel("KL", "nats per token", ("actor/reward_kl_penalty", "actor/kl_loss", "actor/ppo_kl")),
     Panel("Rollout and learner disagree", "probability, nats", ("mismatch/*",), log=True),
-    Panel("Losses", "loss", ("actor/pg_loss", "critic/vf_loss", "sft/loss", "dpo/loss", "reward_model/*")),
-    Panel(
-        "Gradient norms", "norm", ("actor/grad_norm", "critic/grad_norm", "sft/grad_norm", "dpo/grad_norm"), log=True
-    ),
+    Panel("Losses", "loss", ("actor/pg_loss", "critic/vf_loss", "train/loss", "reward_model/*")),
+    Panel("Gradient norms", "norm", ("actor/grad_norm", "critic/grad_norm", "train/grad_norm"), log=True),
     Panel("Clipping", "share", ("actor/pg_clipfrac", "actor/pg_clipfrac_lower", "response_length/clip_ratio")),
     Panel("Actions", "share, count", ("rollout/invalid_action_ratio", "rollout/turns/mean", "rollout/tool_calls/mean")),
     Panel("Age of samples", "versions", ("rollout/age/mean", "rollout/age/max", "rollout/begun_anew")),

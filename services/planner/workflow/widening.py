@@ -16,8 +16,8 @@ from services.planner.answering.material import estimated_tokens
 from services.planner.workflow.record import ASSOCIATION, FRAMEWORKS, INDICATORS, PARTS, Meant, Widening
 
 DEEPEST, TOPICS, NEAR, MAX_MENTIONS, MAX_QUESTION = 3, 2, 12, 64, 2_000
-KNOWN_SCORE = 0.7
-"""From which likeness on a model's word counts as the name of an indicator."""
+KNOWN_SCORE, HELD_SCORE = 0.7, 0.6
+"""From which likeness on a model's word counts as the name of an indicator, and one that holds such a name."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class LibraryWidener:
         for name in names:
             matches = found.get(name)
             best = matches.indicators[0] if matches is not None and matches.indicators else None
-            fits = best is not None and matches is not None and matches.scores[0] >= KNOWN_SCORE
+            fits = best is not None and matches is not None and is_known(name, matches)
             known[name] = best.id if best is not None and fits else ""
             if best is not None and matches is not None and fits:
                 canonical[name] = name if matches.scores[0] >= 1 else named(best, chinese)
@@ -89,6 +89,13 @@ class LibraryWidener:
     async def _match(self, mentions: Sequence[str]) -> list[pb.IndicatorMatches]:
         request = pb.MatchIndicatorsRequest(mentions=mentions)
         return list((await self.clients.datafetch.match_indicators(request, timeout_s=self.timeout_s)).results)
+
+
+def is_known(name: str, matches: pb.IndicatorMatches) -> bool:
+    """True when a model's words are like a name of the library, or hold one as it stands ("free cash flow margin")."""
+    if matches.scores[0] >= KNOWN_SCORE:
+        return True
+    return matches.scores[0] >= HELD_SCORE and bool(surfaces_in(name, matches.surfaces[:1]))
 
 
 def named(indicator: pb.Indicator, chinese: bool) -> str:

@@ -38,7 +38,14 @@ class Datafetch:
         if self.down:
             raise DependencyFailed("datafetch", "gone")
         self.mentions += request.mentions
-        scores = {"gross margin": 1.0, "margin before overhead": 0.8, "Apple gross margin": 0.5, "flux": 0.3}
+        scores = {
+            "gross margin": 1.0,
+            "margin before overhead": 0.8,
+            "Apple gross margin": 0.5,
+            "flux": 0.3,
+            "gross margin of a segment": 0.62,
+            "margin of safety": 0.62,
+        }
         return pb.MatchIndicatorsResponse(
             results=[
                 pb.IndicatorMatches(indicators=[MARGIN], scores=[scores.get(text, 0.1)], surfaces=["gross margin"])
@@ -70,6 +77,11 @@ async def test_what_a_model_calls_an_indicator_becomes_a_name_of_the_library_or_
     assert meant.canonical == {"gross margin": "gross margin", "margin before overhead": "gross margin"}
     assert meant.inside == {"Apple gross margin": ("gross margin",)}
     assert [(one.part, one.found) for one in meant.widening] == [(ASSOCIATION, ("gross_margin",))]
+
+
+async def test_a_longer_name_that_holds_one_of_the_librarys_is_known_by_it() -> None:
+    meant = await widener(Datafetch()).meant(["gross margin of a segment", "margin of safety"], [], False)
+    assert meant.known == {"gross margin of a segment": "gross_margin", "margin of safety": ""}
 
 
 @pytest.mark.parametrize("off", PARTS)

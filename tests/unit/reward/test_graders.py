@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.errors import InvalidField
+from fathom.grading import verifier
 from fathom.grading.graders import GRADERS, Grader, Item, Score
-from services.reward import verifier
+from fathom.grading.verifier import graded
 from services.reward.config import Config
 from services.reward.engine import checked
-from services.reward.verifier import graded
 from services.reward.work import Work
 from tests.unit.reward.house import House
 

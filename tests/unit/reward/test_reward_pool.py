@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fathom.api.reward.v1 import reward_pb2 as pb
 from fathom.call import Call
 from fathom.grading.graders import GRADERS, Item, Score, ToolStep
-from services.reward.pool import CHUNK, Pool, Verifier
-from services.reward.verifier import answered, encoded, graded, item_from, serve
+from fathom.grading.pool import CHUNK, Pool, Verifier
+from fathom.grading.verifier import answered, encoded, graded, item_from, serve
 from tests.unit.reward.house import House
 
 EM = [("em", Item(str(number % 3), ["1"])) for number in range(300)]

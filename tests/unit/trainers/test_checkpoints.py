@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fathom.errors import CorruptData, InvalidField, NotFound
+from fathom.errors import CorruptData, DependencyFailed, InvalidField, NotFound
 from fathom.store import open_store
 from trainers.checkpoints import StoreCheckpoints
 
@@ -52,3 +53,29 @@ def test_a_changed_file_is_corrupt(tmp_path: Path) -> None:
     asyncio.run(kept.store.put("checkpoints/toy/00000001/actor/rank-00000.pt", b"other"))
     with pytest.raises(CorruptData):
         kept.load(tmp_path / "back")
+
+
+class FailingStore:
+    """A store that is gone when the manifest of a step is to be written."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> Any:
+        if key.endswith("/manifest.json"):
+            raise DependencyFailed("object store", "gone")
+        return await self.inner.put(key, data, content_type)
+
+
+def test_a_step_saved_again_and_broken_off_leaves_the_one_before_as_the_newest(tmp_path: Path) -> None:
+    kept = checkpoints(tmp_path)
+    kept.save(1, folder_with(tmp_path, "one"), {"step": 1})
+    kept.save(2, folder_with(tmp_path, "two"), {"step": 2})
+    failing: Any = FailingStore(kept.store)
+    broken = StoreCheckpoints(failing, "toy", 2)
+    with pytest.raises(DependencyFailed):
+        broken.save(2, folder_with(tmp_path, "again"), {"step": 2})
+    assert kept.load(tmp_path / "back") == {"step": 1}

@@ -98,7 +98,7 @@ def test_a_job_without_a_cluster_says_so_without_a_traceback() -> None:
 @pytest.mark.parametrize("name", ["ppo", "grpo", "rloo", "prime", "search_r1", "interpreter"])
 def test_every_algorithm_has_defaults_that_its_trainer_takes(name: str, tmp_path: Path) -> None:
     config = configured(name, [], [])
-    wanted = {"ppo": "gae", "rloo": "rloo", "prime": "rloo"}.get(name, "grpo")
+    wanted = {"ppo": "gae", "search_r1": "gae", "rloo": "rloo", "prime": "rloo"}.get(name, "grpo")
     assert config.algorithm.adv_estimator == wanted
     assert config.reward_model.enable == (name == "prime")
     assert find(name).load().__name__.endswith("Trainer")

@@ -22,6 +22,7 @@ from trainers.config.tree import TrainConfig
 from trainers.data.sequences import Preference, Row, batch, pair_batch, read_pairs, read_rows
 from trainers.dpo import DpoTrainer, Preferences, answer_sums
 from trainers.learners.forward import response_tokens
+from trainers.learners.networks import Placement, PolicyNetwork
 from trainers.ppo import TrainingDiverged
 from trainers.sft import Imitation, ImitationTrainer, SftTrainer
 
@@ -42,6 +43,10 @@ def one_thread() -> Iterator[None]:
 
 def model(seed: int = 0) -> Any:
     return tiny.build_model(WORDS, 16, 1, seed, 64)
+
+
+def network_of(language_model: Any) -> PolicyNetwork:
+    return PolicyNetwork(language_model, Placement(), 1)
 
 
 def settings(tmp_path: Path, **sections: dict[str, Any]) -> TrainConfig:
@@ -85,7 +90,7 @@ def test_the_loss_is_the_mean_over_target_tokens_alone(tmp_path: Path) -> None:
         sums += float((losses.detach() * torch.tensor(row.mask[1:])).sum())
         count += sum(row.mask)
     data = batch([LONG, SHORT], 0)
-    value, metrics = Imitation(settings(tmp_path), 0).loss(network, data, torch.arange(2))
+    value, metrics = Imitation(settings(tmp_path), 0).loss(network_of(network), data, torch.arange(2))
     assert float(value) == pytest.approx(sums / count, rel=1e-5)
     assert metrics["loss"] == pytest.approx(sums / count, rel=1e-5)
 
@@ -93,7 +98,7 @@ def test_the_loss_is_the_mean_over_target_tokens_alone(tmp_path: Path) -> None:
 def gradient(objective: Any, network: Any, data: Any) -> torch.Tensor:
     network.zero_grad()
     for part in objective.parts(data):
-        objective.loss(network, data, part)[0].backward()
+        objective.loss(network_of(network), data, part)[0].backward()
     return torch.cat([parameter.grad.flatten() for parameter in network.parameters() if parameter.grad is not None])
 
 
@@ -132,7 +137,9 @@ def test_dpo_gradients_are_the_same_however_pairs_are_cut(tmp_path: Path, kind: 
     found = [
         gradient(
             Preferences(
-                settings(tmp_path, imitation=imitation, actor={"ppo_micro_batch_size_per_gpu": micro}), 0, reference
+                settings(tmp_path, imitation=imitation, actor={"ppo_micro_batch_size_per_gpu": micro}),
+                0,
+                network_of(reference),
             ),
             network,
             data,
@@ -146,21 +153,21 @@ def test_dpo_gradients_are_the_same_however_pairs_are_cut(tmp_path: Path, kind: 
 def test_dpo_by_hand(tmp_path: Path) -> None:
     network, reference = model(1).eval(), model(2).eval()
     data = pair_batch(preferences(2), 0)
-    objective = Preferences(settings(tmp_path), 0, reference)
+    objective = Preferences(settings(tmp_path), 0, network_of(reference))
     with torch.no_grad():
-        own, other = answer_sums(network, data)[0], answer_sums(reference, data)[0]
-        value, metrics = objective.loss(network, data, torch.arange(4))
+        own, other = answer_sums(network_of(network), data)[0], answer_sums(network_of(reference), data)[0]
+        value, metrics = objective.loss(network_of(network), data, torch.arange(4))
     differences = [(own[n] - other[n]) - (own[n + 2] - other[n + 2]) for n in range(2)]
     wanted = sum(math.log1p(math.exp(-0.1 * float(difference))) for difference in differences) / 2
     assert float(value) == pytest.approx(wanted, rel=1e-5)
     assert metrics["rewards/accuracy"] == sum(float(difference) > 0 for difference in differences) / 2
-    start = Preferences(settings(tmp_path), 0, network).loss(network, data, torch.arange(4))[0]
+    start = Preferences(settings(tmp_path), 0, network_of(network)).loss(network_of(network), data, torch.arange(4))[0]
     assert float(start) == pytest.approx(math.log(2), rel=1e-5), "the model is its own reference"
 
 
 def test_the_reference_is_asked_once_per_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    reference, network = model(2), model(1)
+    reference, network = network_of(model(2)), model(1)
     forward = reference.forward
 
     def counted(*args: Any, **options: Any) -> Any:
@@ -170,8 +177,8 @@ def test_the_reference_is_asked_once_per_pair(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(reference, "forward", counted)
     objective = Preferences(settings(tmp_path), 0, reference)
     data = pair_batch(preferences(2), 0)
-    first = objective.loss(network, data, torch.arange(4))[0]
-    second = objective.loss(network, data, torch.arange(4))[0]
+    first = objective.loss(network_of(network), data, torch.arange(4))[0]
+    second = objective.loss(network_of(network), data, torch.arange(4))[0]
     assert len(asked) == 1
     assert float(first) == float(second)
 
@@ -200,7 +207,7 @@ def test_dpo_prefers_what_was_chosen(tmp_path: Path) -> None:
     reference = copy.deepcopy(network)
     kept = {name: value.clone() for name, value in reference.state_dict().items()}
     pairs = preferences(8)
-    metrics = ImitationTrainer(config, network, Preferences(config, 0, reference), pairs, pairs).fit()
+    metrics = ImitationTrainer(config, network, Preferences(config, 0, network_of(reference)), pairs, pairs).fit()
     assert metrics["val/rewards/accuracy"] == 1.0
     assert metrics["val/rewards/margin"] > 0.5
     assert metrics["val/loss"] < math.log(2) - 0.1

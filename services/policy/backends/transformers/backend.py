@@ -213,6 +213,8 @@ class TransformersBackend:
         if request.response_schema_json:
             schema = json_object("response_schema_json", "it", request.response_schema_json)
             grammar = loaded.grammars.schema(schema)
+        elif self._config.guided_calls and request.tools and request.tool_format is ToolFormat.HERMES:
+            grammar = loaded.grammars.calls(request.tools)
         return Row(whole, request.sampling, min(wanted, room), tokenizer.end_ids, source, text, grammar)
 
     def _completion(self, request: Request, prompt: Rendered, row: Row, version: int, duration_ms: int) -> Completion:

@@ -1,15 +1,18 @@
-"""Ids that a JSON schema allows next, by llguidance."""
+"""Ids that a JSON schema, or the form of a tool call, allows next, by llguidance."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from fathom.errors import InvalidField, MissingExtra
+from fathom.protocol.hermes import CLOSE, OPEN
+from fathom.protocol.messages import ToolSpec
 
 # With free whitespace a small model may indent until its tokens are spent.
 STRICT = {"whitespace_flexible": False}
@@ -37,6 +40,37 @@ class Grammars:
         if failed:
             raise InvalidField("response_schema_json", f"cannot be followed: {'; '.join(messages)[:300]}")
         return Grammar(matcher_type(self._tokenizer, text))
+
+    def calls(self, tools: Sequence[ToolSpec]) -> Grammar:
+        """One call of one of these tools, written as in ``fathom.protocol.hermes``.
+
+        Raises ``InvalidField("tools")`` for a schema that cannot be followed.
+        """
+        matcher_type = self._library.LLMatcher
+        text = matcher_type.grammar_from_lark(call_grammar(tools))
+        problem = matcher_type.validate_grammar(text, self._tokenizer)
+        if problem:
+            raise InvalidField("tools", f"cannot be followed: {problem[:300]}")
+        return Grammar(matcher_type(self._tokenizer, text))
+
+
+def call_grammar(tools: Sequence[ToolSpec]) -> str:
+    """Lark: an opening tag, an object with the name of a tool and arguments of its schema, a closing tag."""
+    rules = [
+        {
+            "type": "object",
+            "properties": {"name": {"const": tool.name}, "arguments": json.loads(tool.parameters_json)},
+            "required": ["name", "arguments"],
+            "additionalProperties": False,
+        }
+        for tool in tools
+    ]
+    names = [f"call_{place}" for place in range(len(rules))]
+    lines = [f'start: "{OPEN}\\n" ({" | ".join(names)}) "\\n{CLOSE}"']
+    for name, rule in zip(names, rules, strict=True):
+        # Bounds that the grammar does not know (formats, minima) are for the tool to check.
+        lines.append(f"{name}: %json {json.dumps({**rule, 'x-guidance': {**STRICT, 'lenient': True}})}")
+    return "\n".join(lines)
 
 
 class Grammar:

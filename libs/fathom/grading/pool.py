@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from fathom.grading.graders import Item, Score
-from services.reward.verifier import answered, encoded, graded
+from fathom.grading.verifier import answered, encoded, graded
 
 CHUNK = 64
 LINE_BYTES = 1 << 20
@@ -56,7 +56,7 @@ class Verifier:
     async def _started(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "services.reward.verifier",
+                sys.executable, "-m", "fathom.grading.verifier",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES, start_new_session=True,
             )  # fmt: skip
         return self._process

@@ -1,4 +1,4 @@
-"""``python -m services.reward.verifier``: grades one JSON line after another until its input ends.
+"""``python -m fathom.grading.verifier``: grades one JSON line after another until its input ends.
 
 A process of its own, so that a grader that does not end can be ended. It imports the graders and nothing heavy.
 """
