@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -83,11 +85,16 @@ def gradients(config: TrainConfig) -> Gradients:
         ("policy", actor.learner, lambda: actor.update_policy(own)),
         ("values", critic.learner, lambda: critic.update_critic(own)),
     ):
-        optimizer, seen = learner.stepper.optimizer, []
-        optimizer.register_step_pre_hook(lambda used, *_, seen=seen: seen.append(flat(used)))
+        optimizer: Any = learner.stepper.optimizer
+        seen: list[torch.Tensor] = []
+        optimizer.register_step_pre_hook(partial(note, seen))
         update()
         found[role] = seen[0]
     return found
+
+
+def note(seen: list[torch.Tensor], optimizer: torch.optim.Optimizer, *_: object) -> None:
+    seen.append(flat(optimizer))
 
 
 def flat(optimizer: torch.optim.Optimizer) -> torch.Tensor:
