@@ -98,8 +98,6 @@ class DpoTrainer(ImitationTrainer[Preference]):
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model."""
         metrics = super().fit()
-        whole = PolicyNetwork(self.model, Placement(), 1)
-        export(whole, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         export(self.network, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 

@@ -25,7 +25,6 @@ from trainers.data_proto import DataProto
 from trainers.learners import checkpoint
 from trainers.learners.forward import cropped, passes
 from trainers.learners.models import export, load_model, load_tokenizer
-from trainers.learners.networks import Placement, PolicyNetwork
 from trainers.learners.networks import Placement, PolicyNetwork, device_of
 from trainers.learners.stepping import Stepper
 from trainers.ppo import TrainingDiverged
@@ -228,8 +227,6 @@ class SftTrainer(ImitationTrainer[Row]):
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model, which a further training takes as its ``model.path``."""
         metrics = super().fit()
-        whole = PolicyNetwork(self.model, Placement(), 1)
-        export(whole, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         export(self.network, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 

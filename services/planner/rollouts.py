@@ -96,7 +96,7 @@ class Rollouts:
         if request.system_prompt:
             raise InvalidField("system_prompt", "only PROTOCOL_SEARCH_R1 takes another system prompt")
         if protocol is None:
-            raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
+            raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         return protocol
 
     def _tasks(self, request: pb.RolloutRequest, rollout_id: str, protocol: AnyProtocol) -> list[Task]:

@@ -50,7 +50,7 @@ class Runs:
         if protocol == trajectory.PROTOCOL_AUTO:
             protocol = PLAYED_BY[route(question).mode]
         if protocol not in self.worker.protocols:
-            raise InvalidField("protocol", f"{trajectory.Protocol.Name(request.protocol)} is not available yet")
+            raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         checked_budget(request.budget)
         settings_from_proto(request.window, self.config.window)
         self.worker.protocols[protocol].prompts(question, "", request.prompts)

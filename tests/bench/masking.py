@@ -8,27 +8,23 @@ same warm model, draw the same prompts and differ in one setting, ``algorithm.st
 
 from __future__ import annotations
 
-import copy
 import os
 import random
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from trainers import tiny
-from trainers.config import TrainConfig, load_config
+from trainers import assembly, tiny
+from trainers.algorithms import configured
 from trainers.imitation import imitate
-from trainers.learners.actor import Actor
-from trainers.learners.critic import Critic, ValueModel
-from trainers.learners.models import export
-from trainers.learners.reference import Reference
+from trainers.learners.models import load_model, load_tokenizer
 from trainers.lookups import Lookup, found, lessons, lookups, shown, vocabulary
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import Surroundings
 from trainers.prompts import Prompts
-from trainers.roles import Metrics, ResourcePoolManager, Role
+from trainers.roles import Metrics
 from trainers.search_r1 import GenerationConfig, LLMGenerationManager, RewardManager
 from trainers.search_r1.rollouts import SearchR1Rollouts
 from trainers.search_r1.sampler import ModelSampler
@@ -39,7 +35,7 @@ HELD_OUT = 16
 SEEDS = [int(seed) for seed in os.environ.get("BENCH_SEEDS", "7,8,9").split(",")]
 STEPS = int(os.environ.get("BENCH_STEPS", "20"))
 SETTINGS = (
-    "algorithm.adv_estimator=gae", "data.train_batch_size=16", "data.max_prompt_length=128", "rollout.n=8",
+    "data.train_batch_size=16", "data.max_prompt_length=128", "rollout.n=8",
     "rollout.max_turns=1", "rollout.max_tokens=6", "rollout.max_start_length=32", "rollout.max_obs_length=64",
     "actor.optim.lr=5e-4", "actor.ppo_epochs=2", "actor.ppo_mini_batch_size=8", "actor.ppo_micro_batch_size_per_gpu=64",
     "critic.optim.lr=1e-3", "critic.ppo_epochs=2", "critic.ppo_mini_batch_size=8",
@@ -66,54 +62,34 @@ class LookupRollouts(SearchR1Rollouts):
     manager_class = LookupManager
 
 
-class Local:
-    """An actor, or another learner, with what the loop asks of a group."""
-
-    def __init__(self, learner: Any, model: Any = None, tokenizer: Any = None) -> None:
-        self.learner, self.model, self.tokenizer = learner, model, tokenizer
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.learner, name)
-
-    def export(self, folder: Path) -> None:
-        export(self.model, self.tokenizer, folder)
-
-
-def warm_start(seed: int, facts: Sequence[Lookup], steps: int = 800) -> tuple[Any, Any]:
-    """(model, tokenizer) that can search and read, and mostly guesses."""
+def warm_start(folder: Path, seed: int, facts: Sequence[Lookup], steps: int = 800) -> None:
+    """A model in ``folder`` that can search and read, and mostly guesses."""
     words = vocabulary()
     tokenizer, model = tiny.build_tokenizer(words), tiny.build_model(words, 64, 2, seed, 256)
     imitate(model, tokenizer, lessons([fact.id for fact in facts], 3000, seed), steps=steps, seed=seed)
-    return model, tokenizer
+    tiny.save(model, tokenizer, folder)
 
 
-def train(seed: int, masked: bool, steps: int, model: Any, tokenizer: Any, facts: Sequence[Lookup]) -> list[Metrics]:
-    """One arm; the metrics of each step."""
+def train(seed: int, masked: bool, steps: int, folder: Path, facts: Sequence[Lookup]) -> tuple[list[Metrics], float]:
+    """One arm: the metrics of each step, and the seconds that it took."""
+    started = time.perf_counter()
     overrides = [
-        f"algorithm.state_masking={str(masked).lower()}", f"trainer.total_training_steps={steps}", f"trainer.seed={seed}",
+        f"model.path={folder}", f"algorithm.state_masking={str(masked).lower()}", f"trainer.seed={seed}",
+        f"trainer.total_training_steps={steps}",
     ]  # fmt: skip
-    config: TrainConfig = load_config(overrides=[*SETTINGS, *overrides])
+    config = configured("ppo", (), [*SETTINGS, *overrides])
     torch.manual_seed(seed)
-    policy, seen = copy.deepcopy(model).train(), list[Metrics]()
+    tokenizer, seen = load_tokenizer(config.model), list[Metrics]()
     LookupManager.facts = facts
-    made = {
-        Role.ACTOR: lambda: Local(Actor(config.actor, policy), policy, tokenizer),
-        Role.CRITIC: lambda: Local(Critic(config.critic, ValueModel(copy.deepcopy(model)))),
-        Role.REF_POLICY: lambda: Local(Reference(config.actor, copy.deepcopy(model))),
-    }
-    reward = RewardManager(tokenizer, 0)
-    generation = GenerationConfig.from_config(config)
+    sampler = ModelSampler(load_model(config.model, seed), tokenizer)
     around = Surroundings(
-        LookupRollouts(ModelSampler(copy.deepcopy(model), tokenizer), tokenizer, generation),
+        LookupRollouts(sampler, tokenizer, GenerationConfig.from_config(config)),
         Prompts(records([fact.task for fact in facts[HELD_OUT:]], "train"), seed=seed),
         Prompts(records([fact.task for fact in facts[:HELD_OUT]], "held_out"), shuffle=False),
         on_step=lambda step, metrics: seen.append(dict(metrics)),
     )
-    pools = ResourcePoolManager({"all": 1}, dict.fromkeys(made, "all"))
-    RayPPOTrainer(
-        config, tokenizer, made, pools, lambda worker, settings, ranks: worker(), reward, surroundings=around
-    ).fit()
-    return seen
+    assembly.trainer("ppo", config, tokenizer, around, RewardManager(tokenizer, 0)).fit()
+    return seen, time.perf_counter() - started
 
 
 async def run() -> None:
@@ -122,10 +98,10 @@ async def run() -> None:
     for seed in SEEDS:
         facts = lookups()
         random.Random(seed).shuffle(facts)
-        model, tokenizer = warm_start(seed, facts[HELD_OUT:])
-        for masked in (True, False):
-            started = time.perf_counter()
-            seen = train(seed, masked, STEPS, model, tokenizer, facts)
+        with tempfile.TemporaryDirectory() as name:
+            warm_start(Path(name), seed, facts[HELD_OUT:])
+            arms = {masked: train(seed, masked, STEPS, Path(name), facts) for masked in (True, False)}
+        for masked, (seen, seconds) in arms.items():
             scores = [metrics["critic/score/mean"] for metrics in seen[1:]]
             held = [metrics["val/test_score"] for metrics in seen if "val/test_score" in metrics]
             means[masked].append(sum(scores) / len(scores))
@@ -133,7 +109,7 @@ async def run() -> None:
                 f"seed {seed}, observations {'masked' if masked else 'trained on':<11} mean training reward"
                 f" {means[masked][-1]:.3f}, last five steps {sum(scores[-5:]) / len(scores[-5:]):.3f}, held-out accuracy"
                 f" {' '.join(f'{score:.2f}' for score in held)}, loss on {seen[-1]['state_tokens/coverage']:.0%} of"
-                f" response tokens, {time.perf_counter() - started:.0f} s",
+                f" response tokens, {seconds:.0f} s",
                 flush=True,
             )
     masked_mean, trained_mean = (sum(means[masked]) / len(means[masked]) for masked in (True, False))

@@ -7,7 +7,8 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,34 @@ class Finding:
 
 def examine(home: Path) -> int:
     """Prints the report; 0 when nothing that is needed is missing, else 1."""
-    findings = [*packages(), *programs(), *bundles(home), *asyncio.run(services(home))]
+    return shown([*packages(), *programs(), *bundles(home), *asyncio.run(services(home))])
+
+
+def examine_serving(urls: Sequence[str]) -> int:
+    """The same for services elsewhere, e.g. in a cluster: 0 when every one of these URLs is ready."""
+    return shown(asyncio.run(ready(urls)))
+
+
+async def ready(urls: Sequence[str]) -> list[Finding]:
+    """Health of each URL; a gateway is asked over HTTP."""
+    return list(await asyncio.gather(*(page(url) if url.startswith("http") else health(url, url) for url in urls)))
+
+
+async def page(url: str) -> Finding:
+    """Readiness of a gateway."""
+
+    def ask() -> str:
+        with urllib.request.urlopen(f"{url}/healthz/ready", timeout=5.0) as reply:
+            return str(reply.status)
+
+    try:
+        return Finding(url, True, await asyncio.to_thread(ask))
+    except (OSError, ValueError) as error:
+        return Finding(url, False, str(error), "look at the gateway's log")
+
+
+def shown(findings: Sequence[Finding]) -> int:
+    """Prints the table; the status of the process."""
     table = Table("", "what", "state", "to mend it", box=None)
     for finding in findings:
         mark = "[green]✓[/]" if finding.good else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
@@ -96,7 +124,7 @@ async def services(home: Path) -> list[Finding]:
 
 
 async def health(name: str, url: str) -> Finding:
-    remedy = f"see .fathom/logs/{name}.log, then restart with 'fathom up'"
+    remedy = f"see the log of {name} (.fathom/logs on this machine), then restart it"
     async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
         try:
             request = health_pb2.HealthCheckRequest(service="ready")

@@ -101,11 +101,15 @@ def call(
 @app.command()
 def doctor(
     home: Home = HOME,
+    serving: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="Check only that these answer: grpc://host:port, or http://host:port of a gateway."),
+    ] = None,
 ) -> None:
     """Checks every dependency and every service, and says how to mend what is missing."""
-    from fathom.cli.doctor import examine
+    from fathom.cli.doctor import examine, examine_serving
 
-    raise typer.Exit(examine(home))
+    raise typer.Exit(examine_serving(serving) if serving else examine(home))
 
 
 @data_app.callback(invoke_without_command=True)

@@ -241,3 +241,14 @@ async def test_the_command_line_chooses_what_makes_room(stack: Stack) -> None:
     ):
         status, _, stderr = await command("-m", "fathom.cli.main", "ask", "Hello", *arguments, *planner)
         assert (status, said in stderr, "Traceback" in stderr) == (1, True, False), stderr
+
+
+async def test_the_doctor_tells_who_answers(stack: Stack) -> None:
+    """What `helm test` asks of a cluster, asked of this stack: all well, and one that is not there."""
+    from fathom.cli.doctor import ready
+
+    endpoints, _ = stack
+    asked = [*endpoints.services.values(), endpoints.gateway]
+    findings = await ready([*asked, "grpc://127.0.0.1:1", "http://127.0.0.1:1"])
+    assert [finding.good for finding in findings] == [True] * len(asked) + [False, False]
+    assert all(finding.detail for finding in findings)

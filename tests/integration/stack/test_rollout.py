@@ -67,7 +67,7 @@ async def test_training_takes_real_steps_and_policy_serves_the_new_version(stack
         ({"group_size": 0}, "group_size"),
         ({"group_size": 65}, "group_size"),
         ({"tasks": [pb.RolloutTask(question=" ")]}, "tasks[0].question"),
-        ({"protocol": trajectory.PROTOCOL_WORKFLOW}, "protocol"),
+        ({"protocol": 99}, "protocol"),
         ({"grader": "nope"}, "items[0].grader"),
     ],
 )

@@ -167,8 +167,6 @@ def test_dpo_by_hand(tmp_path: Path) -> None:
 
 def test_the_reference_is_asked_once_per_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    reference, network = model(2), model(1)
-    forward = reference.model.forward
     reference, network = network_of(model(2)), model(1)
     forward = reference.forward
 
@@ -176,7 +174,7 @@ def test_the_reference_is_asked_once_per_pair(tmp_path: Path, monkeypatch: pytes
         asked.append(1)
         return forward(*args, **options)
 
-    monkeypatch.setattr(reference.model, "forward", counted)
+    monkeypatch.setattr(reference, "forward", counted)
     objective = Preferences(settings(tmp_path), 0, reference)
     data = pair_batch(preferences(2), 0)
     first = objective.loss(network_of(network), data, torch.arange(4))[0]
