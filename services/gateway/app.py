@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from fathom import distribution_version
+from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
@@ -39,6 +40,7 @@ PROTOCOLS = {
     "auto": trajectory.PROTOCOL_AUTO,
 }
 SHOWN = (
+    datafetch.ListFrameworksResponse,
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
     planner.UpdateTodoResponse, planner.ReplayRunResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
@@ -154,6 +156,7 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
     add_events(app, engine, config)
     add_run_actions(app, engine)
     add_data(app, engine)
+    add_library(app, engine)
     add_conversations(app, engine)
     add_operations(app, engine, telemetry)
     add_page(app)
@@ -304,6 +307,18 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         file = await engine.export(sheet_id, format)
         disposition = {"Content-Disposition": f'attachment; filename="{file.name}"'}
         return Response(file.content, media_type=file.media_type, headers=disposition)
+
+
+def add_library(app: FastAPI, engine: Engine) -> None:
+    """What researchers wrote down: the analysis frameworks."""
+
+    @app.get("/v1/frameworks", response_model=None, responses=shown(datafetch.ListFrameworksResponse))
+    async def list_frameworks(
+        question: Annotated[str, Query(description="Only topics that it calls for; empty is all.")] = "",
+        level: Annotated[int, Query(ge=1, le=3, description="Deepest level of the trees.")] = 3,
+    ) -> JSONResponse:
+        """The analysis frameworks with their trees, as planning uses them."""
+        return JSONResponse(await engine.frameworks(question, level))
 
 
 def add_conversations(app: FastAPI, engine: Engine) -> None:

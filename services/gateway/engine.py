@@ -175,6 +175,11 @@ class Engine:
         file = (await self._clients.datafetch.export_table(request)).file
         return File(f"{sheet_id}.{kind}", file.content_type, await read_ref(self._store, file))
 
+    async def frameworks(self, question: str, level: int) -> dict[str, Any]:
+        """The analysis frameworks: all by topic, or those that a question calls for."""
+        request = data.ListFrameworksRequest(question=question, level=level)
+        return as_json(await self._clients.datafetch.list_frameworks(request))
+
     async def conversations(self, page_size: int, page_token: str) -> dict[str, Any]:
         """A page of conversations, most recently used first."""
         request = memory.ListConversationsRequest(page_size=page_size, page_token=page_token)

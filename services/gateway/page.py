@@ -73,6 +73,10 @@ def add_page(app: FastAPI) -> None:
     async def page() -> FileResponse:
         return FileResponse(STATIC / "index.html", media_type="text/html", headers=REVALIDATE)
 
+    @app.get("/frameworks", include_in_schema=False)
+    async def frameworks() -> FileResponse:
+        return FileResponse(STATIC / "frameworks.html", media_type="text/html", headers=REVALIDATE)
+
     @app.get("/static/plotly.min.js", include_in_schema=False)
     async def plotly(request: Request) -> Response:
         return await script(request)

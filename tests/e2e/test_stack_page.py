@@ -63,3 +63,23 @@ async def test_the_mode_is_switched_per_turn_and_the_stages_are_seen(page_url: s
         await expect(page.locator("#mode option").first).to_have_text("智能体")
         assert watched.complaints == []
         await browser.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
+async def test_the_library_of_frameworks_is_a_page(page_url: str) -> None:
+    """Row W11: ten topics with their trees, in both languages, one click from the conversations."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        watched = await opened(browser, page_url)
+        page = watched.page
+        await page.get_by_role("link", name="Analysis frameworks").click()
+        topics = page.locator("details.framework")
+        await expect(topics).to_have_count(10)
+        company = page.locator("#company")
+        await company.locator("summary").first.click()
+        assert await company.locator("li").count() >= 10
+        await expect(page.locator("#fund strong")).to_have_text("Fund")
+        await page.locator("#language").click()
+        await expect(page.locator("#fund strong")).to_have_text("基金分析")
+        assert watched.complaints == []
+        await browser.close()

@@ -1,7 +1,7 @@
 """Proof that it learns: a verifiable tool task through the real services, with exact match as the only reward.
 
 A tiny model that can search and read, and mostly guesses, learns to search: held-out accuracy rises from below 0.3
-to above 0.8. One seed in CI; ``FATHOM_PROOF_SEEDS=7,8,9`` runs more.
+to above 0.8. One seed in CI; ``FATHOM_PROOF_SEEDS=7,8,9`` runs more, ``FATHOM_PROOF_ALGORITHMS`` others.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from trainers.roles import Metrics
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow, pytest.mark.timeout(900)]
 SEEDS = [int(seed) for seed in os.environ.get("FATHOM_PROOF_SEEDS", "7").split(",")]
+ALGORITHMS = os.environ.get("FATHOM_PROOF_ALGORITHMS", "ppo,grpo,prime").split(",")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -35,7 +36,7 @@ def warm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return request.param, warm_model(tmp_path_factory.mktemp("warm") / str(request.param), request.param)
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "grpo", "rloo"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 async def test_reward_alone_teaches_to_search(endpoints: Endpoints, warm: tuple[int, Path], algorithm: str) -> None:
     seed, folder = warm
     config = configured(algorithm, (), [*overrides(folder, seed), f"model.name=toy-{algorithm}-{seed}"])
