@@ -31,6 +31,7 @@ from services.gateway.engine import Engine
 from services.gateway.guard import Guard
 from services.gateway.page import add_page
 from services.gateway.schemas import add_message, reference
+from services.gateway.tables import View
 
 PROTOCOLS = {
     "": trajectory.PROTOCOL_UNSPECIFIED,
@@ -297,9 +298,10 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         limit: Annotated[int, Query(description="1 to 1,000 rows.")] = 50,
         sort: Annotated[str, Query(description="Column to sort the whole table by; empty keeps its order.")] = "",
         desc: Annotated[bool, Query(description="Largest first; nulls come last either way.")] = False,
+        filter: Annotated[str, Query(description="Only rows that hold each of these words somewhere.")] = "",
     ) -> TablePage:
         """A page of rows of the full table behind a reference."""
-        return TablePage(**await engine.table(sheet_id, offset, limit, sort, desc))
+        return TablePage(**await engine.table(sheet_id, View(offset, limit, sort, desc, filter)))
 
     @app.get("/v1/tables/{sheet_id}/export", response_model=None)
     async def export_table(sheet_id: str, format: Annotated[str, Query(description="csv or xlsx")] = "csv") -> Response:

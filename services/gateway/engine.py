@@ -23,7 +23,7 @@ from fathom.ids import checked_id, new_id
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref
 from services.gateway.config import Config
-from services.gateway.tables import checked_window, page_of
+from services.gateway.tables import View, checked_view, page_of
 
 T = TypeVar("T")
 FORMATS = {"csv": data.EXPORT_FORMAT_CSV, "xlsx": data.EXPORT_FORMAT_XLSX}
@@ -150,11 +150,10 @@ class Engine:
                 return await read_ref(self._store, figure.ref)
         raise NotFound("figure", figure_id, [figure.id for figure in known])
 
-    async def table(self, sheet_id: str, offset: int, limit: int, sort: str, descending: bool) -> dict[str, Any]:
-        """A page of a sheet's rows, sorted on the whole sheet; see ``page_of``."""
-        checked_window(offset, limit)
+    async def table(self, sheet_id: str, view: View) -> dict[str, Any]:
+        """A page of a sheet's rows, filtered and sorted on the whole sheet; see ``page_of``."""
         arrow = await self._arrow(checked_id("sheet_id", sheet_id))
-        return await asyncio.to_thread(page_of, arrow, sheet_id, offset, limit, sort, descending)
+        return await asyncio.to_thread(page_of, arrow, sheet_id, checked_view(view))
 
     async def _arrow(self, sheet_id: str) -> bytes:
         chunks, size, limit = [], 0, self._config.max_table_bytes

@@ -1,41 +1,70 @@
-"""A sheet's Arrow stream as a page of JSON rows: sorted on the whole sheet, then cut."""
+"""A sheet's Arrow stream as a page of JSON rows: filtered and sorted on the whole sheet, then cut."""
 
 from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fathom import frames
 from fathom.errors import InvalidField
 
 MAX_ROWS = 1_000
+MAX_FILTER_CHARS = 200
 
 
-def page_of(arrow: bytes, sheet_id: str, offset: int, limit: int, sort: str, descending: bool) -> dict[str, Any]:
-    """``limit`` rows from ``offset`` on as lists of JSON values in the order of ``columns``.
+@dataclass(frozen=True)
+class View:
+    """What of a sheet is asked for: ``limit`` rows from ``offset`` on, after filter and sorting."""
 
-    ``total`` is the number of rows of the whole sheet. Nulls sort last in both directions. Raises
-    ``InvalidField`` for a column that is unknown or has no order, and ``CorruptData``.
+    offset: int = 0
+    limit: int = 50
+    sort: str = ""
+    """A column; empty keeps the sheet's order."""
+    descending: bool = False
+    words: str = ""
+    """Rows in which each of these words occurs somewhere, in any case; empty takes all."""
+
+
+def page_of(arrow: bytes, sheet_id: str, view: View) -> dict[str, Any]:
+    """Rows as lists of JSON values in the order of ``columns``.
+
+    ``total`` is the number of rows that the filter leaves of the whole sheet. Nulls sort last in both directions.
+    Raises ``InvalidField`` for a column that is unknown or has no order, and ``CorruptData``.
     """
     table = frames.read_table(arrow, sheet_id)
-    if sort:
-        table = ordered(table, sort, descending)
-    part = table.slice(offset, limit)
+    if view.words.strip():
+        table = holding(table, view.words.split())
+    if view.sort:
+        table = ordered(table, view.sort, view.descending)
+    part = table.slice(view.offset, view.limit)
     return {
         "columns": [{"name": field.name, "type": str(field.type)} for field in table.schema],
         "rows": [[plain(value) for value in row] for row in zip(*(c.to_pylist() for c in part.columns), strict=True)],
         "total": table.num_rows,
-        "offset": offset,
+        "offset": view.offset,
     }
 
 
-def checked_window(offset: int, limit: int) -> None:
-    """Raises ``InvalidField`` for a window that no page can have."""
-    if offset < 0:
+def checked_view(view: View) -> View:
+    """Raises ``InvalidField`` for a window that no page can have, and for a filter that is too long."""
+    if view.offset < 0:
         raise InvalidField("offset", "must not be negative")
-    if not 1 <= limit <= MAX_ROWS:
+    if not 1 <= view.limit <= MAX_ROWS:
         raise InvalidField("limit", f"must be 1 to {MAX_ROWS:,}")
+    if len(view.words) > MAX_FILTER_CHARS:
+        raise InvalidField("filter", f"must be at most {MAX_FILTER_CHARS} characters")
+    return view
+
+
+def holding(table: Any, words: Sequence[str]) -> Any:
+    """The rows in which each word is part of some cell, as it is shown: "2020-12" finds that month."""
+    shown = [[str(plain(value)).casefold() for value in column.to_pylist()] for column in table.columns]
+    rows = [" ".join(cells) for cells in zip(*shown, strict=True)]
+    kept = [index for index, row in enumerate(rows) if all(word.casefold() in row for word in words)]
+    return table.take(frames.arrow().array(kept, "int64"))
 
 
 def ordered(table: Any, column: str, descending: bool) -> Any:
@@ -45,7 +74,7 @@ def ordered(table: Any, column: str, descending: bool) -> Any:
     pa = frames.arrow()
     try:
         # The row's position breaks ties: pages of one sorting must never overlap.
-        position = pa.array(range(table.num_rows))
+        position = pa.array(range(table.num_rows), "int64")
         keys = [("value", "descending" if descending else "ascending"), ("position", "ascending")]
         order = pa.table({"value": table.column(column), "position": position}).sort_by(keys)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:

@@ -109,6 +109,10 @@ async def journey(page: Page, question: str, timeout_ms: int) -> None:
     before = await table.locator("tbody tr").first.inner_text()
     await table.locator("th button").nth(1).click()
     await expect(table.locator("th").nth(1)).to_have_attribute("aria-sort", "ascending")
+    await table.get_by_role("searchbox").fill("no row has this")
+    await expect(table.locator("tbody tr")).to_have_count(0)
+    await table.get_by_role("searchbox").fill("")
+    await expect(table.locator("tbody tr").first).to_be_visible()
     await expect(table.locator("tbody tr").first).not_to_have_text(before)
 
     figure = page.locator(".answer .plotly-figure").first

@@ -55,6 +55,7 @@ class Actor:
                 parts = [self.backward(part, totals, temperature) for part in rows]
                 metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
                 norms.append(self.stepper.step())
+        self.stepper.advance()
         return shares_of_all(metrics, sharing) | {
             "actor/grad_norm": sum(norms) / len(norms),
             "actor/lr": self.stepper.lr,

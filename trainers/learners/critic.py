@@ -42,6 +42,7 @@ class Critic:
                 parts = [self.backward(part, totals) for part in rows]
                 metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
                 norms.append(self.stepper.step())
+        self.stepper.advance()
         return shares_of_all(metrics, sharing) | {
             "critic/grad_norm": sum(norms) / len(norms),
             "critic/lr": self.stepper.lr,

@@ -45,8 +45,11 @@ class Stepper:
         if math.isfinite(norm):
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.schedule.step()
         return norm
+
+    def advance(self) -> None:
+        """Moves the schedule: once per training step, however many mini-batches and epochs it has, as verl does."""
+        self.schedule.step()
 
     @property
     def lr(self) -> float:

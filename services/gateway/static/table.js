@@ -1,4 +1,4 @@
-// The live table behind a reference: the server sorts the whole sheet and gives one page of it.
+// The live table behind a reference: the server filters and sorts the whole sheet and gives one page of it.
 import { call, path } from "/static/api.js";
 import { el } from "/static/dom.js";
 import { columnFormat, count, provenance } from "/static/format.js";
@@ -12,6 +12,7 @@ export class LiveTable {
     this.offset = 0;
     this.sort = "";
     this.desc = false;
+    this.filter = "";
     this.facts = new Map(sheet.columns.map((column) => [column.name, column]));
     this.range = el("span", { class: "dim", "aria-live": "polite" });
     this.back = this.#mover(-1, "‹", "previous");
@@ -35,7 +36,17 @@ export class LiveTable {
     const file = (kind) => el("a", { href: `${exported}?format=${kind}`, download: true }, kind.toUpperCase());
     return el("figcaption", {},
       el("span", { class: "tag" }, this.variable), el("strong", {}, this.sheet.title), el("span", { class: "spacer" }),
-      file("csv"), file("xlsx"));
+      this.#search(), file("csv"), file("xlsx"));
+  }
+
+  #search() {
+    const filter = ({ target }) => {
+      this.filter = target.value;
+      this.offset = 0;
+      this.load();
+    };
+    const named = { "aria-label": word("filterRows"), placeholder: word("filterRows") };
+    return el("input", { type: "search", class: "rows", maxlength: "200", ...named, oninput: filter });
   }
 
   #foot() {
@@ -47,7 +58,7 @@ export class LiveTable {
   }
 
   async load() {
-    const query = new URLSearchParams({ offset: this.offset, limit: this.pageSize, sort: this.sort, desc: this.desc });
+    const query = new URLSearchParams({ offset: this.offset, limit: this.pageSize, sort: this.sort, desc: this.desc, filter: this.filter });
     const asked = (this.asked = query.toString());
     this.root.setAttribute("aria-busy", "true");
     try {

@@ -3,7 +3,7 @@
 export const WORDS = {
   en: {
     ask: "Ask", placeholder: "Ask about companies, prices, rates, the economy…", fresh: "New question",
-    frameworks: "Analysis frameworks", indicators: "indicators", filter: "Filter conversations", conversations: "Conversations", language: "Switch to Chinese", theme: "Light or dark",
+    filterRows: "Filter rows", frameworks: "Analysis frameworks", indicators: "indicators", filter: "Filter conversations", conversations: "Conversations", language: "Switch to Chinese", theme: "Light or dark",
     panel: "Details", close: "Close", model: "Model", hint: "Enter sends · Shift+Enter new line · Esc stops",
     welcome: "What would you like to know?",
     promise: "Every number comes from a table, a document or a calculation that you can open.",
@@ -41,7 +41,7 @@ export const WORDS = {
   },
   zh: {
     ask: "提问", placeholder: "可以问公司、股价、利率、宏观经济……", fresh: "新问题",
-    frameworks: "分析框架", indicators: "指标", filter: "筛选对话", conversations: "对话", language: "切换为英文", theme: "浅色或深色",
+    filterRows: "筛选行", frameworks: "分析框架", indicators: "指标", filter: "筛选对话", conversations: "对话", language: "切换为英文", theme: "浅色或深色",
     panel: "详情", close: "关闭", model: "模型", hint: "回车发送 · Shift+回车换行 · Esc 停止",
     welcome: "想了解什么？",
     promise: "每个数字都来自可以打开查看的表格、文档或计算。",

@@ -238,6 +238,22 @@ async def test_a_figure_is_read_through_its_own_run_only(door: Door) -> None:
         assert (await client.get(f"/v1/runs/{run_id}/figures/{name}")).status_code == 404
 
 
+async def test_a_table_is_filtered_as_a_whole(door: Door) -> None:
+    """Row G05: each word must occur in the row, as the row is shown; the total is what is left."""
+    client = door[0]
+    path = f"/v1/tables/{SHEET_ID}"
+    whole = (await client.get(path, params={"limit": 1000})).json()
+    month = (await client.get(path, params={"filter": "2015-02", "limit": 1000})).json()
+    assert 0 < month["total"] == len(month["rows"]) < whole["total"]
+    assert month["rows"] == [row for row in whole["rows"] if str(row[0]).startswith("2015-02")]
+    row = whole["rows"][3]
+    both = (await client.get(path, params={"filter": f"{row[0]} {row[1]}"})).json()
+    assert both["rows"] == [row]
+    nothing = (await client.get(path, params={"filter": "nowhere", "sort": "date"})).json()
+    assert (nothing["total"], nothing["rows"], len(nothing["columns"])) == (0, [], len(whole["columns"]))
+    assert (await client.get(path, params={"filter": "x" * 201})).json()["field"] == "filter"
+
+
 async def test_a_table_is_sorted_as_a_whole_and_paged(door: Door) -> None:
     client, _ = door
     path = f"/v1/tables/{SHEET_ID}"
