@@ -27,7 +27,7 @@ QUESTIONS = {
     "prices": "Adjusted close of Apple and Microsoft from 2015 to 2020",
     "macro": "US unemployment rate and CPI inflation 2007 to 2009",
     "funds": "federal funds rate 2006 to 2010",
-    "gdp": "US real GDP 2000 to 2010",
+    "gdp": "quarterly US real GDP 2000 to 2010",
     "payrolls": "US nonfarm payrolls 2020",
     "sp500": "S&P 500 2008",
 }

@@ -21,6 +21,8 @@ from services.local import Endpoints
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
 ROOT = Path(__file__).resolve().parents[3]
+# The stack is shared with other tests, whose runs may come first.
+EVERY = Sample(limit=5_000)
 QUESTION = "Compare the price performance of Apple and Microsoft in 2019"
 
 
@@ -31,7 +33,7 @@ async def test_runs_are_graded_as_in_training_once(stack: Stack, tmp_path: Path)
     references = {QUESTION: ["Apple"]}
     graders = ["tool_steps", "code", "code_run", "sub_em", "em"]
     seen: set[str] = set()
-    rows = [row for row in await graded(clients, graders, Sample(), references, seen) if row.run_id == "run-eval"]
+    rows = [row for row in await graded(clients, graders, EVERY, references, seen) if row.run_id == "run-eval"]
     values = {row.grader: row.value for row in rows if not row.position}
     assert values["tool_steps"] == 1.0
     assert values["sub_em"] == 1.0
@@ -42,11 +44,11 @@ async def test_runs_are_graded_as_in_training_once(stack: Stack, tmp_path: Path)
     assert len(then) == 2
     assert min(then) > 0.4
     assert "tool_steps" in table(rows)
-    assert not await graded(clients, graders, Sample(), references, seen), "what was graded is not graded again"
+    assert not await graded(clients, graders, EVERY, references, seen), "what was graded is not graded again"
     with pytest.raises(InvalidField, match="'nope'"):
         await graded(clients, ["nope"], Sample(), {})
     # The command itself, with a share that draws nothing and one that draws all.
-    command = [sys.executable, "-m", "fathom.cli.main", "eval", "answers", "--planner", endpoints.services["planner"], "--reward", endpoints.services["reward"], "--json"]  # fmt: skip
+    command = [sys.executable, "-m", "fathom.cli.main", "eval", "answers", "--planner", endpoints.services["planner"], "--reward", endpoints.services["reward"], "--json", "--limit", "5000"]  # fmt: skip
     for share, expected in ((0.0, 0), (1.0, 1)):
         process = await asyncio.create_subprocess_exec(
             *command, "--share", str(share), cwd=ROOT, stdout=asyncio.subprocess.PIPE

@@ -14,10 +14,11 @@ from fathom.clients import Clients
 from fathom.store import open_store
 from services.local import Endpoints
 from trainers import grpo, tiny
-from trainers.advantages import group_advantages
 from trainers.batch import data_proto, make_batch
-from trainers.config import GrpoConfig
-from trainers.losses import Totals, policy_loss, token_log_probs
+from trainers.config import GrpoConfig, load_config
+from trainers.learners.actor import Actor
+from trainers.rollouts.groups import Group, to_data
+from trainers.steps import compute_advantage
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -122,9 +123,9 @@ async def test_the_last_generation_is_one_without_a_search(stack: Stack) -> None
     assert executed == [1, 0], (kinds, executed)
 
 
-async def test_one_optimiser_step_on_recorded_research_runs(stack: Stack, tmp_path: Path) -> None:
+async def test_one_optimiser_step_on_recorded_research_runs(stack: Stack) -> None:
     """Row F01: two recorded agent runs as one group; what tools said moves nothing."""
-    endpoints, clients = stack
+    _, clients = stack
     runs = [await research_run(clients, "run-whole", SHORT), await research_run(clients, "run-short", SHORT, rounds=1)]
     for sample, item in enumerate(runs):
         item.task_index, item.sample_index, item.reward = (
@@ -133,45 +134,32 @@ async def test_one_optimiser_step_on_recorded_research_runs(stack: Stack, tmp_pa
             float(item.stop_reason == trajectory.STOP_REASON_FINISHED),
         )
     assert [item.reward for item in runs] == [1.0, 0.0]
-    batch = make_batch(runs, 1, 2, runs[0].version_min)
-    size = int(batch.input_ids.max()) + 1
-    config = GrpoConfig(hidden=16, layers=1, epochs=1, micro_batch=1, entropy_coef=0.0, output=tmp_path)
+    data = to_data([Group({"uid": "g"}, tuple(runs))], {"temperature": 1.0, "n": 2})
+    mask = data.tensor("response_mask").bool()
+    size = int(data.tensor("input_ids").max()) + 1
+    settings = load_config([], ["actor.optim.lr=1e-3", "actor.ppo_micro_batch_size_per_gpu=1", "rollout.n=2"])
 
-    def learner() -> grpo.Learner:
-        made = grpo.Learner(config, [], clients, open_store(endpoints.store))
-        made.adopt(tiny.build_model([f"piece {number}" for number in range(size)], 16, 1, 7, 16_384))
-        return made
+    def learner() -> Actor:
+        return Actor(settings.actor, tiny.build_model([f"piece {number}" for number in range(size)], 16, 1, 7, 16_384))
 
     first = learner()
-    with torch.no_grad():
-        logits = first.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
-        ours, _ = token_log_probs(logits, batch.input_ids, config.temperature)
-    on_policy = batch.with_log_probs(ours * batch.loss_mask)
+    data = data.union(first.compute_log_prob(data).select(["old_log_probs"]))
+    data = compute_advantage(data.with_tensors(token_level_rewards=data.tensor("token_level_scores")), "grpo")
     before = [parameter.detach().clone() for parameter in first.model.parameters()]
-    metrics, mismatch = first.step(on_policy)
-    assert mismatch < 1e-5
-    assert metrics["grad_norm"] > 0
+    metrics = first.update_policy(data)
+    assert metrics["actor/ppo_kl"] == pytest.approx(0.0, abs=1e-5)
+    assert metrics["actor/grad_norm"] > 0
     moved = [not torch.equal(a, b) for a, b in zip(before, first.model.parameters(), strict=True)]
     assert all(moved)
 
     # The same batch with nonsense where the mask is 0 gives the same step, to the bit.
     second = learner()
-    nonsense = ours * batch.loss_mask + (1 - batch.loss_mask) * torch.randn_like(ours) * 100
-    second.step(batch.with_log_probs(nonsense))
+    noise = {name: data.tensor(name).masked_fill(~mask, 100.0) for name in ("old_log_probs", "advantages")}
+    second.update_policy(data.with_tensors(**noise))
     for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
         assert torch.equal(one, other)
-
-    # And the objective's gradient at the logits is zero wherever the next id was not sampled.
-    leaf = logits.clone().requires_grad_(True)
-    log_probs, _ = token_log_probs(leaf, batch.input_ids, config.temperature)
-    advantages = group_advantages(batch.rewards).reshape(-1, 1).expand_as(log_probs)
-    policy_loss(
-        log_probs, on_policy.log_probs, advantages, batch.loss_mask, Totals.of(batch.loss_mask),
-        clip_low=0.2, clip_high=0.28,
-    ).loss.backward()  # fmt: skip
-    assert leaf.grad is not None
-    touched = leaf.grad.abs().sum(dim=-1)[:, :-1] > 0
-    assert torch.equal(touched, batch.loss_mask[:, 1:] > 0)
+    assert not data.tensor("advantages")[~mask].any(), "what tools said has no advantage"
+    assert bool((~mask & data.tensor("attention_mask")[:, -mask.shape[1] :].bool()).any()), "and tools said something"
 
 
 async def test_the_trainer_rolls_out_the_research_agent(stack: Stack, tmp_path: Path) -> None:
