@@ -14,12 +14,11 @@ from dataclasses import asdict, dataclass
 from fathom.clients import Clients
 from fathom.store import ObjectStore
 from trainers.config import GrpoConfig, TrainConfig
+from trainers.config.learning import ActorConfig, OptimConfig
 from trainers.config.sections import (
-    ActorConfig,
     AlgorithmConfig,
     DataConfig,
     ModelConfig,
-    OptimConfig,
     RewardConfig,
     RolloutConfig,
     TrainerConfig,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,7 +55,9 @@ def load(
     for origin, layer in layers:
         for key, value in layer.items():
             if key not in model.model_fields:
-                raise ConfigError(unknown_key(section, key, origin, model), metadata={"field": f"{section}.{key}"})
+                raise ConfigError(
+                    unknown_key(f"{section}.{key}", origin, model.model_fields), metadata={"field": f"{section}.{key}"}
+                )
             values[key] = value
             origins[key] = origin
     try:
@@ -69,10 +71,12 @@ def load(
         ) from error
 
 
-def unknown_key(section: str, key: str, origin: str, model: type[BaseModel]) -> str:
-    nearest = difflib.get_close_matches(key, model.model_fields, n=1)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(sorted(model.model_fields))}"
-    return f"unknown key {section}.{key} (from {origin}){hint}"
+def unknown_key(path: str, origin: str, known: Iterable[str]) -> str:
+    """What is said of a key that is not ``known``; ``path`` is dotted and ends in it."""
+    names = list(known)
+    nearest = difflib.get_close_matches(path.rpartition(".")[2], names, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(sorted(names))}"
+    return f"unknown key {path} (from {origin}){hint}"
 
 
 def read_file(path: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -10,20 +9,18 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ValidationError, model_validator
 
-from fathom.config import ConfigError, Settings, read_file
+from fathom.config import ConfigError, Settings, read_file, unknown_key
 from trainers.config.grpo import number
 from trainers.config.imitation import ImitationConfig
+from trainers.config.learning import ActorConfig, CriticConfig, RewardModelConfig
 from trainers.config.sections import (
-    ActorConfig,
     AlgorithmConfig,
     CollapseConfig,
-    CriticConfig,
     DataConfig,
     InterpreterConfig,
     ModelConfig,
     RetrieverConfig,
     RewardConfig,
-    RewardModelConfig,
     RolloutConfig,
     TrainerConfig,
 )
@@ -118,9 +115,7 @@ def check_keys(model: type[BaseModel], content: Mapping[str, Any], path: tuple[s
     for key, value in content.items():
         where = ".".join((*path, str(key)))
         if key not in known:
-            nearest = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(sorted(known))}"
-            raise ConfigError(f"unknown key {where} (from {origin}){hint}", metadata={"field": where})
+            raise ConfigError(unknown_key(where, origin, known), metadata={"field": where})
         section = known[key]
         if isinstance(section, type) and issubclass(section, BaseModel) and isinstance(value, Mapping):
             check_keys(section, value, (*path, str(key)), origin)

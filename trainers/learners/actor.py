@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from trainers.config.sections import ActorConfig
+from trainers.config.learning import ActorConfig
 from trainers.data_proto import DataProto
 from trainers.kl import kind_named
 from trainers.learners.forward import cropped, mini_batches, passes, without_gradient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainers.config.sections import CriticConfig
+from trainers.config.learning import CriticConfig
 from trainers.data_proto import DataProto
 from trainers.learners.forward import cropped, mini_batches, passes, without_gradient
 from trainers.learners.networks import Placement, ValueModel, device_of

@@ -16,7 +16,7 @@ from torch.nn import Module
 
 from fathom.errors import InvalidField
 from fathom.implicit.sequences import micro_batches
-from trainers.config.sections import BatchingConfig
+from trainers.config.learning import BatchingConfig
 from trainers.data_proto import DataProto
 from trainers.learners.fsdp import largest
 from trainers.learners.output_layer import token_scores

@@ -5,7 +5,7 @@ Gradients are sums over ranks: every loss is divided by the totals of all ranks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,10 +63,25 @@ def world() -> int:
 
 
 def summed(values: Sequence[float]) -> list[float]:
-    """Each value summed over all ranks, in float64."""
+    """Each value summed over all ranks, in float64; as it is where there is one."""
+    if not distributed.is_initialized():
+        return list(values)
     packed = torch.tensor(list(values), dtype=torch.float64, device=device_kind())
     distributed.all_reduce(packed)
     return [float(value) for value in packed.tolist()]
+
+
+def sum_gradients(parameters: Iterable[Tensor]) -> None:
+    """Gradients become sums over all ranks: each rank's are divided by the totals of all already."""
+    if not distributed.is_initialized():
+        return
+    for parameter in parameters:
+        # A sharded one has been summed already, on its way back.
+        if isinstance(parameter, DTensor):
+            continue
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        distributed.all_reduce(parameter.grad)
 
 
 def largest(value: int) -> int:

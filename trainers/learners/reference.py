@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainers.config.sections import BatchingConfig
+from trainers.config.learning import BatchingConfig
 from trainers.data_proto import DataProto
 from trainers.learners.forward import without_gradient
 from trainers.learners.networks import Placement, PolicyNetwork, device_of

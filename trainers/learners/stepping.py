@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.nn import Module
 from torch.nn.utils import clip_grad_norm_
 
 from fathom.errors import InvalidField
-from trainers.config.sections import BatchingConfig, OptimConfig
-from trainers.learners.fsdp import load_module, load_optimizer, own_parts, summed, world
+from trainers.config.learning import BatchingConfig, OptimConfig
+from trainers.learners.fsdp import load_module, load_optimizer, own_parts, sum_gradients, summed, world
 from trainers.losses import Totals
 
 
@@ -32,14 +32,7 @@ class Stepper:
     def step(self) -> float:
         """Takes the step and forgets the gradients; gives the gradient's norm over all ranks, before clipping."""
         trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        if distributed.is_initialized():
-            for parameter in trained:
-                # A sharded one has been summed already, on its way back.
-                if isinstance(parameter, DTensor):
-                    continue
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                distributed.all_reduce(parameter.grad)
+        sum_gradients(trained)
         found = clip_grad_norm_(trained, self.config.grad_clip)
         norm = float(found.full_tensor() if isinstance(found, DTensor) else found)
         if math.isfinite(norm):
@@ -89,8 +82,6 @@ def totals_of_all(mask: Tensor, sharing: int = 1) -> Totals:
     ranks have the same one.
     """
     own = Totals.of(mask)
-    if not distributed.is_initialized():
-        return own
     tokens, rows = summed([own.tokens / sharing, own.rows / sharing])
     return Totals(tokens, rows, own.width)
 
@@ -111,6 +102,4 @@ def shares_of_all(steps: Iterable[Mapping[str, float]], sharing: int = 1) -> dic
     """
     rows = list(steps)
     found = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
-    if not distributed.is_initialized():
-        return found
     return dict(zip(sorted(found), summed([found[name] / sharing for name in sorted(found)]), strict=True))

@@ -15,8 +15,9 @@ from fathom.implicit.masked import row_sums
 from fathom.implicit.model import Groups, ImplicitRewardModel, Learning, Scored, Scoring, forward_q
 from fathom.implicit.rewards import largest_return, prime_norm
 from fathom.implicit.sequences import Sequences
-from trainers.config.sections import RewardModelConfig
+from trainers.config.learning import RewardModelConfig
 from trainers.data_proto import DataProto
+from trainers.learners.fsdp import sum_gradients, summed, world
 
 NEEDS_GROUPS = ("dpo", "bon_acc", "bon_rm")
 
@@ -90,7 +91,7 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
 
     def batched(self, data: DataProto) -> Sequences:
         """The batch, with the sizes of passes and steps that its rows and the number of ranks ask for."""
-        ranks = distributed.get_world_size() if distributed.is_initialized() else 1
+        ranks = world()
         rows = self.config.mini_batch_size * samples(data)
         if rows % ranks:
             raise InvalidField("reward_model.mini_batch_size", f"{rows} rows cannot be shared by {ranks} ranks")
@@ -110,22 +111,12 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
 
     def rows_together(self, rows: int) -> int:
         """Rows of the mini-batch over all ranks."""
-        if not distributed.is_initialized():
-            return rows
-        count = torch.tensor(rows)
-        distributed.all_reduce(count)
-        return int(count)
+        return int(summed([rows])[0])
 
     def gather_gradients(self, loss: float) -> float:
         """Gradients and loss as sums over all ranks: each is divided by all rows already."""
-        if not distributed.is_initialized():
-            return loss
-        for parameter in self.phi.parameters():
-            if parameter.grad is not None:
-                distributed.all_reduce(parameter.grad)
-        total = torch.tensor(loss, dtype=torch.float64)
-        distributed.all_reduce(total)
-        return float(total)
+        sum_gradients(self.phi.parameters())
+        return summed([loss])[0]
 
 
 def broadcast_groups(data: DataProto) -> DataProto:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from torch import distributed
-
 from fathom.errors import InvalidField
 from trainers.config import TrainConfig
 from trainers.config.sections import ModelConfig
 from trainers.data_proto import DataProto
 from trainers.learners import checkpoint
+from trainers.learners.fsdp import world
 from trainers.learners.models import load_model
+from trainers.learners.stepping import shares_of_all
 from trainers.prime.prime_dp_rm import DataParallelPRIMERewardModel
 
 
@@ -59,11 +59,4 @@ def at(config: ModelConfig, path: str | None) -> ModelConfig:
 
 def with_metrics(data: DataProto, metrics: dict[str, float]) -> DataProto:
     """Metrics of this rank become the mean over ranks: each has as many groups."""
-    if distributed.is_initialized():
-        import torch
-
-        names = sorted(metrics)
-        packed = torch.tensor([metrics[name] for name in names], dtype=torch.float64)
-        distributed.all_reduce(packed)
-        metrics = dict(zip(names, (packed / distributed.get_world_size()).tolist(), strict=True))
-    return data.with_meta(metrics=metrics)
+    return data.with_meta(metrics=shares_of_all([metrics], world()))
