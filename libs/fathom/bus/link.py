@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -55,13 +56,15 @@ class Link:
 
     @classmethod
     async def open(cls, url: str) -> Link:
-        """Connects to ``nats://host:port[,host:port]?replicas=1``; see ``open_bus`` for what is raised."""
-        servers, replicas = read_url(url)
+        """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised."""
+        servers, replicas, ca = read_url(url)
+        trust = trusting(ca) if ca else None
         link = cls(replicas)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 await link.client.connect(
                     servers,
+                    tls=trust,
                     connect_timeout=CONNECT_TIMEOUT_S,
                     reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # seconds, fractions work
                     max_reconnect_attempts=-1,
@@ -182,16 +185,29 @@ class Link:
         self._log.warning("bus: reconnected")
 
 
-def read_url(url: str) -> tuple[list[str], int]:
-    """Server URLs and the number of stream replicas; ``ConfigError`` when malformed."""
+def read_url(url: str) -> tuple[list[str], int, str]:
+    """Server URLs, the number of stream replicas, a file of authorities; ``ConfigError`` when malformed."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
-    replicas = query.pop("replicas", ["1"])[-1]
+    replicas, ca = query.pop("replicas", ["1"])[-1], query.pop("ca", [""])[-1]
     if not parts.netloc or query or replicas not in ("1", "3", "5"):
         raise ConfigError(
-            "bus_url: expected nats://host:port[,host:port]?replicas=1|3|5", metadata={"field": "bus_url"}
+            "bus_url: expected nats://host:port[,host:port]?replicas=1|3|5&ca=FILE", metadata={"field": "bus_url"}
         )
-    return [urlunsplit((parts.scheme, host, "", "", "")) for host in parts.netloc.split(",")], int(replicas)
+    return [urlunsplit((parts.scheme, host, "", "", "")) for host in parts.netloc.split(",")], int(replicas), ca
+
+
+def trusting(ca: str) -> ssl.SSLContext:
+    """Believes the authorities of a file beside the system's, for this connection alone; else ``ConfigError``.
+
+    ``SSL_CERT_FILE`` would replace the system's for every connection of the process, the object store's with them.
+    """
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(ca)
+    except OSError as error:  # ssl.SSLError is one, too
+        raise ConfigError(f"bus_url: ca={ca}: {error}", metadata={"field": "bus_url"}) from error
+    return context
 
 
 def without_secret(url: str) -> str:
