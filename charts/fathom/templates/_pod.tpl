@@ -21,17 +21,16 @@
 {{- $found | toJson -}}
 {{- end -}}
 
-{{/* URL of the bus; user and password come from the environment of the pod. */}}
+{{/* URL of the bus; user and password come from NATS_USER and NATS_PASSWORD: a URL could not hold every password. */}}
 {{- define "fathom.busUrl" -}}
 {{- $nats := .Values.nats -}}
-{{- $login := ternary "$(NATS_USER):$(NATS_PASSWORD)@" "" (ne $nats.authSecret "") -}}
 {{- if $nats.enabled -}}
 {{- $scheme := ternary "tls" "nats" (ne $nats.tlsSecret "") -}}
-{{- printf "%s://%s%s-nats:4222?replicas=%d" $scheme $login (include "fathom.name" .) (int $nats.replicas) -}}
+{{- printf "%s://%s-nats:4222?replicas=%d" $scheme (include "fathom.name" .) (int $nats.replicas) -}}
 {{- else -}}
 {{- $servers := list -}}
 {{- range splitList "," (required "nats.external.servers is needed when nats.enabled is false" $nats.external.servers) -}}
-{{- $servers = append $servers (printf "%s%s" $login (trim .)) -}}
+{{- $servers = append $servers (trim .) -}}
 {{- end -}}
 {{- printf "%s://%s?replicas=%d" (ternary "tls" "nats" $nats.external.tls) (join "," $servers) (int $nats.external.streamReplicas) -}}
 {{- end -}}
@@ -165,7 +164,6 @@ spec:
           valueFrom:
             secretKeyRef: {name: {{ $root.Values.gateway.tokenSecret | quote }}, key: token}
         {{- end }}
-        # Here and not in the ConfigMap: only here are $(NATS_USER) and $(NATS_PASSWORD) put in.
         - name: FATHOM_RUNTIME_BUS_URL
           value: {{ ternary (include "fathom.busUrl" $root) "memory://" $service.bus | quote }}
       {{- if $service.http }}
