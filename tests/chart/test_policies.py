@@ -109,7 +109,7 @@ def test_the_sandbox_reaches_nobody_it_could_harm(values: Path, documents: tuple
         if "podSelector" in to and "namespaceSelector" not in to
     }  # fmt: skip
     assert peers <= {"minio"}, values
-    assert set(outward(rules)) <= {"203.0.113.10/32", "10.1.0.0/16", "10.2.0.0/16"}
+    assert set(outward(rules)) <= {"203.0.113.10/32", "10.1.0.0/16", "10.2.0.0/16", "10.96.0.1/32"}
 
 
 def test_who_may_call_whom_is_who_calls_whom(documents: tuple[Document, ...]) -> None:
