@@ -53,7 +53,7 @@ class Link:
         self.client = Client()
         self.connected = asyncio.Event()
         self.epoch = 0
-        self._replicas = replicas
+        self.replicas = replicas
         self._log = logging.getLogger(LOGGER)
 
     @classmethod
@@ -139,12 +139,12 @@ class Link:
     async def declare(self, streams: Topology) -> None:
         """Creates or updates streams and durables."""
         for stream in streams.streams:
-            await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self._replicas)))
+            await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self.replicas)))
             for durable in stream.durables:
                 add = partial(self.jetstream.add_consumer, stream.name, consumer_config(durable))
                 await self.confirmed(f"durable {durable.name}", add)
         for bucket in streams.buckets:
-            await self.confirmed(f"bucket {bucket.name}", partial(self._declare, bucket_config(bucket, self._replicas)))
+            await self.confirmed(f"bucket {bucket.name}", partial(self._declare, bucket_config(bucket, self.replicas)))
 
     async def _declare(self, config: StreamConfig) -> None:
         try:
