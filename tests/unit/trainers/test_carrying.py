@@ -40,7 +40,7 @@ def test_data_and_model_of_the_store_become_local(url: str, tmp_path: Path) -> N
 
 def test_a_key_that_holds_nothing_is_named(url: str, tmp_path: Path) -> None:
     config = load_config([], ["data.train_files=[store:exports/no.jsonl]", f"trainer.output={tmp_path / 'run'}"])
-    with pytest.raises(NotFound, match="exports/no.jsonl"):
+    with pytest.raises(NotFound, match=r"exports/no\.jsonl"):
         bring(config, url)
 
 
