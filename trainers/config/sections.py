@@ -87,6 +87,8 @@ class RolloutConfig(Settings):
     """Tags, or production's agent with its tools."""
     mode: Literal["sync", "async"] = "sync"
     """A barrier per step, or a queue with bounded staleness."""
+    transport: Literal["stream", "queue"] = "stream"
+    """One stream per request, or planner's durable queue, whose tasks any planner takes and plays to the end."""
     staleness: int = Field(default=0, ge=0)
     """Most versions that a trained sample may be behind; 0 is on-policy."""
     temperature: float = Field(default=1.0, gt=0)
