@@ -20,10 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-import images
-
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from deploy import images  # noqa: E402
+
 PACKAGES = "opt/venv/lib/python3.11/site-packages"
 TOOL = str(Path(sys.executable).parent / "cyclonedx-py")
 
@@ -94,7 +94,6 @@ def described(target: str, environ: Mapping[str, str], *, locks: bool) -> dict[s
     builder = images.chosen(environ)
     with unpacked(builder, images.tag(target, environ)) as root:
         document = of_environment(root)
-        # An environment on Debian: what the tool knows as its root is the image here.
         document["components"] = [*document.get("components", ()), *debian(root)]
     return document
 

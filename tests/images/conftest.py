@@ -33,13 +33,13 @@ class Image:
     def env(self) -> dict[str, str]:
         return dict(item.split("=", 1) for item in self.config["Env"])
 
-    def pod(self, *command: str, seconds: float = 300, **env: str) -> subprocess.CompletedProcess[str]:
+    def pod(self, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Runs a command as a pod of the restricted profile would, without any network."""
         user = self.config["User"].partition(":")[0]
         given = json.dumps({"volumes": VOLUMES, "env": self.env | env})
         isolate = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]
         step = [*isolate, sys.executable, str(HERE / "pod.py"), str(self.root), user, given, *command]
-        return subprocess.run(step, capture_output=True, text=True, timeout=seconds, check=False)
+        return subprocess.run(step, capture_output=True, text=True, timeout=300, check=False)
 
 
 def said(*command: str) -> str:
