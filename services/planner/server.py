@@ -59,7 +59,7 @@ def build(config: Config, deps: Deps) -> Service:
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
     servicer = PlannerServicer(deps, stages, worker, rollouts, runs)
-    return Service("planner", servicer, servicer.warm_up, servicer.close)
+    return Service("planner", servicer, servicer.warm_up, servicer.close, finish=servicer.finish)
 
 
 class PlannerServicer:
@@ -83,6 +83,11 @@ class PlannerServicer:
             for lane in Lane
             for depth in range(MAX_DEPTH + 1)
         ]
+
+    async def finish(self) -> None:
+        """Takes no further runs, and returns when those under way have ended."""
+        self._worker.take_no_more()
+        await asyncio.gather(*self._consumers, return_exceptions=True)
 
     async def close(self) -> None:
         """Gives unfinished runs back to the queue."""

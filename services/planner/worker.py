@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -57,6 +57,7 @@ class Worker:
     bus: Bus
     log: Any
     _looking: set[asyncio.Task[None]] = field(default_factory=set)
+    _fetching: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def submit(self, header: Header, lane: Lane, leg: Leg) -> None:
         """Queues a leg of a run once, however often it is submitted."""
@@ -68,12 +69,23 @@ class Worker:
         Each depth of delegation has a queue and slots of its own: a run that waits for the runs below it
         never holds the slot that they need.
         """
-        gate = asyncio.Semaphore(self.config.concurrent_runs)
         async with asyncio.TaskGroup() as group:
-            await gate.acquire()
-            async for delivery in self.bus.consume(run_durable(lane, depth)):
+            fetching = group.create_task(self._fetch(lane, depth, group), name=f"fetch {lane} {depth}")
+            self._fetching.add(fetching)
+            fetching.add_done_callback(self._fetching.discard)
+
+    async def _fetch(self, lane: Lane, depth: int, group: asyncio.TaskGroup) -> None:
+        gate = asyncio.Semaphore(self.config.concurrent_runs)
+        await gate.acquire()
+        async with aclosing(self.bus.consume(run_durable(lane, depth))) as deliveries:
+            async for delivery in deliveries:
                 group.create_task(self._settle(delivery, lane, gate))
                 await gate.acquire()
+
+    def take_no_more(self) -> None:
+        """Leaves the queue to other planners; what is under way goes on, and ``work`` returns with its end."""
+        for fetching in self._fetching:
+            fetching.cancel()
 
     async def _settle(self, delivery: Delivery, lane: Lane, gate: asyncio.Semaphore) -> None:
         run_id, _, number = delivery.payload.decode().partition(":")

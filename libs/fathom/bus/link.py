@@ -59,7 +59,7 @@ class Link:
     async def open(cls, url: str) -> Link:
         """Connects to ``nats://host:port[,host:port]?replicas=1``; see ``open_bus`` for what is raised.
 
-        Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are one: a password may hold any character there.
+        Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are it, and may hold any character.
         """
         servers, replicas = read_url(url)
         link = cls(replicas)
