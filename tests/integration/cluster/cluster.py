@@ -216,7 +216,7 @@ class Cluster:
             words = [f"{pod.name}, {pod.restarts} restarts:\n{tail(pod.container.log)}" for pod in late]
             raise NotReady("\n".join(words)) from None
 
-    async def restart(self, name: str, timeout_s: float = 120.0) -> bool:
+    async def restart(self, name: str, timeout_s: float = 240.0) -> bool:
         """``kubectl rollout restart``: surge first for a Deployment, highest ordinal first for a StatefulSet.
 
         True when every old pod ended within its grace period.

@@ -32,6 +32,7 @@ from fathom.ids import new_id
 SERVICES = ("planner", "policy", "retrieval", "datafetch", "memory", "reward")
 QUESTION = "What was the maximum drawdown of Apple in 2020?"
 PAUSE_S = 0.2
+TIMEOUT_S = 180.0
 SESSION_CELLS, CELL_PAUSE_S = 12, 0.25
 Operation = Callable[[], Awaitable[str]]
 
@@ -74,7 +75,7 @@ async def ask(clients: Clients) -> str:
 
 async def browse(base: str) -> str:
     """A question over HTTP, as the page asks it: the event stream is taken up with Last-Event-ID where it breaks."""
-    timeout = aiohttp.ClientTimeout(total=60)
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     async with aiohttp.ClientSession(headers={"host": "localhost"}, timeout=timeout) as session:
         key, broken, last = new_id("run"), 0, 0
         while True:

@@ -31,8 +31,12 @@ SECRETS = {
     "nats-login": {"user": "fathom", "password": "7/w0rd+1#"},
 }
 ONE_OF_EACH = ("defaults.replicas=1", "services.sandbox.replicas=1")
+TWO_WHERE_IT_MATTERS = ("defaults.replicas=1", "services.planner.replicas=2")
+HOLDERS = ("planner", "sandbox", "memory", "gateway")
+ALL_SERVICES = (*HOLDERS, "policy", "retrieval", "datafetch", "reward")
 PREFIX = "demo-fathom"
-WARM_S, SETTLE_S = 5.0, 3.0
+ENDING_S = 200.0
+WARM_S, QUIET_S, SETTLE_S = 5.0, 10.0, 3.0
 
 
 @asynccontextmanager
@@ -123,20 +127,23 @@ class Window:
     in_time: bool = True
 
 
-async def rolling(folder: Path, services: str, quiet_s: str = "15") -> dict[str, Any]:
-    """``kubectl rollout restart`` of one service after the other while users of all services are at work."""
-    async with cluster(folder) as found:
+async def rolling(folder: Path, stages: str, *settings: str) -> dict[str, Any]:
+    """``kubectl rollout restart`` while users of all services are at work.
+
+    Stages are separated by commas and come one after the other; services of a stage, joined by ``+``, restart together.
+    """
+    async with cluster(folder, *settings, ready_s=300) as found:
         users = running(hook(found.documents, "test"), "load", load_command(found))
         load = await found.launch(users)
         await asyncio.sleep(WARM_S)
         began = time.time()
-        await asyncio.sleep(float(quiet_s))
+        await asyncio.sleep(QUIET_S)
         windows = [Window("quiet", began, time.time())]
-        for name in services.split(","):
+        for stage in stages.split(","):
             began = time.time()
-            in_time = await found.restart(f"{PREFIX}-{name}")
+            in_time = await asyncio.gather(*(found.restart(f"{PREFIX}-{name}") for name in stage.split("+")))
             await asyncio.sleep(SETTLE_S)
-            windows.append(Window(name, began, time.time(), in_time))
+            windows.append(Window(stage, began, time.time(), all(in_time)))
         status = await ended(load)
         crashes = {pod.name: pod.restarts for pod in found.pods if pod.restarts}
         return {
@@ -156,7 +163,7 @@ async def ended(load: Container) -> int:
     """Tells the users to come to their ends; gives the exit status of their program."""
     assert load.process is not None
     os.kill(await load.inner(), signal.SIGTERM)
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(ENDING_S):
         return await load.process.wait()
 
 
