@@ -63,7 +63,7 @@ def build(config: Config, deps: Deps) -> Service:
     runs = Runs(config, worker, record, deps.clients)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log)
     servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs)
-    return Service("planner", servicer, servicer.warm_up, servicer.close)
+    return Service("planner", servicer, servicer.warm_up, servicer.close, finish=servicer.finish)
 
 
 class PlannerServicer:
@@ -86,6 +86,12 @@ class PlannerServicer:
             for depth in range(MAX_DEPTH + 1)
         ]
         self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
+
+    async def finish(self) -> None:
+        """Takes no further runs and rollouts, and returns when those under way have ended."""
+        self._worker.take_no_more()
+        self._queue.take_no_more()
+        await asyncio.gather(*self._consumers, return_exceptions=True)
 
     async def close(self) -> None:
         """Gives unfinished runs back to the queue."""
