@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 HOME_DIR := .fathom
+# Two workers, a file always whole on one of them; `.venv/bin/pytest` alone runs everything in one process.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
 .PHONY: help run demo test unit lint fmt types proto proto-check chart manifests images locks sbom bench data setup doctor clean
@@ -32,10 +34,10 @@ demo: setup ## The same without staying up: for scripts and CI
 	$(BIN)/fathom up --home $(HOME_DIR) --port 0 --ask "$(QUESTION)" --once
 
 test: $(VENV)/.dev data lint types proto-check ## Everything: lint, types, contract, all tests
-	$(BIN)/pytest
+	$(PYTEST)
 
 unit: $(VENV)/.dev ## The fast tests only
-	$(BIN)/pytest tests/unit
+	$(PYTEST) tests/unit
 
 lint: $(VENV)/.dev ## Style and import rules
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports

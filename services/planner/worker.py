@@ -27,11 +27,12 @@ from services.planner.control import Desk, ask_to_stop
 from services.planner.convert import step_from_proto, trajectory_to_proto
 from services.planner.delegation import submit
 from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, limits, tightened
-from services.planner.events import Events, RunObserver, heartbeat, tell_end
+from services.planner.events import Events, heartbeat
 from services.planner.fence import TakenOver
 from services.planner.intake import Intake
 from services.planner.journal import Journal
 from services.planner.model import Outcome, Stop, Task, rebuilt
+from services.planner.observer import RunObserver, tell_end
 from services.planner.playing import AnyProtocol
 from services.planner.record import Header, Leg, Record, Taken
 from services.planner.window.convert import settings_from_proto
