@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -56,7 +58,10 @@ class Link:
 
     @classmethod
     async def open(cls, url: str) -> Link:
-        """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised."""
+        """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised.
+
+        Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are one: there a password may hold anything.
+        """
         servers, replicas, ca = read_url(url)
         trust = trusting(ca) if ca else None
         link = cls(replicas)
@@ -65,6 +70,8 @@ class Link:
                 await link.client.connect(
                     servers,
                     tls=trust,
+                    user=os.environ.get("NATS_USER"),
+                    password=os.environ.get("NATS_PASSWORD"),
                     connect_timeout=CONNECT_TIMEOUT_S,
                     reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # seconds, fractions work
                     max_reconnect_attempts=-1,
@@ -74,7 +81,8 @@ class Link:
                     reconnected_cb=link._on_reconnect,
                 )
         except (TimeoutError, NatsError, OSError) as error:
-            await link.client.close()
+            with suppress(AssertionError):  # nats-py's, for a client that never had a connection
+                await link.client.close()
             raise NotReady(f"no NATS server answers at {', '.join(map(without_secret, servers))}") from error
         if link.client.max_payload < THRESHOLD + 2 * MAX_HEADER_BYTES:
             await link.close()
