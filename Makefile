@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 HOME_DIR := .fathom
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test unit lint fmt types proto proto-check chart images bench data setup doctor clean
+.PHONY: help run demo test unit lint fmt types proto proto-check chart manifests images bench data setup doctor clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ proto-check: $(VENV)/.dev ## Lints the protos, checks drift and breaking changes
 
 chart: $(VENV)/.dev ## Writes the chart's schema and README anew from its values
 	$(BIN)/python deploy/chart.py generate
+
+manifests: $(VENV)/.dev ## Writes deploy/k8s anew from the chart
+	$(BIN)/python deploy/manifests.py generate
 
 images: ## Builds the three images with buildah or docker (BUILDER=docker)
 	$(PYTHON) deploy/images.py

@@ -49,7 +49,9 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_WORKFLOW: Workflow(
             prompts, widener, config.workflow_material_tokens, config.workflow_reflects
         ),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(
+            prompts.catalogue.find("search_r1", "en").body, documents=config.search_r1_documents
+        ),
     }
     log = deps.telemetry.log
     stages = Stages.of(config, deps, prompts.catalogue)

@@ -60,7 +60,7 @@ class Link:
     async def open(cls, url: str) -> Link:
         """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised.
 
-        Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are one: there a password may hold anything.
+        A login that is not in the URL is read from ``NATS_USER`` and ``NATS_PASSWORD``, which hold any character.
         """
         servers, replicas, ca = read_url(url)
         trust = trusting(ca) if ca else None
