@@ -12,9 +12,9 @@ from typing import Any
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
 from services.planner.answering.ending import CitedEnding
-from services.planner.loop import Observer, Policy
 from services.planner.model import Episode, Limits, Outcome, Step, Task, rebuilt
 from services.planner.playing import AnyProtocol, Player, player
+from services.planner.ports import Observer, Policy
 from services.planner.stage import Stage
 from services.planner.todo import TodoItem
 

@@ -43,33 +43,10 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 async def s3(tmp_path: Path, address: str) -> AsyncIterator[Served]:
-    (tmp_path / "s3" / BUCKET).mkdir(parents=True)
-    process = await asyncio.create_subprocess_exec(
-        str(RCLONE), "--config", str(tmp_path / "rclone.conf"), "serve", "s3", "--auth-key", f"{KEY},{SECRET}",
-        "--addr", address, str(tmp_path / "s3"), stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    store = open_store(f"s3://{KEY}:test%2Fsecret%2B1@{address}/{BUCKET}?secure=false")
-    try:
-        await accepts(address)
+    async with serving(tmp_path, address) as url:
+        store = open_store(url)
         yield Served(address, tmp_path / "s3" / BUCKET, store)
-    finally:
         await store.close()
-        process.terminate()
-        await process.wait()
-
-
-async def accepts(address: str) -> None:
-    """Returns when the server takes connections."""
-    host, _, port = address.rpartition(":")
-    async with asyncio.timeout(START_S):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection(host, int(port))
-            except ConnectionRefusedError:
-                await asyncio.sleep(0.02)
-                continue
-            writer.close()
-            return
 
 
 @needs_rclone

@@ -7,6 +7,7 @@ only, so that an attempt costs what was missing.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -36,7 +37,17 @@ class Patience:
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(first_delay_s=0.2))
 
 
-async def collect(planner: PlannerClient, request: pb.RolloutRequest, patience: Patience) -> list[Trajectory]:
+Heard = Callable[[int], None]
+"""Is told how many episodes of a request are there, whenever there is another one."""
+
+
+def unheard(count: int) -> None:
+    """Nobody wants to know."""
+
+
+async def collect(
+    planner: PlannerClient, request: pb.RolloutRequest, patience: Patience, heard: Heard = unheard
+) -> list[Trajectory]:
     """All episodes of a request, by task and sample; ``request.request_id`` must be set.
 
     Raises what is fatal as it came, ``DeadlineExceeded`` when the time is spent, and ``DependencyFailed`` naming
@@ -45,7 +56,7 @@ async def collect(planner: PlannerClient, request: pb.RolloutRequest, patience: 
     found: dict[Place, Trajectory] = {}
     try:
         async with asyncio.timeout(patience.timeout_s):
-            await _until_whole(planner, request, patience, found)
+            await _until_whole(planner, request, patience, found, heard)
     except TimeoutError as error:
         wanted = len(request.tasks) * request.group_size
         message = f"rollout {request.request_id} has {len(found)} of {wanted} episodes after {patience.timeout_s:g} s"
@@ -54,12 +65,16 @@ async def collect(planner: PlannerClient, request: pb.RolloutRequest, patience: 
 
 
 async def _until_whole(
-    planner: PlannerClient, request: pb.RolloutRequest, patience: Patience, found: dict[Place, Trajectory]
+    planner: PlannerClient,
+    request: pb.RolloutRequest,
+    patience: Patience,
+    found: dict[Place, Trajectory],
+    heard: Heard,
 ) -> None:
     wanted, barren = len(request.tasks) * request.group_size, 0
     while True:
         before = len(found)
-        problem = await _attempt(planner, request, patience.timeout_s, found)
+        problem = await _attempt(planner, request, patience.timeout_s, found, heard)
         if len(found) == wanted:
             return
         barren = 0 if len(found) > before else barren + 1
@@ -71,7 +86,11 @@ async def _until_whole(
 
 
 async def _attempt(
-    planner: PlannerClient, request: pb.RolloutRequest, timeout_s: float, found: dict[Place, Trajectory]
+    planner: PlannerClient,
+    request: pb.RolloutRequest,
+    timeout_s: float,
+    found: dict[Place, Trajectory],
+    heard: Heard,
 ) -> FathomError:
     """Adds what one stream gives; the error says why something may be missing still."""
     problem: FathomError = DependencyFailed("planner", "the stream ended before all episodes had come")
@@ -83,6 +102,7 @@ async def _attempt(
                     problem = NotReady(item.error, metadata={"culprit": item.culprit or "planner"})
                 else:
                     found.setdefault((item.task_index, item.sample_index), item)
+                    heard(len(found))
     except FathomError as error:
         if error.code in FATAL:
             raise

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class PlannerRollouts:
             rollout.staleness,
             single=rollout.group_versions == "single",
             max_restarts=rollout.max_restarts,
-            limit=-(-rollout.concurrency // rollout.n),
+            limit=rollout.concurrency,
         )
 
     @property
@@ -139,7 +140,8 @@ class PlannerRollouts:
         name = f"{self.config.model.name}-{job.row['uid']}-v{job.begun_at}-r{job.restarts}"
         request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.grade is None)
         await self._pace.wait(job.asked.n)
-        return Group(job.row, tuple(await collect(self.clients.planner, request, self._patience)))
+        found = await collect(self.clients.planner, request, self._patience, partial(self._pool.heard, job))
+        return Group(job.row, tuple(found))
 
     def _record(self, asked: Asked, groups: list[Group]) -> None:
         if self.recording is None:

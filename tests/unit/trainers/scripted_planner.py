@@ -25,10 +25,14 @@ def trajectory(task: int, sample: int, version: int, *, prompt: int = 3, sampled
 
 
 class ScriptedPlanner:
-    """``play`` gives an episode's duration in seconds; ``trouble`` is raised after so many episodes of an attempt."""
+    """``play`` gives an episode's duration in seconds; ``trouble`` is raised after so many episodes of an attempt.
 
-    def __init__(self, play: Callable[[str, int], float] = lambda uid, sample: 0.0) -> None:
-        self.version, self.play = 1, play
+    At most ``places`` episodes are played at once, 0 for any number; ``busy_s`` is how long places were taken.
+    """
+
+    def __init__(self, play: Callable[[str, int], float] = lambda uid, sample: 0.0, places: int = 0) -> None:
+        self.version, self.play, self.busy_s = 1, play, 0.0
+        self.places = asyncio.Semaphore(places or 1 << 30)
         self.requests: list[pb.RolloutRequest] = []
         self.trouble: list[tuple[int, FathomError]] = []
         self.failing: dict[tuple[int, int], int] = {}
@@ -60,6 +64,14 @@ class ScriptedPlanner:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def episode(self, request: pb.RolloutRequest, task: int, sample: int) -> Trajectory:
+        async with self.places:
+            begun = asyncio.get_running_loop().time()
+            try:
+                return await self.played_out(request, task, sample)
+            finally:
+                self.busy_s += asyncio.get_running_loop().time() - begun
+
+    async def played_out(self, request: pb.RolloutRequest, task: int, sample: int) -> Trajectory:
         version, uid = request.policy_version or self.version, request.tasks[task].id
         self.played.append((uid, sample, version))
         if (duration := self.play(uid, sample)) > 0:
