@@ -27,6 +27,7 @@ class Asked:
     seed: int
     step: int = 0
     validate: bool = False
+    submitted: bool = False
     temperature: float = 1.0
     top_p: float = 1.0
 
