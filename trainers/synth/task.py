@@ -75,6 +75,7 @@ class SynthTask:
             self.grader,
             self.grader_parameters,
             self.scenario,
+            self.tools,
         )
 
 
