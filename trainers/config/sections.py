@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal, Self
 
@@ -56,8 +57,8 @@ class ModelConfig(Settings):
 
     path: str = "tiny"
     """A folder of safetensors with its tokenizer, "smollm2", or "tiny"."""
-    cache: Path = Path(".fathom/models")
-    """Where a model that comes as a package is unpacked."""
+    cache: Path = Field(default_factory=lambda: Path(os.environ.get("FATHOM_LOCAL_HOME", ".fathom")) / "models")
+    """Where a model that comes as a package is unpacked; an image that has it unpacked says so in FATHOM_LOCAL_HOME."""
     name: str = "tiny"
     """Name under which policy serves it."""
     hidden: int = Field(default=64, ge=8)
@@ -89,6 +90,8 @@ class RolloutConfig(Settings):
     """Tags, or production's agent with its tools."""
     mode: Literal["sync", "async"] = "sync"
     """A barrier per step, or a queue with bounded staleness."""
+    transport: Literal["stream", "queue"] = "stream"
+    """One stream per request, or planner's durable queue, whose tasks any planner takes and plays to the end."""
     staleness: int = Field(default=0, ge=0)
     """Most versions that a trained sample may be behind; 0 is on-policy."""
     temperature: float = Field(default=1.0, gt=0)

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_INVALID, Trajectory
 from fathom.clients import Clients
 from fathom.config import ConfigError
@@ -21,7 +22,7 @@ from fathom.errors import InvalidField
 from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
 from trainers.rollouts.bridge import Bridge, RunningLoop
-from trainers.rollouts.client import Patience, collect
+from trainers.rollouts.client import Heard, Patience, collect, unheard
 from trainers.rollouts.groups import Group, Row, to_data, ungraded
 from trainers.rollouts.pace import Pace
 from trainers.rollouts.pool import Counts, Job, Pool
@@ -136,7 +137,7 @@ class PlannerRollouts:
             name = f"{self.config.model.name}-{kind}{asked.step}-{start}"
             request = rollout_request(self.config, name, some, asked, version, start, graded=self.graded)
             await self._pace.wait(len(some) * asked.n)
-            found = await collect(self.clients.planner, request, self._patience)
+            found = await self._collect(request)
             places = range(0, len(found), asked.n)
             groups += [Group(row, tuple(found[at : at + asked.n])) for row, at in zip(some, places, strict=True)]
         return groups
@@ -146,8 +147,10 @@ class PlannerRollouts:
         name = f"{self.config.model.name}-{job.row['uid']}-v{job.begun_at}-r{job.restarts}"
         request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.graded)
         await self._pace.wait(job.asked.n)
-        found = await collect(self.clients.planner, request, self._patience, partial(self._pool.heard, job))
-        return Group(job.row, tuple(found))
+        return Group(job.row, tuple(await self._collect(request, partial(self._pool.heard, job))))
+
+    async def _collect(self, request: pb.RolloutRequest, heard: Heard = unheard) -> list[Trajectory]:
+        return await collect(self.clients.planner, request, self._patience, heard, self.config.rollout.transport)
 
     def _record(self, asked: Asked, groups: list[Group]) -> None:
         if self.recording is None:

@@ -19,18 +19,17 @@
 {{- $found | toJson -}}
 {{- end -}}
 
-{{/* URL of the bus; user and password come from the environment of the pod. */}}
+{{/* URL of the bus; user and password come from NATS_USER and NATS_PASSWORD: a URL could not hold every password. */}}
 {{- define "fathom.busUrl" -}}
 {{- $nats := .Values.nats -}}
-{{- $login := ternary "$(NATS_USER):$(NATS_PASSWORD)@" "" (ne $nats.authSecret "") -}}
 {{- $ca := ternary "&ca=/etc/nats-ca/ca.crt" "" (ne $nats.tlsSecret "") -}}
 {{- if $nats.enabled -}}
 {{- $scheme := ternary "tls" "nats" (ne $nats.tlsSecret "") -}}
-{{- printf "%s://%s%s-nats:4222?replicas=%d%s" $scheme $login (include "fathom.name" .) (int $nats.replicas) $ca -}}
+{{- printf "%s://%s-nats:4222?replicas=%d%s" $scheme (include "fathom.name" .) (int $nats.replicas) $ca -}}
 {{- else -}}
 {{- $servers := list -}}
 {{- range splitList "," (required "nats.external.servers is needed when nats.enabled is false" $nats.external.servers) -}}
-{{- $servers = append $servers (printf "%s%s" $login (trim .)) -}}
+{{- $servers = append $servers (trim .) -}}
 {{- end -}}
 {{- printf "%s://%s?replicas=%d%s" (ternary "tls" "nats" $nats.external.tls) (join "," $servers) (int $nats.external.streamReplicas) $ca -}}
 {{- end -}}
@@ -198,7 +197,6 @@ spec:
           valueFrom:
             secretKeyRef: {name: {{ $root.Values.gateway.tokenSecret | quote }}, key: token}
         {{- end }}
-        # Here and not in the ConfigMap: only here are $(NATS_USER) and $(NATS_PASSWORD) put in.
         - name: FATHOM_RUNTIME_BUS_URL
           value: {{ ternary (include "fathom.busUrl" $root) "memory://" $service.bus | quote }}
         {{- with $service.extraEnv }}

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -51,12 +53,15 @@ class Link:
         self.client = Client()
         self.connected = asyncio.Event()
         self.epoch = 0
-        self._replicas = replicas
+        self.replicas = replicas
         self._log = logging.getLogger(LOGGER)
 
     @classmethod
     async def open(cls, url: str) -> Link:
-        """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised."""
+        """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised.
+
+        Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are it, and may hold any character.
+        """
         servers, replicas, ca = read_url(url)
         trust = trusting(ca) if ca else None
         link = cls(replicas)
@@ -65,6 +70,8 @@ class Link:
                 await link.client.connect(
                     servers,
                     tls=trust,
+                    user=os.environ.get("NATS_USER"),
+                    password=os.environ.get("NATS_PASSWORD"),
                     connect_timeout=CONNECT_TIMEOUT_S,
                     reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # seconds, fractions work
                     max_reconnect_attempts=-1,
@@ -74,7 +81,8 @@ class Link:
                     reconnected_cb=link._on_reconnect,
                 )
         except (TimeoutError, NatsError, OSError) as error:
-            await link.client.close()
+            with suppress(AssertionError):  # nats-py's, for a client that never had a connection
+                await link.client.close()
             raise NotReady(f"no NATS server answers at {', '.join(map(without_secret, servers))}") from error
         if link.client.max_payload < THRESHOLD + 2 * MAX_HEADER_BYTES:
             await link.close()
@@ -131,12 +139,12 @@ class Link:
     async def declare(self, streams: Topology) -> None:
         """Creates or updates streams and durables."""
         for stream in streams.streams:
-            await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self._replicas)))
+            await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self.replicas)))
             for durable in stream.durables:
                 add = partial(self.jetstream.add_consumer, stream.name, consumer_config(durable))
                 await self.confirmed(f"durable {durable.name}", add)
         for bucket in streams.buckets:
-            await self.confirmed(f"bucket {bucket.name}", partial(self._declare, bucket_config(bucket, self._replicas)))
+            await self.confirmed(f"bucket {bucket.name}", partial(self._declare, bucket_config(bucket, self.replicas)))
 
     async def _declare(self, config: StreamConfig) -> None:
         try:
@@ -225,6 +233,7 @@ def stream_config(stream: Stream, replicas: int) -> StreamConfig:
         max_age=stream.max_age_s,
         max_msgs_per_subject=stream.max_per_subject or -1,
         max_msgs=stream.max_messages or -1,
+        discard=DiscardPolicy.NEW if stream.retention is Retention.WORK_QUEUE else DiscardPolicy.OLD,
         duplicate_window=stream.duplicate_window_s,
         num_replicas=replicas,
     )
