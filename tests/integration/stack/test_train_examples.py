@@ -32,7 +32,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "train"
 SMALL = (
     "data.train_batch_size=2", "rollout.n=2", "actor.ppo_mini_batch_size=2", "critic.ppo_mini_batch_size=2",
     "reward_model.mini_batch_size=2", "trainer.val_before_train=false", "trainer.test_freq=1000", "trainer.critic_warmup=0",
-    "trainer.total_training_steps=1", "rollout.timeout_s=60",
+    "trainer.total_training_steps=1", "rollout.timeout_s=60", "brpo.references=1",
 )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def overrides_of(config: TrainConfig) -> list[str]:
 
 
 @on_the_stack
-@pytest.mark.parametrize("name", ["ppo", "rloo", "search_r1", "interpreter"])  # grpo.yaml is test_train_job's
+@pytest.mark.parametrize("name", ["ppo", "rloo", "search_r1", "brpo", "interpreter"])  # grpo.yaml is test_train_job's
 async def test_an_example_takes_its_first_step(
     stack: Stack, tmp_path: Path, tables_dir: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +86,9 @@ async def test_an_example_takes_its_first_step(
     assert ("critic/vf_loss" in metrics) is (name in ("ppo", "search_r1"))
     if name == "search_r1":
         assert "[comparison] score" in capfd.readouterr().out, "its own manager has graded, and shown some"
+    if name == "brpo":
+        assert metrics["brpo/judge_failed"] == 0
+        assert abs(metrics["reward/pairwise"]) <= 1
     if name == "interpreter":
         assert metrics["code/cells"] > 0
         assert {"reward/style", "reward/length", "reward/execution"} <= metrics.keys()
