@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -52,21 +53,23 @@ class Link:
         self.client = Client()
         self.connected = asyncio.Event()
         self.epoch = 0
-        self._replicas = replicas
+        self.replicas = replicas
         self._log = logging.getLogger(LOGGER)
 
     @classmethod
     async def open(cls, url: str) -> Link:
-        """Connects to ``nats://host:port[,host:port]?replicas=1``; see ``open_bus`` for what is raised.
+        """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised.
 
         Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are it, and may hold any character.
         """
-        servers, replicas = read_url(url)
+        servers, replicas, ca = read_url(url)
+        trust = trusting(ca) if ca else None
         link = cls(replicas)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 await link.client.connect(
                     servers,
+                    tls=trust,
                     user=os.environ.get("NATS_USER"),
                     password=os.environ.get("NATS_PASSWORD"),
                     connect_timeout=CONNECT_TIMEOUT_S,
@@ -136,12 +139,12 @@ class Link:
     async def declare(self, streams: Topology) -> None:
         """Creates or updates streams and durables."""
         for stream in streams.streams:
-            await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self._replicas)))
+            await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self.replicas)))
             for durable in stream.durables:
                 add = partial(self.jetstream.add_consumer, stream.name, consumer_config(durable))
                 await self.confirmed(f"durable {durable.name}", add)
         for bucket in streams.buckets:
-            await self.confirmed(f"bucket {bucket.name}", partial(self._declare, bucket_config(bucket, self._replicas)))
+            await self.confirmed(f"bucket {bucket.name}", partial(self._declare, bucket_config(bucket, self.replicas)))
 
     async def _declare(self, config: StreamConfig) -> None:
         try:
@@ -190,16 +193,29 @@ class Link:
         self._log.warning("bus: reconnected")
 
 
-def read_url(url: str) -> tuple[list[str], int]:
-    """Server URLs and the number of stream replicas; ``ConfigError`` when malformed."""
+def read_url(url: str) -> tuple[list[str], int, str]:
+    """Server URLs, the number of stream replicas, a file of authorities; ``ConfigError`` when malformed."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
-    replicas = query.pop("replicas", ["1"])[-1]
+    replicas, ca = query.pop("replicas", ["1"])[-1], query.pop("ca", [""])[-1]
     if not parts.netloc or query or replicas not in ("1", "3", "5"):
         raise ConfigError(
-            "bus_url: expected nats://host:port[,host:port]?replicas=1|3|5", metadata={"field": "bus_url"}
+            "bus_url: expected nats://host:port[,host:port]?replicas=1|3|5&ca=FILE", metadata={"field": "bus_url"}
         )
-    return [urlunsplit((parts.scheme, host, "", "", "")) for host in parts.netloc.split(",")], int(replicas)
+    return [urlunsplit((parts.scheme, host, "", "", "")) for host in parts.netloc.split(",")], int(replicas), ca
+
+
+def trusting(ca: str) -> ssl.SSLContext:
+    """Believes the authorities of a file beside the system's, for this connection alone; else ``ConfigError``.
+
+    ``SSL_CERT_FILE`` would replace the system's for every connection of the process, the object store's with them.
+    """
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(ca)
+    except OSError as error:  # ssl.SSLError is one, too
+        raise ConfigError(f"bus_url: ca={ca}: {error}", metadata={"field": "bus_url"}) from error
+    return context
 
 
 def without_secret(url: str) -> str:
@@ -217,6 +233,7 @@ def stream_config(stream: Stream, replicas: int) -> StreamConfig:
         max_age=stream.max_age_s,
         max_msgs_per_subject=stream.max_per_subject or -1,
         max_msgs=stream.max_messages or -1,
+        discard=DiscardPolicy.NEW if stream.retention is Retention.WORK_QUEUE else DiscardPolicy.OLD,
         duplicate_window=stream.duplicate_window_s,
         num_replicas=replicas,
     )

@@ -110,6 +110,9 @@ def checked(workload: Workload) -> Workload:
     return workload
 
 
+UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What a pod's environment and volumes may refer to."""
@@ -137,7 +140,7 @@ class Surroundings:
             found.update(store[reference["name"]])
         fields = {"metadata.name": pod, "metadata.namespace": self.namespace, "status.podIP": address}
         for item in container.get("env", ()):
-            found[item["name"]] = self._value(item, found, fields)
+            found[item["name"]] = self._value(item, found, fields | limits(container))
         return found
 
     def _value(self, item: Document, found: Mapping[str, str], fields: Mapping[str, str]) -> str:
@@ -150,6 +153,8 @@ class Surroundings:
             return self.config_maps[reference["name"]][reference["key"]]
         if kind == "fieldRef":
             return fields[reference["fieldPath"]]
+        if kind == "resourceFieldRef" and "divisor" not in reference:
+            return fields[reference["resource"]]
         raise Unsupported(f"valueFrom {item['valueFrom']}")
 
     def files(self, volume: Document) -> dict[str, str] | None:
@@ -165,6 +170,12 @@ class Surroundings:
         if items is None:
             return dict(content)
         return {item["path"]: content[item["key"]] for item in items}
+
+
+def limits(container: Document) -> dict[str, str]:
+    """``limits.memory`` in bytes, as the downward API tells it with the default divisor of 1."""
+    memory = container.get("resources", {}).get("limits", {}).get("memory")
+    return {"limits.memory": str(int(memory[:-2]) * UNITS[memory[-2:]])} if memory else {}
 
 
 def expanded(text: str, found: Mapping[str, str]) -> str:

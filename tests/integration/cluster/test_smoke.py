@@ -43,7 +43,7 @@ def test_the_pods_run_what_was_rendered_and_nothing_else(findings: dict[str, Any
         for source in container.get("envFrom", ()):
             expected.update(maps[source["configMapRef"]["name"]])
         for item in container["env"]:
-            expected[item["name"]] = expanded(item.get("value", "") or secret(item, pod), expected)
+            expected[item["name"]] = expanded(item.get("value", "") or told(item, pod, container), expected)
         assert found["command"] == [*(container.get("command") or stand_in.entrypoint), *container.get("args", ())]
         assert set(found["environment"]) == set(stand_in.environment) | set(expected) | ADDED
         assert found["environment"] == found["environment"] | stand_in.environment | expected
@@ -51,8 +51,12 @@ def test_the_pods_run_what_was_rendered_and_nothing_else(findings: dict[str, Any
     assert seen == {"datafetch", "gateway", "memory", "nats", "planner", "policy", "retrieval", "reward", "sandbox"}
 
 
-def secret(item: dict[str, Any], pod: str) -> str:
+def told(item: dict[str, Any], pod: str, container: dict[str, Any]) -> str:
+    """What a variable with ``valueFrom`` has to hold; the chart asks for pod names, secrets and limits of memory."""
     (kind, reference), *_ = item["valueFrom"].items()
+    if kind == "resourceFieldRef":
+        assert container["resources"]["limits"]["memory"] == "2Gi"
+        return str(2 * 1024**3)
     return pod if kind == "fieldRef" else SECRETS[reference["name"]][reference["key"]]
 
 
