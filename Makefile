@@ -7,7 +7,7 @@ HOME_DIR := .fathom
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test unit lint fmt types proto proto-check chart images bench data setup doctor clean
+.PHONY: help run demo test unit lint fmt types proto proto-check chart manifests images locks sbom bench data setup doctor clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -57,8 +57,17 @@ proto-check: $(VENV)/.dev ## Lints the protos, checks drift and breaking changes
 chart: $(VENV)/.dev ## Writes the chart's schema and README anew from its values
 	$(BIN)/python deploy/chart.py generate
 
-images: ## Builds the three images with buildah or docker (BUILDER=docker)
-	$(PYTHON) deploy/images.py
+manifests: $(VENV)/.dev ## Writes deploy/k8s anew from the chart
+	$(BIN)/python deploy/manifests.py generate
+
+images: ## Builds the three images with buildah or docker (BUILDER, BASE, TAG, ENGINE: deploy/images.py)
+	$(PYTHON) deploy/images.py $(TARGETS)
+
+locks: $(VENV)/.dev ## Resolves what the images install anew (UPGRADE=1 for newer versions)
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python deploy/locks.py
+
+sbom: $(VENV)/.dev ## What is in the images, as CycloneDX in dist/sbom (SBOM=--locks without images)
+	$(BIN)/python deploy/sbom.py $(SBOM) $(TARGETS)
 
 bench: $(VENV)/.dev data ## Prints the benchmarks' figures and ratios
 	$(BIN)/python -m tests.bench

@@ -37,6 +37,10 @@ app.add_typer(prompt, name="prompt")
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
 HOME = Path(".fathom")
+Release = Annotated[str, typer.Option(help="Release of the chart in the cluster.")]
+Namespace = Annotated[str, typer.Option(help="Its namespace; by default the kubeconfig's.")]
+Context = Annotated[str, typer.Option(help="Context of the kubeconfig; by default the current one.")]
+Kubeconfig = Annotated[Optional[Path], typer.Option(help="By default KUBECONFIG, then ~/.kube/config.")]  # noqa: UP045
 
 
 @app.command()
@@ -210,8 +214,26 @@ def train(
         typer.Option(help="Folder of recorded rollouts: train on these instead of new ones."),
     ] = None,
     home: Home = HOME,
+    on_cluster: Annotated[bool, typer.Option("--on-cluster", help="As a RayJob beside a release.")] = False,
+    release: Release = "fathom",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
+    job_id: Annotated[str, typer.Option(help="With --on-cluster: the same id again finds the same job.")] = "",
+    workers: Annotated[Optional[int], typer.Option(help="Ray workers; by default the release's.", min=0)] = None,  # noqa: UP045
+    gpus: Annotated[Optional[int], typer.Option(help="GPUs per worker; by default the release's.", min=0)] = None,  # noqa: UP045
+    follow: Annotated[bool, typer.Option("--follow/--detach", help="Stay until it ends, or only submit.")] = True,
+    stop: Annotated[bool, typer.Option("--stop", help="Ctrl-C deletes the job; without, it goes on.")] = False,
 ) -> None:
     """Trains a model on rollouts from the running services; starts a local stack when none is up."""
+    if on_cluster:
+        from fathom.cli.on_cluster import Asked, Place, train_on_cluster
+
+        more = [f"rollout.replay={replay}"] if replay else []
+        asked = Asked(
+            algorithm, config or [], [*(overrides or []), *more], job_id, workers, gpus, follow=follow, stop=stop
+        )
+        raise typer.Exit(train_on_cluster(asked, Place(release, namespace, context, kubeconfig)))
     from fathom.cli.train import Wanted, run_training
 
     run_training(Wanted(algorithm, config or [], overrides or [], home, replay))
