@@ -9,6 +9,7 @@ from typing import ClassVar
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.streams import MAX_DEPTH
+from fathom.bus.watch import BusWatch
 from fathom.call import Call, Lane
 from fathom.ids import checked_id
 from fathom.protocol.messages import Sampling
@@ -60,7 +61,8 @@ def build(config: Config, deps: Deps) -> Service:
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
-    servicer = PlannerServicer(deps, stages, worker, rollouts, runs)
+    watch = BusWatch(deps.bus, deps.telemetry.registry, log)
+    servicer = PlannerServicer(deps, stages, worker, rollouts, runs, watch)
     return Service("planner", servicer, servicer.warm_up, servicer.close)
 
 
@@ -71,14 +73,17 @@ class PlannerServicer:
         "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
     }
 
-    def __init__(self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, runs: Runs) -> None:
-        self._deps, self._stages = deps, stages
+    def __init__(
+        self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, runs: Runs, watch: BusWatch
+    ) -> None:
+        self._deps, self._stages, self._watch = deps, stages, watch
         self._worker, self._rollouts, self._runs = worker, rollouts, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
         """Connects the foreign tools, and starts to take runs from every lane."""
         self._stages.mounts.start()
+        self._watch.start()
         await self._stages.mounts.listed(MOUNT_WAIT_S)
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
@@ -91,6 +96,7 @@ class PlannerServicer:
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._watch.close()
         await self._stages.mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
