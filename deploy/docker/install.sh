@@ -6,7 +6,7 @@ if [ "$1" = --no-deps ]; then
   /opt/build/bin/pip --python /opt/venv/bin/python3 install --no-cache-dir --no-compile "$@"
 else
   /opt/build/bin/pip --python /opt/venv/bin/python3 install --no-cache-dir --no-compile --no-deps \
-    --require-hashes --requirement "$1"
+    --only-binary :all: --require-hashes --requirement "$1"
 fi
 # Their own tests, a tenth of the sandbox; nothing imports them.
 for name in numpy pandas pyarrow Crypto/SelfTest; do

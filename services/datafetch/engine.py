@@ -162,7 +162,7 @@ class Engine:
         return replace(result, sheets=(sheet,))
 
     async def encode_library(self) -> None:
-        """Loads the second part of the match now, which keeps the library's vectors; raises what ``Meaning.load`` does."""
+        """Encodes the library now and keeps its vectors; raises what ``Meaning.load`` does."""
         parts = await asyncio.to_thread(self._widening)
         if parts.meaning is not None:
             await asyncio.to_thread(parts.meaning.load)

@@ -54,6 +54,8 @@ class Config(Settings):
     """Runs that this process works on at once."""
     concurrent_rollouts: int = Field(default=16, ge=1)
     """Episodes of one Rollout request in flight at once, unless the request says less."""
+    concurrent_tasks: int = Field(default=4, ge=1)
+    """Tasks of queued rollouts that this process plays at once in a lane."""
     heartbeat_s: float = Field(default=3.0, gt=0)
     """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
     mcp_servers: tuple[McpServer, ...] = ()
@@ -90,6 +92,8 @@ class Config(Settings):
     """Whether a workflow looks once at what is missing and collects again; off for ablations."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
+    search_r1_documents: int = Field(default=3, ge=1, le=20)
+    """Documents that a search of the search_r1 protocol gives; more of them make longer episodes."""
     step_policy: StepPolicy = StepPolicy.HYBRID
     """What becomes of earlier steps when a request grows too long; a request may choose another."""
     window_tokens: int = Field(default=24_000, ge=1_024)

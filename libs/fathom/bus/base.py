@@ -150,7 +150,8 @@ class Bus(Protocol):
 
         The same ``message_id`` within the stream's duplicate window is stored once and gives the
         same sequence. With ``expected``: only while that is the sequence of the subject's last message (0 for none),
-        else ``Conflict``. Raises ``NotReady`` when the stream does not confirm after bounded retries.
+        else ``Conflict``. Raises ``NotReady`` when the stream does not confirm after bounded retries, and
+        ``Overloaded`` when a work queue holds all that it may.
         """
         ...
 

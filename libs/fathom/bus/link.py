@@ -60,7 +60,7 @@ class Link:
     async def open(cls, url: str) -> Link:
         """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised.
 
-        A login that is not in the URL is read from ``NATS_USER`` and ``NATS_PASSWORD``, which hold any character.
+        Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are it, and may hold any character.
         """
         servers, replicas, ca = read_url(url)
         trust = trusting(ca) if ca else None
@@ -233,6 +233,7 @@ def stream_config(stream: Stream, replicas: int) -> StreamConfig:
         max_age=stream.max_age_s,
         max_msgs_per_subject=stream.max_per_subject or -1,
         max_msgs=stream.max_messages or -1,
+        discard=DiscardPolicy.NEW if stream.retention is Retention.WORK_QUEUE else DiscardPolicy.OLD,
         duplicate_window=stream.duplicate_window_s,
         num_replicas=replicas,
     )

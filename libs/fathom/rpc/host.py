@@ -10,7 +10,8 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,11 +143,23 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         # The bus first: its callers find another replica at once, gRPC's see NOT_SERVING and drain.
+        await server.leave()
         await asyncio.gather(*(subscription.close() for subscription in subscriptions))
-        await server.stop(runtime.grace_s)
+        ends = time.monotonic() + runtime.grace_s
+        await within(ends, service.drain())
+        await asyncio.gather(server.stop(max(0.0, ends - time.monotonic())), within(ends, service.finish()))
         dispatcher.ready = False
         await service.close()
         deps.telemetry.log.info("stopped")
+
+
+async def within(ends: float, work: Awaitable[None]) -> None:
+    """Waits for the work until a moment of the monotonic clock, then cancels it."""
+    try:
+        async with asyncio.timeout(max(0.0, ends - time.monotonic())):
+            await work
+    except TimeoutError:
+        return
 
 
 async def until_signalled(*duties: asyncio.Task[None]) -> None:

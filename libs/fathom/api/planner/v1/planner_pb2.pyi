@@ -543,3 +543,31 @@ class SubmitRolloutResponse(_message.Message):
     ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
     rollout_id: str
     def __init__(self, rollout_id: _Optional[str] = ...) -> None: ...
+
+class WatchRolloutRequest(_message.Message):
+    __slots__ = ("rollout_id", "after_sequence")
+    ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    rollout_id: str
+    after_sequence: int
+    def __init__(self, rollout_id: _Optional[str] = ..., after_sequence: _Optional[int] = ...) -> None: ...
+
+class WatchRolloutResponse(_message.Message):
+    __slots__ = ("trajectory", "sequence")
+    TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    trajectory: _trajectory_pb2.Trajectory
+    sequence: int
+    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class StopRolloutRequest(_message.Message):
+    __slots__ = ("rollout_id",)
+    ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
+    rollout_id: str
+    def __init__(self, rollout_id: _Optional[str] = ...) -> None: ...
+
+class StopRolloutResponse(_message.Message):
+    __slots__ = ("was_queued",)
+    WAS_QUEUED_FIELD_NUMBER: _ClassVar[int]
+    was_queued: bool
+    def __init__(self, was_queued: bool = ...) -> None: ...
