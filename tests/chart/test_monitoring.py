@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_metrics_of_the_runbooks_exist() -> None:
 def commands(program: str) -> list[list[str]]:
     """Commands of the runbooks, as words; what stands in capitals is the operator's to fill in."""
     found = re.findall(rf"(?:^|[`\s(]){program} ((?:[a-z-]+|--)[^`\n|;&)#]*)", OPERATIONS)
-    return [text.replace("…", "x").replace("\\", "").replace('"', "").split() for text in found]
+    return [shlex.split(text.translate(str.maketrans("…", "x", "[]\\"))) for text in found]
 
 
 def test_commands_of_the_runbooks_are_known() -> None:
