@@ -62,11 +62,11 @@ class LookupRollouts(SearchR1Rollouts):
     manager_class = LookupManager
 
 
-def warm_start(folder: Path, seed: int, facts: Sequence[Lookup], steps: int = 800) -> None:
+def warm_start(folder: Path, seed: int, facts: Sequence[Lookup], steps: int = 400) -> None:
     """A model in ``folder`` that can search and read, and mostly guesses."""
     words = vocabulary()
     tokenizer, model = tiny.build_tokenizer(words), tiny.build_model(words, 64, 2, seed, 256)
-    imitate(model, tokenizer, lessons([fact.id for fact in facts], 3000, seed), steps=steps, seed=seed)
+    imitate(model, tokenizer, lessons([fact.id for fact in facts], 1500, seed), steps=steps, seed=seed)
     tiny.save(model, tokenizer, folder)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -46,10 +47,14 @@ async def test_reward_alone_teaches_to_search(endpoints: Endpoints, warm: tuple[
         with toy_trainer(algorithm, config, endpoints, seen) as trainer:
             trainer.fit()
 
+    started = time.perf_counter()
+
     await asyncio.to_thread(work)
     before, after = seen[0]["val/test_score"], seen[-1]["val/test_score"]
     print(f"{algorithm}, seed {seed}: held-out accuracy {before:.2f} -> {after:.2f}, tool calls per episode"
-          f" {seen[1]['rollout/tool_calls/mean']:.2f} -> {seen[-1]['rollout/tool_calls/mean']:.2f}")  # fmt: skip
+          f" {seen[1]['rollout/tool_calls/mean']:.2f} -> {seen[-1]['rollout/tool_calls/mean']:.2f}, {time.perf_counter() - started:.0f} s;"
+          f" by step {' '.join(format(metrics['acc'], '.2f') for metrics in seen[1:])}")  # fmt: skip
+    print({n:round(sum(m.get(n,0) for m in seen),1) for m in seen for n in m if n.startswith("timing_s")})
     assert before < 0.3
     assert seen[1]["acc"] < 0.3
     assert after > 0.8
