@@ -3,7 +3,7 @@
 ``fathom train interpreter`` as the command runs it, on a stack of its own: cells run in the sandbox on tables from
 datafetch. The model is tiny and each of its words is a whole call, good cells and the kinds that were seen to be
 hacks, so that what is learned is which code to write. Last quarter of the steps against the first.
-``BENCH_STEPS`` (30), ``BENCH_OUTPUT`` (keeps the report).
+``BENCH_STEPS`` (40), ``BENCH_OUTPUT`` (keeps the report).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainers.data.records import Record, write
 from trainers.launch import Interruption, Place, Run
 from trainers.monitor.loggers import read_lines
 
-STEPS = int(os.environ.get("BENCH_STEPS", "30"))
+STEPS = int(os.environ.get("BENCH_STEPS", "40"))
 DATA = Path(".fathom/data").resolve()
 QUESTIONS = tuple(
     f"Adjusted close of {name} in {year}" for name in ("Apple", "Microsoft", "Coca-Cola") for year in (2018, 2019)
@@ -55,10 +55,10 @@ def settings(folder: Path) -> Path:
     """The YAML file of the training."""
     words = [*(call("python", code=cell) for cell in CELLS), call("finish", answer="It rose.")]
     content = {
-        "model": {"path": "tiny", "name": "coder", "hidden": 32, "layers": 1, "window": 8192, "vocabulary": words},
+        "model": {"path": "tiny", "name": "tiny-coder", "hidden": 32, "layers": 1, "window": 8192, "vocabulary": words},
         "data": {"train_files": [str(folder / "train.parquet")], "train_batch_size": 2, "max_response_length": 4096},
         "rollout": {"n": 8, "max_turns": 2, "max_tokens": 1, "timeout_s": 1800, "record": False},
-        "actor": {"optim": {"lr": 0.01}, "ppo_mini_batch_size": 2, "use_kl_loss": False, "entropy_coeff": 0.01},
+        "actor": {"optim": {"lr": 0.006}, "ppo_mini_batch_size": 2, "use_kl_loss": False, "entropy_coeff": 0.01},
         "trainer": {"total_training_steps": STEPS, "total_epochs": STEPS, "save_freq": 0, "output": str(folder)},
     }
     path = folder / "interpreter.yaml"
@@ -96,10 +96,10 @@ async def run() -> None:
         lines = read_lines(output / "metrics.jsonl")
         steps = [lines[step] for step in sorted(lines) if step]
         page = outcome.report.read_text(encoding="utf-8")
-    print(f"{'reward':<12}{'first quarter':>15}{'last quarter':>14}{'difference':>12}   by step")
+    print(f"{'by step':<18}{'first quarter':>15}{'last quarter':>14}{'difference':>12}")
     for part in (*(f"reward/{name}" for name in COMPONENTS), "critic/score/mean", "code/length", "code/hack_rate"):
         first, last = quarters(steps, part)
         curve = " ".join(f"{metrics[part]:.2f}" for metrics in steps if part in metrics)
-        print(f"{part.split('/', 1)[1]:<12}{first:>15.3f}{last:>14.3f}{last - first:>+12.3f}   {curve}")
+        print(f"{part:<18}{first:>15.3f}{last:>14.3f}{last - first:>+12.3f}   {curve}")
     shown = [name for name in COMPONENTS if f"reward/{name}" in page]
     print(f"{len(steps)} steps; the report has curves of {', '.join(shown)}: {outcome.report}")

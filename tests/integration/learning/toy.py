@@ -97,9 +97,10 @@ def overrides(folder: Path, seed: int) -> list[str]:
     return [
         f"model.path={folder}", "model.name=toy", "data.train_batch_size=16", f"data.seed={seed}", "rollout.n=8",
         "rollout.max_turns=1", "rollout.max_tokens=6", f"rollout.system_prompt={SYSTEM_PROMPT}", "rollout.record=false",
-        "reward.grader=em", "actor.optim.lr=1e-3", "critic.optim.lr=2e-3", f"trainer.seed={seed}",
+        "reward.grader=em", "actor.optim.lr_scheduler_type=cosine", "actor.optim.min_lr_ratio=0.1",
+        "actor.optim.lr=8e-4", "critic.optim.lr=2e-3", f"trainer.seed={seed}",
         *(f"{learner}.{setting}" for learner in ("actor", "critic") for setting in batching),
-        "trainer.total_training_steps=12", "trainer.test_freq=0", "trainer.save_freq=0", "trainer.val_before_train=true",
+        "trainer.total_training_steps=8", "trainer.test_freq=0", "trainer.save_freq=0", "trainer.val_before_train=true",
         "data.oversample_factor=1.0", "reward.manager=service", "reward_model.optim.lr=5e-4",
         "reward_model.mini_batch_size=8", "reward_model.micro_batch_size_per_gpu=64",
     ]  # fmt: skip
