@@ -10,33 +10,26 @@ with the weights that it serves then, and no prompt of any epoch is left out or 
 
 from __future__ import annotations
 
-import math
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from fathom.errors import Conflict, FathomError, InvalidField, NotReady
+from fathom.errors import Conflict, InvalidField, NotReady
 from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
-from trainers.kl import AdaptiveKLController, Controller, FixedKLController
+from trainers.kl import kl_controller
 from trainers.losses import importance_weights
-from trainers.prompts import Prompts
 from trainers.roles import (
     ActorGroup,
-    Checkpoints,
     CriticGroup,
     Metrics,
     ReferenceGroup,
     ResourcePoolManager,
     RewardFunction,
     Role,
-    RolloutSource,
     WorkerGroupFactory,
 )
 from trainers.steps import (
@@ -49,26 +42,8 @@ from trainers.steps import (
     spread,
     without_state_masking,
 )
-
-
-class TrainingDiverged(FathomError):
-    """A metric is not finite; the last good version keeps being served, and the last checkpoint is good."""
-
-    code, reason = "ABORTED", "CONFLICT"
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a training reads and writes: prompts, episodes, checkpoints, and who hears of each step."""
-
-    rollouts: RolloutSource
-    train: Prompts
-    validation: Prompts | None = None
-    checkpoints: Checkpoints | None = None
-    on_step: Callable[[int, Metrics], None] = lambda step, metrics: None
-    """Called after each step, and as step 0 for a validation before training; what it raises ends the training."""
-    inspect: Callable[[int, Metrics], bool] = lambda step, metrics: True
-    """Called before a step's weights are published; False keeps its state out of the checkpoints."""
+from trainers.surroundings import Surroundings, check_finite, timed
+from trainers.validation import validated
 
 
 class RayPPOTrainer:
@@ -104,7 +79,7 @@ class RayPPOTrainer:
         self.reward_fn, self.val_reward_fn = reward_fn, val_reward_fn or reward_fn
         self.around, self.rollouts = surroundings, surroundings.rollouts
         self.use_critic = config.algorithm.adv_estimator == "gae"
-        self.kl_ctrl = kl_controller(config)
+        self.kl_ctrl = kl_controller(config.algorithm)
         self.step, self.submitted = 0, 0
         self.backlog: list[str] = []
         """Prompts that were under way when the checkpoint was written that this training goes on from."""
@@ -184,7 +159,7 @@ class RayPPOTrainer:
             self.step += 1
             metrics["training/global_step"] = float(self.step)
             metrics["training/epoch"] = float((self.step - 1) // self.steps_per_epoch)
-            self.check_finite(metrics)
+            check_finite(self.step, metrics)
             worth_keeping = self.around.inspect(self.step, metrics)
             with timed(metrics, "publish"):
                 self.publish()
@@ -315,12 +290,6 @@ class RayPPOTrainer:
             norm_by_std=algorithm.norm_adv_by_std_in_grpo,
         )
 
-    def check_finite(self, metrics: Metrics) -> None:
-        """Raises ``TrainingDiverged`` naming the first metric that is not finite; nothing is published then."""
-        for name, value in metrics.items():
-            if not math.isfinite(value):
-                raise TrainingDiverged(f"{name} is {value} at step {self.step}; the version before stays served")
-
     def publish(self) -> None:
         """Serves the actor's weights to whoever samples next."""
         self.rollouts.publish(self.actor.export)
@@ -329,33 +298,9 @@ class RayPPOTrainer:
         """Mean score by data source over the validation prompts, sampled as ``rollout.val_temperature`` says."""
         if self.around.validation is None:
             return {}
-        size = self.config.data.val_batch_size or self.around.validation.rows
-        by_source: dict[str, list[float]] = {}
-        for prompts in self.around.validation.in_order(size):
-            batch = self.rollouts.generate(
-                prompts.with_meta(
-                    n=1,
-                    step=self.step,
-                    seed=self.config.trainer.seed,
-                    validate=True,
-                    temperature=self.config.rollout.val_temperature,
-                    top_p=1.0,
-                )
-            )
-            for source, score in zip(batch.array("data_source"), self.validation_scores(batch), strict=True):
-                by_source.setdefault(str(source), []).append(score)
-        metrics = {f"val/test_score/{name}": sum(found) / len(found) for name, found in by_source.items()}
-        every = [score for found in by_source.values() for score in found]
-        return metrics | {"val/test_score": sum(every) / len(every)}
-
-    def validation_scores(self, batch: DataProto) -> list[float]:
-        """One score per row: the outcome where the source knows it, else the row's scores together."""
-        if "acc" in batch:
-            return [float(value) for value in batch.tensor("acc")]
-        if "token_level_scores" not in batch and self.val_reward_fn is not None:
-            batch = batch.with_tensors(token_level_scores=self.val_reward_fn(batch))
-        scores = checked_scores(batch.tensor("token_level_scores"), batch)
-        return [float(value) for value in scores.sum(dim=-1)]
+        return validated(
+            self.rollouts, self.around.validation, self.config, step=self.step, reward_fn=self.val_reward_fn
+        )
 
     # What outlives a process.
 
@@ -403,21 +348,3 @@ class RayPPOTrainer:
                 f" now {self.prompts_per_step} are drawn per step",
                 metadata={"field": "data.train_batch_size"},
             )
-
-
-def kl_controller(config: TrainConfig) -> Controller:
-    """The controller of the KL in the reward."""
-    algorithm = config.algorithm
-    if algorithm.kl_ctrl == "fixed":
-        return FixedKLController(algorithm.kl_coef)
-    return AdaptiveKLController(algorithm.kl_coef, algorithm.kl_target, int(algorithm.kl_horizon))
-
-
-@contextmanager
-def timed(metrics: Metrics, name: str) -> Iterator[None]:
-    """Adds ``timing_s/<name>``."""
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        metrics[f"timing_s/{name}"] = time.perf_counter() - start

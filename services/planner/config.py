@@ -92,6 +92,8 @@ class Config(Settings):
     """Whether a workflow looks once at what is missing and collects again; off for ablations."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
+    search_r1_documents: int = Field(default=3, ge=1, le=20)
+    """Documents that a search of the search_r1 protocol gives; more of them make longer episodes."""
     step_policy: StepPolicy = StepPolicy.HYBRID
     """What becomes of earlier steps when a request grows too long; a request may choose another."""
     window_tokens: int = Field(default=24_000, ge=1_024)

@@ -120,12 +120,13 @@ class SearchR1:
 
     tags = True
 
-    def __init__(self, instruction: str, system_prompt: str = "") -> None:
-        self._instruction, self._system = instruction, system_prompt
+    def __init__(self, instruction: str, system_prompt: str = "", documents: int = 3) -> None:
+        """``documents`` is how many a search gives."""
+        self._instruction, self._system, self._documents = instruction, system_prompt, documents
 
     def with_system_prompt(self, system_prompt: str) -> SearchR1:
         """The protocol with a caller's system prompt in place of the instruction."""
-        return SearchR1(self._instruction, system_prompt)
+        return SearchR1(self._instruction, system_prompt, self._documents)
 
     def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
         """None: the protocol has one instruction."""
@@ -154,7 +155,7 @@ class SearchR1:
         if action.kind == "answer":
             return Decision(answer=action.content)
         if action.kind == "search" and not last:
-            arguments = {"intent": "search", "query": action.content, "top_k": 3}
+            arguments = {"intent": "search", "query": action.content, "top_k": self._documents}
             call = ToolCall(f"search_{sha256(action.content.encode())[:8]}", "search", json.dumps(arguments))
             return Decision(calls=(call,))
         return Decision(correction=Message(Role.USER, tags.INVALID_ACTION))

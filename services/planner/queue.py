@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fathom.api.common.v1.common_pb2 import ObjectRef
@@ -25,6 +26,7 @@ from fathom.store import ObjectStore, StoredObject
 from fathom.store.refs import to_ref
 from services.planner.config import Config
 from services.planner.events import heartbeat
+from services.planner.intake import Intake
 from services.planner.kept import PROTOBUF, Place, noted, spelled
 from services.planner.rollouts import Rollouts, lane_of
 
@@ -42,6 +44,7 @@ class RolloutQueue:
     store: ObjectStore
     bus: Bus
     log: Any
+    _intake: Intake = field(default_factory=Intake)
 
     async def submit(self, request: pb.RolloutRequest, lane: Lane) -> str:
         """Queues each task once, however often it is asked; gives the rollout's id.
@@ -103,14 +106,14 @@ class RolloutQueue:
 
     async def work(self, lane: Lane) -> None:
         """Plays tasks of a lane until cancelled, ``config.concurrent_tasks`` at a time."""
-        gate = asyncio.Semaphore(self.config.concurrent_tasks)
-        async with asyncio.TaskGroup() as group:
-            await gate.acquire()
-            async for delivery in self.bus.consume(rollout_durable(lane)):
-                group.create_task(self._settle(delivery, lane, gate))
-                await gate.acquire()
+        deliveries = self.bus.consume(rollout_durable(lane))
+        await self._intake.work(deliveries, self.config.concurrent_tasks, partial(self._settle, lane))
 
-    async def _settle(self, delivery: Delivery, lane: Lane, gate: asyncio.Semaphore) -> None:
+    def take_no_more(self) -> None:
+        """Leaves the queue to other planners; tasks under way go on."""
+        self._intake.take_no_more()
+
+    async def _settle(self, lane: Lane, delivery: Delivery) -> None:
         rollout_id, _, number = delivery.payload.decode().partition(":")
         playing = asyncio.create_task(self._task(rollout_id, int(number or 0), delivery.attempt, lane))
         # A lease that was lost is no harm: the places that another planner has filled stay as they are.
@@ -137,7 +140,6 @@ class RolloutQueue:
         finally:
             alive.cancel()
             watching.cancel()
-            gate.release()
 
     async def _cut_short(self, rollout_id: str, playing: asyncio.Task[bool]) -> None:
         """Ends what is played of a rollout that was stopped."""

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.streams import MAX_DEPTH
+from fathom.bus.watch import BusWatch
 from fathom.call import Call, Lane
 from fathom.ids import checked_id
 from fathom.protocol.messages import Sampling
@@ -50,7 +51,9 @@ def build(config: Config, deps: Deps) -> Service:
         trajectory.PROTOCOL_WORKFLOW: Workflow(
             prompts, widener, config.workflow_material_tokens, config.workflow_reflects
         ),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(prompts.catalogue.find("search_r1", "en").body),
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(
+            prompts.catalogue.find("search_r1", "en").body, documents=config.search_r1_documents
+        ),
     }
     log = deps.telemetry.log
     stages = Stages.of(config, deps, prompts.catalogue)
@@ -60,23 +63,32 @@ def build(config: Config, deps: Deps) -> Service:
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log)
-    servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs)
-    return Service("planner", servicer, servicer.warm_up, servicer.close)
+    watch = BusWatch(deps.bus, deps.telemetry.registry, log)
+    servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs, watch)
+    return Service("planner", servicer, servicer.warm_up, servicer.close, finish=servicer.finish)
 
 
 class PlannerServicer:
     """Answers the planner's RPCs."""
 
     def __init__(
-        self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, queue: RolloutQueue, runs: Runs
+        self,
+        deps: Deps,
+        stages: Stages,
+        worker: Worker,
+        rollouts: Rollouts,
+        queue: RolloutQueue,
+        runs: Runs,
+        watch: BusWatch,
     ) -> None:
-        self._deps, self._stages = deps, stages
+        self._deps, self._stages, self._watch = deps, stages, watch
         self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
         """Connects the foreign tools, and starts to take runs from every lane."""
         self._stages.mounts.start()
+        self._watch.start()
         await self._stages.mounts.listed(MOUNT_WAIT_S)
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
@@ -85,11 +97,18 @@ class PlannerServicer:
         ]
         self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
 
+    async def finish(self) -> None:
+        """Takes no further runs and rollouts, and returns when those under way have ended."""
+        self._worker.take_no_more()
+        self._queue.take_no_more()
+        await asyncio.gather(*self._consumers, return_exceptions=True)
+
     async def close(self) -> None:
         """Gives unfinished runs back to the queue."""
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._watch.close()
         await self._stages.mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:

@@ -23,7 +23,7 @@ from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
 from trainers.rollouts.bridge import Bridge, RunningLoop
 from trainers.rollouts.client import Heard, Patience, collect, unheard
-from trainers.rollouts.groups import Group, Row, to_data
+from trainers.rollouts.groups import Group, Row, to_data, ungraded
 from trainers.rollouts.pace import Pace
 from trainers.rollouts.pool import Counts, Job, Pool
 from trainers.rollouts.publisher import Publisher
@@ -78,6 +78,11 @@ class PlannerRollouts:
         )
 
     @property
+    def graded(self) -> bool:
+        """Planner asks for a grade while it plays; else ``grade`` or the trainer's reward manager gives one."""
+        return self.grade is None and self.config.reward.manager == "service"
+
+    @property
     def ahead(self) -> int:
         """Batches that are begun before their turn."""
         return self.config.rollout.staleness if self.config.rollout.mode == "async" else 0
@@ -115,7 +120,8 @@ class PlannerRollouts:
         self._record(asked, groups)
         metrics = measured(groups, self.publisher.version, counts) | more
         metrics["rollout/wait_s"] = time.perf_counter() - started
-        return to_data(groups, prompts.meta_info | {"metrics": metrics}, self.pad)
+        data = to_data(groups, prompts.meta_info | {"metrics": metrics}, self.pad)
+        return data if self.config.reward.manager == "service" else ungraded(data)
 
     def publish(self, write: Callable[[Path], None]) -> int:
         """Serves new weights and tells the pool."""
@@ -138,7 +144,7 @@ class PlannerRollouts:
             some, version = rows[start : start + MAX_TASKS], self.publisher.version
             kind = "val" if asked.validate else "step"
             name = f"{self.config.model.name}-{kind}{asked.step}-{start}"
-            request = rollout_request(self.config, name, some, asked, version, start, graded=self.grade is None)
+            request = rollout_request(self.config, name, some, asked, version, start, graded=self.graded)
             await self._pace.wait(len(some) * asked.n)
             found = await self._collect(request)
             places = range(0, len(found), asked.n)
@@ -148,7 +154,7 @@ class PlannerRollouts:
     async def _group(self, job: Job) -> Group:
         """One prompt's episodes with whatever version is current; of a restart, nothing earlier is taken over."""
         name = f"{self.config.model.name}-{job.row['uid']}-v{job.begun_at}-r{job.restarts}"
-        request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.grade is None)
+        request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.graded)
         await self._pace.wait(job.asked.n)
         return Group(job.row, tuple(await self._collect(request, partial(self._pool.heard, job))))
 

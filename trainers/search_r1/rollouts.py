@@ -8,7 +8,8 @@ from typing import Any
 
 from fathom.errors import InvalidField
 from trainers.data_proto import DataProto
-from trainers.search_r1.generation import GenerationConfig, LLMGenerationManager
+from trainers.search_r1.generation import LLMGenerationManager
+from trainers.search_r1.generation_config import GenerationConfig
 from trainers.search_r1.sampler import ModelSampler
 from trainers.search_r1.statistics import rollout_metrics
 from trainers.search_r1.tokens import Tokens

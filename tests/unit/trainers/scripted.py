@@ -12,9 +12,10 @@ import torch
 
 from trainers.config import TrainConfig, load_config
 from trainers.data_proto import DataProto
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import RayPPOTrainer
 from trainers.prompts import Prompts
 from trainers.roles import Metrics, ResourcePoolManager, Role
+from trainers.surroundings import Surroundings
 
 RECORDS = [
     {

@@ -13,10 +13,10 @@ from fathom.errors import Conflict, InvalidField
 from tests.unit.trainers.scripted import RECORDS, Scene
 from trainers.config import load_config
 from trainers.data_proto import DataProto
-from trainers.kl import AdaptiveKLController, FixedKLController
-from trainers.ppo import TrainingDiverged, kl_controller
+from trainers.kl import AdaptiveKLController, FixedKLController, kl_controller
 from trainers.prompts import Prompts
 from trainers.roles import ResourcePoolManager, Role
+from trainers.surroundings import TrainingDiverged
 
 GAE = ("algorithm.adv_estimator=gae", "algorithm.use_kl_in_reward=true", "algorithm.kl_coef=0.1")
 
@@ -237,6 +237,6 @@ def test_rewards_come_from_a_function_where_the_source_does_not_grade(tmp_path: 
 
 
 def test_the_controller_is_the_settings() -> None:
-    assert kl_controller(load_config(overrides=["algorithm.kl_coef=0.2"])) == FixedKLController(0.2)
-    adaptive = kl_controller(load_config(overrides=["algorithm.kl_ctrl=adaptive", "algorithm.kl_coef=0.2"]))
+    assert kl_controller(load_config(overrides=["algorithm.kl_coef=0.2"]).algorithm) == FixedKLController(0.2)
+    adaptive = kl_controller(load_config(overrides=["algorithm.kl_ctrl=adaptive", "algorithm.kl_coef=0.2"]).algorithm)
     assert adaptive == AdaptiveKLController(0.2, 0.1, 10_000)

@@ -345,6 +345,22 @@ def test_a_recorded_run_is_replayed_to_the_bit(bridge: Bridge, tmp_path: Path, m
     assert bridge.call(recording.steps()) == 4
 
 
+@pytest.mark.parametrize("manager", ["prime", "search_r1"])
+def test_a_reward_manager_of_the_trainers_gets_ungraded_episodes(bridge: Bridge, tmp_path: Path, manager: str) -> None:
+    """Row PR31: else the setting would change nothing, for the loop keeps the scores that a batch brings."""
+    planner, recording = ScriptedPlanner(), Recording(open_store(f"file://{tmp_path}"), "rollouts")
+    config = load_config(overrides=[f"reward.manager={manager}", "rollout.n=2"])
+    played = source(planner, bridge, config, recording).generate(prompts(0, 2))
+    replayed = ReplayedRollouts(recording, bridge, graded=False)
+    replayed.publish(lambda folder: None)
+    assert [(one.grader, dict(one.grader_parameters)) for one in planner.requests] == [("", {})]
+    for data in (played, replayed.generate(prompts(0, 2))):
+        assert not {"token_level_scores", "acc"} & {name for name, _ in data.columns()}
+        assert data.array("reward_model")[0] == {"ground_truth": {"target": ["0"]}}, "what the manager compares with"
+    with pytest.raises(ConfigError, match="answer tags"):
+        load_config(overrides=[f"reward.manager={manager}", "rollout.protocol=research"])
+
+
 async def test_a_record_of_other_prompts_or_of_half_a_file_is_refused() -> None:
     store = open_store("memory://")
     recording, asked = Recording(store, "r"), Asked(1, 0, 1)

@@ -1,0 +1,269 @@
+"""SmolLM2 learns to search: demonstrations, SFT, then Search-R1 GRPO, each measured on the same held-out questions.
+
+    python -m examples.smollm2_search_r1.run --home .fathom --data ../shared/data --output .fathom/training/smollm2
+
+Every stage keeps its result under ``--output`` and is left out when that is there, so that the same command goes on
+where it was stopped; an evaluation or a training goes on from the last episode, or checkpoint, that was kept.
+``report.json`` has the figures, ``grpo/report.html`` the curves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from examples.smollm2_search_r1.measure import compared, measured
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_SEARCH_R1, Trajectory
+from fathom.api.policy.v1.policy_pb2 import Sampling
+from fathom.api.retrieval.v1 import retrieval_pb2
+from fathom.api.reward.v1 import reward_pb2
+from fathom.cli.ingest import pieces
+from fathom.clients import Clients, connect
+from fathom.store import ObjectStore, open_store
+from services.local import Endpoints, LocalSettings, LocalStack
+from trainers.data.convert import convert
+from trainers.data.records import Record, read, write
+from trainers.exports.files import Exported, Wanted, sft_rows
+from trainers.exports.tokens import PolicyRenderer
+from trainers.rollouts.client import Patience, collect
+from trainers.rollouts.publisher import Publisher
+
+HERE = Path(__file__).parent
+CORPUS, MODEL, LEARNER = "qed", "smollm2", "searcher"
+SYSTEM = (
+    "Look things up with <search> query </search>, then give the shortest answer from the information as"
+    " <answer> answer </answer>."
+)
+LONGEST_S = 6 * 3_600.0
+GRADERS = ("em", "sub_em", "f1")
+
+
+@dataclass
+class Work:
+    """The example under way."""
+
+    options: argparse.Namespace
+    endpoints: Endpoints
+    clients: Clients
+    store: ObjectStore
+
+    @property
+    def output(self) -> Path:
+        return Path(self.options.output)
+
+    async def all(self) -> None:
+        """Stage after stage."""
+        options = self.options
+        await self.serve_corpus()
+        if not (self.output / "prompts" / "test.parquet").exists():
+            convert("qed_nq", Path(options.data), self.output / "prompts")
+        await self.demonstrate()
+        held_out = read(self.output / "prompts" / "held_out.parquet")[: options.held_out]
+        await self.evaluate("raw", MODEL, held_out)
+        await self.fathom("sft", *self.sft_settings())
+        tuned = self.output / "sft" / "model"
+        if not (self.output / "answers" / "sft.jsonl").exists():
+            await self.evaluate("sft", LEARNER, held_out, tuned)
+        await self.fathom("grpo", *self.grpo_settings(tuned))
+        await self.evaluate("grpo", LEARNER, held_out)
+        report(self.output)
+
+    async def serve_corpus(self) -> None:
+        """The set's passages, in retrieval."""
+        known = await self.clients.retrieval.list_corpora(retrieval_pb2.ListCorporaRequest())
+        if any(item.name == CORPUS and item.snapshot for item in known.corpora):
+            return
+        files = [Path(self.options.data) / "qed_nq" / "corpus.jsonl"]
+        done = await self.clients.retrieval.ingest(pieces(files, CORPUS), timeout_s=LONGEST_S)
+        await self.clients.retrieval.activate_snapshot(
+            retrieval_pb2.ActivateSnapshotRequest(corpus=CORPUS, snapshot=done.snapshot)
+        )
+        print(f"{done.added:,} passages served", flush=True)
+
+    async def demonstrate(self) -> None:
+        """The reference policy looks every question up; what its search shows decides what is learned from.
+
+        Questions whose answer is shown are demonstrations (train), prompts of GRPO (train, the rest) and what is
+        measured (test); nothing else can be answered by reading.
+        """
+        target = self.output / "demonstrations.jsonl"
+        if target.exists():
+            return
+        found = {split: await self.shown(split) for split in ("train", "test")}
+        taught, rest = divided(found["train"], self.options.demonstrations)
+        episodes = [demonstrated(record, episode) for record, episode in taught]
+        done, wanted = Exported(), Wanted("sft", MODEL)
+        rows = sft_rows(episodes, wanted, PolicyRenderer(self.clients, MODEL), done)
+        lines = [json.dumps(row, ensure_ascii=False) async for row in rows]
+        write([record for record, _ in rest], self.output / "prompts" / "grpo.parquet")
+        write([record for record, _ in found["test"]], self.output / "prompts" / "held_out.parquet")
+        target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        print(f"{len(lines)} demonstrations, {done.learned_tokens:,} of {done.tokens:,} tokens carry loss;"
+              f" {len(rest)} prompts of GRPO, {len(found['test'])} held out", flush=True)  # fmt: skip
+
+    async def shown(self, split: str) -> list[tuple[Record, Trajectory]]:
+        """Questions of a split with the episodes in which the reference policy was shown an answer."""
+        questions = read(self.output / "prompts" / f"{split}.parquet")
+        episodes = await self.play("rules", questions, "em", rollout_id=f"{self.output.name}-look-up-{split}")
+        right = sum(episode.reward == 1.0 for episode in episodes)
+        pairs = [pair for pair in zip(questions, episodes, strict=True) if answer_in(*pair)]
+        print(f"{split}: {len(pairs)} of {len(questions)} answers are shown, rules gets {right}", flush=True)
+        return pairs
+
+    async def play(
+        self, model: str, questions: Sequence[Record], grader: str, *, rollout_id: str, version: int = 0
+    ) -> list[Trajectory]:
+        """One greedy episode per question."""
+        request = pb.RolloutRequest(
+            request_id=rollout_id,
+            model=model,
+            policy_version=version,
+            protocol=PROTOCOL_SEARCH_R1,
+            system_prompt=SYSTEM,
+            grader=grader,
+            group_size=1,
+            tasks=[pb.RolloutTask(id=item.id, question=item.question, references=item.targets) for item in questions],
+            sampling=Sampling(temperature=0.0, max_tokens=self.options.max_tokens, seed=1),
+            budget=pb.Budget(max_rounds=2),
+        )
+        return await collect(self.clients.planner, request, Patience(LONGEST_S, 5))
+
+    async def evaluate(self, name: str, model: str, questions: Sequence[Record], weights: Path | None = None) -> None:
+        """Plays the questions with a model as it is served, after serving ``weights``; keeps graded answers."""
+        target = self.output / "answers" / f"{name}.jsonl"
+        if target.exists():
+            return
+        publisher = Publisher(self.clients, self.store, model, timeout_s=900.0)
+        if weights is not None:
+            await publisher.publish(copying(weights))
+        version = await publisher.newest() if model == LEARNER else 0
+        started = time.monotonic()
+        episodes = await self.play(model, questions, "em", rollout_id=f"{self.output.name}-{name}", version=version)
+        rows = [await self.graded(*pair) for pair in zip(questions, episodes, strict=True)]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        print(f"{name}, version {version}: {measured(rows)}, {time.monotonic() - started:.0f} s", flush=True)
+
+    async def graded(self, question: Record, episode: Trajectory) -> dict[str, Any]:
+        """The episode's answer with its grades, and what it did."""
+        answer = episode.answer.markdown if episode.HasField("answer") else ""
+        items = [reward_pb2.ScoreItem(grader=name, answer=answer, references=question.targets) for name in GRADERS]
+        scores = (await self.clients.reward.score(reward_pb2.ScoreRequest(items=items))).scores
+        return {
+            "id": question.id,
+            "question": question.question,
+            "references": list(question.targets),
+            "answer": answer,
+            "searches": sum(len(step.tool_results) for step in episode.steps),
+            "said": [step.completion.text for step in episode.steps],
+            **{name: score.value for name, score in zip(GRADERS, scores, strict=True)},
+        }
+
+    async def fathom(self, algorithm: str, *settings: str) -> None:
+        """``fathom train``, unless it has ended before."""
+        folder = self.output / algorithm
+        if (folder / "done").exists():
+            return
+        files = ("--config", str(HERE / f"{algorithm}.yaml"), "--home", str(self.options.home))
+        command = [sys.executable, "-m", "fathom.cli.main", "train", algorithm, *files, *settings]
+        command += [f"trainer.output={folder}", f"model.cache={Path(self.options.home) / 'models'}"]
+        print(" ".join(command), flush=True)
+        process = await asyncio.create_subprocess_exec(*command)
+        if await process.wait():
+            raise SystemExit(f"fathom train {algorithm} ended with {process.returncode}")
+        (folder / "done").touch()
+
+    def sft_settings(self) -> list[str]:
+        return [f"data.train_files=[{self.output / 'demonstrations.jsonl'}]", *self.options.sft]
+
+    def grpo_settings(self, model: Path) -> list[str]:
+        return [
+            f"data.train_files=[{self.output / 'prompts' / 'grpo.parquet'}]", f"model.path={model}",
+            f"model.name={LEARNER}", f"rollout.system_prompt={SYSTEM}", f"rollout.max_tokens={self.options.max_tokens}",
+            f"trainer.total_training_steps={self.options.steps}", *self.options.grpo,
+        ]  # fmt: skip
+
+
+def answer_in(question: Record, episode: Trajectory) -> str:
+    """The shortest answer that what was found says; "" for none."""
+    shown = " ".join(result.content for step in episode.steps for result in step.tool_results)
+    return min((target for target in question.targets if target in shown), key=len, default="")
+
+
+def demonstrated(question: Record, episode: Trajectory) -> Trajectory:
+    """The episode with the answer that it should have ended in."""
+    done = Trajectory()
+    done.CopyFrom(episode)
+    answer = answer_in(question, episode)
+    done.steps[-1].completion.text = f"<think>The information names it.</think>\n<answer> {answer} </answer>"
+    done.answer.markdown, done.reward = answer, 1.0
+    return done
+
+
+def divided(pairs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
+    """``count`` of them, drawn, and the rest."""
+    mixed = random.Random(7).sample(pairs, len(pairs))
+    return mixed[:count], mixed[count:]
+
+
+def copying(folder: Path) -> Callable[[Path], None]:
+    """What puts a folder's files into another."""
+
+    def copy(target: Path) -> None:
+        for path in folder.iterdir():
+            shutil.copy(path, target)
+
+    return copy
+
+
+def report(output: Path) -> None:
+    """``report.json`` and a line per stage, as far as there are answers."""
+    stages = {path.stem: path for path in (output / "answers").glob("*.jsonl")}
+    rows = {name: [json.loads(line) for line in path.open(encoding="utf-8")] for name, path in stages.items()}
+    found = {name: measured(rows[name]) for name in ("raw", "sft", "grpo") if name in rows}
+    pairs = [pair for pair in (("raw", "sft"), ("sft", "grpo"), ("raw", "grpo")) if set(pair) <= set(rows)]
+    differences = {f"{one} to {other}": compared(rows[one], rows[other]) for one, other in pairs}
+    (output / "report.json").write_text(json.dumps({"stages": found, "differences": differences}, indent=2))
+    for name, figures in (found | differences).items():
+        print(f"{name}: {figures}", flush=True)
+
+
+async def main(options: argparse.Namespace) -> None:
+    settings = LocalSettings(home=Path(options.home), gateway_port=0, config=HERE / "fathom.yaml", ready_timeout_s=600)
+    async with LocalStack(settings).running() as endpoints:
+        clients, store = connect(endpoints.services), open_store(endpoints.store)
+        try:
+            await Work(options, endpoints, clients, store).all()
+        finally:
+            await clients.close()
+            await store.close()
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--home", default=".fathom", help="folder of the local stack")
+    parser.add_argument("--data", default="../shared/data", help="folder with qed_nq")
+    parser.add_argument("--output", default=".fathom/training/smollm2-search-r1", help="folder of all results")
+    parser.add_argument("--held-out", type=int, default=80, help="questions that every stage is measured on")
+    parser.add_argument("--demonstrations", type=int, default=160, help="rows of the warm start")
+    parser.add_argument("--steps", type=int, default=24, help="steps of GRPO")
+    parser.add_argument("--max-tokens", type=int, default=64, help="tokens per turn")
+    parser.add_argument("--sft", nargs="*", default=[], help="more settings of the warm start")
+    parser.add_argument("--grpo", nargs="*", default=[], help="more settings of GRPO")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    asked = parsed()
+    Path(asked.output).mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(asked))
