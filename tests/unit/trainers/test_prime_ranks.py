@@ -17,7 +17,8 @@ from trainers.learners.fsdp import rank, whole_state, world
 from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
 from trainers.workers import deal
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
 KINDS = {
     "shards": [],
     "copies": ["trainer.strategy=replicate"],
