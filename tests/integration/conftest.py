@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ def cluster() -> Iterator[None]:
     import ray
 
     environ = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "libs")]), "OMP_NUM_THREADS": "1"}
-    own = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": 6, "include_dashboard": False}
+    own: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": 6, "include_dashboard": False}
     ray.init(**own, logging_level=logging.ERROR, runtime_env={"env_vars": environ})
     yield
     ray.shutdown()
