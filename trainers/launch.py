@@ -30,7 +30,6 @@ from trainers.learners.models import load_tokenizer
 from trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
 from trainers.monitor.loggers import Logger, make_loggers
 from trainers.monitor.report import write_report
-from trainers.ppo import Surroundings
 from trainers.prompts import Prompts
 from trainers.roles import Metrics
 from trainers.rollouts import PlannerRollouts
@@ -39,6 +38,7 @@ from trainers.rollouts.publisher import Publisher
 from trainers.rollouts.recording import Recording
 from trainers.rollouts.replayed import ReplayedRollouts
 from trainers.rollouts.source import Grade
+from trainers.surroundings import Surroundings
 from trainers.tasks import comparison_tasks, records, split, vocabulary
 
 Row = Mapping[str, Any]

@@ -82,6 +82,7 @@ class SynthTask:
             self.grader,
             self.grader_parameters,
             self.scenario,
+            self.tools,
             self.data_query,
         )
 
