@@ -158,10 +158,14 @@ def test_gpu_has_ray_vllm_and_the_trainers(image: Get) -> None:
     )
     print(f"{built.name}: ray, torch, vllm {versions.stdout.strip()}")
     assert versions.stdout.split()[0] == "2.60.0", versions.stderr[-2000:]
-    there = built.pod("sh", "-c", "command -v bash wget gcc ray")
+    there = built.pod("sh", "-c", "for name in bash wget gcc ray; do command -v $name; done")
     assert len(there.stdout.split()) == 4, "KubeRay starts Ray by bash and probes it by wget; Triton calls gcc"
     submitter = built.pod("ray", "job", "submit", "--help")
     assert "entrypoint" in submitter.stdout.lower(), submitter.stderr[-2000:]
+    joined = (
+        "import ray; ray.init(num_cpus=1, include_dashboard=False); print(ray.get(ray.remote(lambda: 6 * 7).remote()))"
+    )
+    assert built.pod("python3", "-c", joined).stdout.split()[-1:] == ["42"], "Ray works on a read-only root"
     serves(built, "policy")
 
 
