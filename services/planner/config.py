@@ -54,6 +54,8 @@ class Config(Settings):
     """Runs that this process works on at once."""
     concurrent_rollouts: int = Field(default=16, ge=1)
     """Episodes of one Rollout request in flight at once, unless the request says less."""
+    concurrent_tasks: int = Field(default=4, ge=1)
+    """Tasks of queued rollouts that this process plays at once in a lane."""
     heartbeat_s: float = Field(default=3.0, gt=0)
     """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
     mcp_servers: tuple[McpServer, ...] = ()

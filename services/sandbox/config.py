@@ -62,6 +62,8 @@ class Config(Settings):
     """A session that is not used for this long is closed."""
     lifetime_s: float = Field(default=3600.0, gt=0)
     """A session is closed this long after it was opened, when no cell runs."""
+    drain_s: float = Field(default=0.0, ge=0)
+    """Seconds that open sessions get to end at shutdown, within the grace period; new ones go to other replicas."""
     interrupt_grace_s: float = Field(default=1.0, gt=0)
     """Between the interrupt of a cell and the end of its worker."""
     keep_alive_s: float = Field(default=5.0, gt=0)

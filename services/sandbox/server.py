@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.call import Call
-from fathom.errors import InvalidField, PayloadTooLarge
+from fathom.errors import InvalidField, NotReady, PayloadTooLarge
 from fathom.ids import sha256
 from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
@@ -26,6 +26,7 @@ from services.sandbox.tables import read_table
 INLINE_BYTES = 256 * 1024
 INLINE_FRAME_BYTES = 512 * 1024
 CHUNK_BYTES = 256 * 1024
+DRAIN_POLL_S = 0.1
 STATUSES = {status: f"EXECUTE_STATUS_{status.name}" for status in Status}
 LEVELS: dict[Level, pb.IsolationLevel] = {
     Level.NONE: pb.ISOLATION_LEVEL_NONE,
@@ -41,7 +42,7 @@ def build(config: Config, deps: Deps) -> Service:
     """The sandbox; the only constructor."""
     front = Front(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
     servicer = SandboxServicer(front, deps.store, config)
-    return Service("sandbox", servicer, front.start, front.close, front.isolation_facts, front.changes)
+    return Service("sandbox", servicer, front.start, front.close, front.isolation_facts, front.changes, servicer.drain)
 
 
 class SandboxServicer:
@@ -49,8 +50,19 @@ class SandboxServicer:
 
     def __init__(self, engine: Front | Engine, store: ObjectStore, config: Config) -> None:
         self._engine, self._store, self._config = engine, store, config
+        self._draining = False
+
+    async def drain(self) -> None:
+        """Opens no further sessions, and returns when the last one is closed, or has had its time to end."""
+        self._draining = True
+        for _ in range(round(self._config.drain_s / DRAIN_POLL_S)):
+            if not self._engine.open_sessions:
+                return
+            await asyncio.sleep(DRAIN_POLL_S)
 
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
+        if self._draining:
+            raise NotReady("the sandbox is draining: open the session elsewhere", retry_after_s=DRAIN_POLL_S)
         limits = {field.name: value for field, value in request.limits.ListFields()}
         session_id = await self._engine.open_session(request.request_id, limits, call.tenant)
         return pb.CreateSessionResponse(session_id=session_id, isolation=self._level())

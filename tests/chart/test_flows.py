@@ -125,7 +125,7 @@ def test_calls_that_the_values_do_not_name_are_stopped(documents: tuple[Document
 def test_bus_store_and_names_are_reached_by_whoever_needs_them(documents: tuple[Document, ...]) -> None:
     found = ends(documents)
     dns = End((("k8s-app", "kube-dns"),), "kube-system")
-    for name in (*SERVICES, "trainer", "tests"):
+    for name in (*SERVICES, "trainer", "backup", "tests"):
         if name not in found:
             continue
         for protocol in ("UDP", "TCP"):

@@ -18,7 +18,8 @@ from tests.chart.nats_servers import Servers, running
 from tests.chart.rendering import CHART, render
 
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
-CLUSTER = ("nats.replicas=3", "nats.authSecret=nats-login", "nats.tlsSecret=nats-tls")
+CLUSTER = ("nats.replicas=3", "nats.authSecret=nats-login")
+SECURE = ("nats.authSecret=nats-login", "nats.tlsSecret=nats-tls")
 # Both would be numbers to NATS, if they came to it without quotes.
 LOGIN = {"user": "007", "password": "1e3"}
 
@@ -44,13 +45,14 @@ async def joined(servers: Servers) -> None:
                 await asyncio.sleep(0.1)
 
 
-async def test_three_servers_find_each_other_and_copy_every_stream(tmp_path: Path) -> None:
+@pytest.mark.parametrize("secure", [True, False], ids=["certificates", "logins"])
+async def test_three_servers_find_each_other_and_copy_every_stream(secure: bool, tmp_path: Path) -> None:
     release = "1e3"
-    documents = render("helm4", MINIMAL, release, *CLUSTER)
+    documents = render("helm4", MINIMAL, release, *CLUSTER, *(SECURE[1:] if secure else ()))
     async with running(documents, LOGIN, tmp_path) as servers:
         await joined(servers)
         hosts = ",".join(f"007:1e3@127.0.0.1:{ports[4222]}" for ports in servers.ports)
-        url = f"tls://{hosts}?replicas=3&ca={tmp_path}/tls/ca.crt"
+        url = f"tls://{hosts}?replicas=3&ca={tmp_path}/tls/ca.crt" if secure else f"nats://{hosts}?replicas=3"
         bus = await open_bus(url, open_store("memory://"))
         try:
             await bus.declare()
@@ -64,7 +66,7 @@ async def test_three_servers_find_each_other_and_copy_every_stream(tmp_path: Pat
 
 
 async def test_who_has_no_login_or_believes_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = render("helm4", MINIMAL, "demo", *CLUSTER[1:])
+    documents = render("helm4", MINIMAL, "demo", *SECURE)
     async with running(documents, LOGIN, tmp_path) as servers:
         await joined(servers)
         port, ca, store = servers.ports[0][4222], f"{tmp_path}/tls/ca.crt", open_store("memory://")

@@ -22,6 +22,7 @@ OURS = {
     "nats-tls": {"tls.crt", "tls.key", "ca.crt"},
     "gateway-token": {"token"},
     "openai": {"key"},
+    "backup-target": {"url"},
 }
 """Keys of the Secrets that the examples name, as the values' comments promise them."""
 

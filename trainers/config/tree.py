@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError, model_validator
 
 from fathom.config import ConfigError, Settings, read_file, unknown_key
+from trainers.config.comparing import BrpoConfig
 from trainers.config.grpo import number
 from trainers.config.imitation import ImitationConfig
 from trainers.config.learning import ActorConfig, CriticConfig, RewardModelConfig
@@ -42,6 +43,7 @@ class TrainConfig(Settings):
     collapse: CollapseConfig = CollapseConfig()
     interpreter: InterpreterConfig = InterpreterConfig()
     imitation: ImitationConfig = ImitationConfig()
+    brpo: BrpoConfig = BrpoConfig()
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:
@@ -52,6 +54,8 @@ class TrainConfig(Settings):
             raise ValueError(f"algorithm.adv_estimator {self.algorithm.adv_estimator} compares: rollout.n must be >= 2")
         if self.reward_model.enable and self.algorithm.use_kl_in_reward:
             raise ValueError("algorithm.use_kl_in_reward has no place in PRIME's rewards: use actor.use_kl_loss")
+        if self.reward.manager != "service" and self.rollout.protocol == "research":
+            raise ValueError(f"reward.manager {self.reward.manager} reads answer tags: rollout.protocol has none")
         prompts = self.data.train_batch_size
         if prompts % self.actor.ppo_mini_batch_size and prompts > self.actor.ppo_mini_batch_size:
             raise ValueError(f"actor.ppo_mini_batch_size must divide data.train_batch_size {prompts}")

@@ -98,6 +98,11 @@ def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None,
     return DataProto(tensors, arrays(rows), dict(meta_info or {}))
 
 
+def ungraded(data: DataProto) -> DataProto:
+    """The batch without what a grader gave: a reward manager of the trainer's scores it (``reward.manager``)."""
+    return data.select([name for name, _ in data.columns() if name not in ("token_level_scores", "acc")])
+
+
 def fill(tensors: dict[str, torch.Tensor], index: int, part: Part, prompt: int) -> None:
     """One row: the prompt to the left of column ``prompt``, the response from there on."""
     ids, start = torch.tensor(part.ids.token_ids), part.start

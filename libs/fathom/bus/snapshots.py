@@ -116,7 +116,7 @@ def answered(name: str, data: bytes) -> Mapping[str, Any]:
 
 
 async def pieces(name: str, subscription: Subscription) -> AsyncGenerator[bytes, None]:
-    """The bytes of a snapshot in order; each is confirmed, which is what lets the server send more."""
+    """The bytes of a snapshot in order; what is confirmed lets the server send more."""
     while True:
         try:
             message = await subscription.next_msg(timeout=CALL_S)
@@ -128,7 +128,8 @@ async def pieces(name: str, subscription: Subscription) -> AsyncGenerator[bytes,
                 raise DependencyFailed("bus", f"the snapshot of {name} broke off: status {status}")
             return
         yield message.data
-        await message.respond(b"")
+        if message.reply:  # the server asks now and then, not for every piece
+            await message.respond(b"")
 
 
 @asynccontextmanager

@@ -117,12 +117,10 @@ class Cluster:
         watch = importlib.import_module("kubernetes.watch").Watch()
         stream = watch.stream(
             self._lister(kind), *self._place(kind), field_selector=f"metadata.name={name}", resource_version=version,
-            timeout_seconds=seconds, deserialize=False, _request_timeout=(self.patience.connect_s, seconds + 5.0),
+            timeout_seconds=seconds, _request_timeout=(self.patience.connect_s, seconds + 5.0),
         )  # fmt: skip
         for event in self.guarded(stream):
-            if event["type"] == "ERROR":
-                raise refused(int(event["object"].get("code", 500)), event["object"])
-            yield event["type"], event["object"]
+            yield event["type"], event["raw_object"]
 
     def log(
         self, pod: str, container: str, *, since: str = "", follow: bool = False, silence_s: float = 15.0
@@ -180,6 +178,8 @@ class Cluster:
         try:
             answer = call(*arguments, _request_timeout=timeout, **extra, **options)
             body = answer.data
+        except api_exception() as error:
+            raise refused_by(error) from error
         except broken() as error:
             raise unreachable(error) from error
         if not 200 <= answer.status < 300:
@@ -189,11 +189,10 @@ class Cluster:
 
     def guarded(self, lines: Iterator[Any]) -> Iterator[Any]:
         """The same stream, with typed errors for what breaks it."""
-        exceptions = importlib.import_module("kubernetes.client.exceptions")
         try:
             yield from lines
-        except exceptions.ApiException as error:
-            raise refused(error.status or 500, error.body or error.reason) from error
+        except api_exception() as error:
+            raise refused_by(error) from error
         except broken() as error:
             raise unreachable(error) from error
 
@@ -257,6 +256,17 @@ def broken() -> tuple[type[BaseException], ...]:
     """What a connection that fails raises."""
     urllib3: Any = importlib.import_module("urllib3")
     return urllib3.exceptions.HTTPError, OSError
+
+
+def api_exception() -> type[Exception]:
+    """What the client raises for an answer that is no success."""
+    found: type[Exception] = importlib.import_module("kubernetes.client.exceptions").ApiException
+    return found
+
+
+def refused_by(error: Any) -> FathomError:
+    """The typed error of the client's."""
+    return refused(error.status or 500, error.body or error.reason, (error.headers or {}).get("Retry-After", ""))
 
 
 def unreachable(error: BaseException) -> NotReady:

@@ -11,7 +11,7 @@ from fathom.cluster.api import EVENTS, PODS, RAYCLUSTERS, WORKLOADS, Cluster, Ob
 from fathom.errors import FathomError, NotFound
 
 QUEUE = "kueue.x-k8s.io/queue-name"
-NODES = re.compile(r"(\d+) (?:node\(s\) )?(Insufficient ([\w./-]+)|[^,.]+)")
+NODES = re.compile(r"(\d+) (?:node\(s\) )?(?:Insufficient (\S+)|(.+))")
 MISSING = re.compile(r"(secret|configmap|serviceaccount|persistentvolumeclaim) \"?([^\"\s]+)\"? not found", re.I)
 KEY = re.compile(r"couldn't find key (\S+) in (Secret|ConfigMap) (\S+)")
 
@@ -182,10 +182,10 @@ def unschedulable(condition: Mapping[str, Any], scaling: Object | None) -> Itera
     if scaling is not None and scaling.get("reason") == "TriggeredScaleUp":
         yield Reason("no node has room; the autoscaler is adding one", "wait: minutes, as a rule")
         return
-    before = said.partition("preemption:")[0]
-    known = list(NODES.finditer(before.partition("nodes are available:")[2] or before))
+    parts = re.split(r",\s+(?=\d)", said.partition("preemption:")[0].rpartition("nodes are available:")[2].strip(" ."))
+    known = [part for part in map(NODES.fullmatch, parts) if part]
     for part in known:
-        yield of_nodes(int(part[1]), part[2].strip(), part[3])
+        yield of_nodes(int(part[1]), part[3] or "", part[2])
     if not known:
         yield Reason(f"no node takes its pods: {said[:300] or 'nothing is said'}", "kubectl describe pod")
 

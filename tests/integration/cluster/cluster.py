@@ -216,7 +216,7 @@ class Cluster:
             words = [f"{pod.name}, {pod.restarts} restarts:\n{tail(pod.container.log)}" for pod in late]
             raise NotReady("\n".join(words)) from None
 
-    async def restart(self, name: str, timeout_s: float = 120.0) -> bool:
+    async def restart(self, name: str, timeout_s: float = 240.0) -> bool:
         """``kubectl rollout restart``: surge first for a Deployment, highest ordinal first for a StatefulSet.
 
         True when every old pod ended within its grace period.
@@ -233,16 +233,26 @@ class Cluster:
                 await self.until_ready(timeout_s, [await self.add(workload, int(pod.name.rpartition("-")[2]))])
         return in_time
 
+    async def launch(self, workload: Workload) -> Container:
+        """Starts a bare pod that nobody probes or restarts."""
+        address = self._network.address()
+        container = Container(
+            workload,
+            workload.name,
+            address,
+            image(workload.container["image"]),
+            self.surroundings,
+            self.folder / "pods" / workload.name,
+            self.folder / "claims",
+            await self._network.join(workload.name, address),
+            self._resolv,
+        )
+        await container.start()
+        return container
+
     async def run(self, workload: Workload) -> tuple[int, str]:
         """Runs a bare pod to its end; gives its exit status and what it wrote."""
-        address = self._network.address()
-        folder = self.folder / "pods" / workload.name
-        network = await self._network.join(workload.name, address)
-        container = Container(
-            workload, workload.name, address, image(workload.container["image"]), self.surroundings, folder,
-            self.folder / "claims", network, self._resolv,
-        )  # fmt: skip
-        await container.start()
+        container = await self.launch(workload)
         assert container.process is not None
         status = await container.process.wait()
         return status, container.log.read_text()

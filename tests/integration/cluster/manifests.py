@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Document = dict[str, Any]
@@ -94,6 +94,12 @@ def hook(documents: tuple[Document, ...], event: str) -> Workload:
         if document["metadata"].get("annotations", {}).get("helm.sh/hook") == event and document["kind"] == "Pod"
     ]
     return checked(Workload("Pod", found["metadata"]["name"], 1, found["metadata"]["labels"], found["spec"]))
+
+
+def running(pod: Workload, name: str, command: list[str]) -> Workload:
+    """A bare pod like another one with a command of one's own, as ``kubectl run`` makes them."""
+    container = {**pod.container, "name": name, "command": command}
+    return replace(pod, name=name, spec={**pod.spec, "containers": [container]})
 
 
 def checked(workload: Workload) -> Workload:

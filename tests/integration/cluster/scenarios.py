@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,9 @@ import aiohttp
 
 from tests.chart.rendering import CHART, render
 from tests.integration.cluster.cluster import Cluster, Pod
+from tests.integration.cluster.container import Container, tail
 from tests.integration.cluster.images import compiled
-from tests.integration.cluster.manifests import hook
+from tests.integration.cluster.manifests import hook, running
 from tests.integration.cluster.network import NODE
 
 VALUES = CHART / "ci" / "two-of-each-values.yaml"
@@ -27,7 +31,12 @@ SECRETS = {
     "nats-login": {"user": "fathom", "password": "7/w0rd+1#"},
 }
 ONE_OF_EACH = ("defaults.replicas=1", "services.sandbox.replicas=1")
+TWO_WHERE_IT_MATTERS = ("defaults.replicas=1", "services.planner.replicas=2")
+HOLDERS = ("planner", "sandbox", "memory", "gateway")
+ALL_SERVICES = (*HOLDERS, "policy", "retrieval", "datafetch", "reward", "nats")
 PREFIX = "demo-fathom"
+ENDING_S = 200.0
+WARM_S, QUIET_S, SETTLE_S = 5.0, 10.0, 3.0
 
 
 @asynccontextmanager
@@ -108,6 +117,60 @@ async def observed(pod: Pod) -> dict[str, Any]:
     }
 
 
+@dataclass
+class Window:
+    """A stretch of time under load, in seconds since the epoch; ``in_time``: the old pods ended within their grace."""
+
+    name: str
+    began: float
+    ended: float
+    in_time: bool = True
+
+
+async def rolling(folder: Path, stages: str, *settings: str) -> dict[str, Any]:
+    """``kubectl rollout restart`` while users of all services are at work.
+
+    Stages are separated by commas and come one after the other; services of a stage, joined by ``+``, restart together.
+    """
+    async with cluster(folder, *settings, ready_s=300) as found:
+        users = running(hook(found.documents, "test"), "load", load_command(found))
+        load = await found.launch(users)
+        await asyncio.sleep(WARM_S)
+        began = time.time()
+        await asyncio.sleep(QUIET_S)
+        windows = [Window("quiet", began, time.time())]
+        for stage in stages.split(","):
+            began = time.time()
+            in_time = await asyncio.gather(*(found.restart(f"{PREFIX}-{name}") for name in stage.split("+")))
+            await asyncio.sleep(SETTLE_S)
+            windows.append(Window(stage, began, time.time(), all(in_time)))
+        status = await ended(load)
+        crashes = {pod.name: pod.restarts for pod in found.pods if pod.restarts}
+        return {
+            "windows": [window.__dict__ for window in windows],
+            "operations": operations(load.log.read_text()),
+            "load": [status, tail(load.log)],
+            "crashes": crashes,
+        }
+
+
+def load_command(found: Cluster) -> list[str]:
+    sandboxes = sum(pod.workload.component == "sandbox" for pod in found.pods)
+    return ["python3", "-m", "tests.integration.cluster.load", PREFIX, str(sandboxes)]
+
+
+async def ended(load: Container) -> int:
+    """Tells the users to come to their ends; gives the exit status of their program."""
+    assert load.process is not None
+    os.kill(await load.inner(), signal.SIGTERM)
+    async with asyncio.timeout(ENDING_S):
+        return await load.process.wait()
+
+
+def operations(log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.splitlines() if line.startswith('{"what"')]
+
+
 def aliased() -> aiohttp.ClientSession:
     """A session as through ``kubectl port-forward``: the gateway is asked for as localhost."""
     return aiohttp.ClientSession(headers={"host": "localhost"}, timeout=aiohttp.ClientTimeout(total=120))
@@ -124,4 +187,4 @@ async def asked(session: aiohttp.ClientSession, base: str, question: str) -> Asy
                 yield json.loads(line[5:])
 
 
-SCENARIOS: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {"smoke": smoke}
+SCENARIOS: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {"smoke": smoke, "rolling": rolling}

@@ -13,8 +13,8 @@ from fathom.errors import CorruptData, DependencyFailed, InvalidField, NotFound
 from fathom.protocol.guidance import question_of, with_guidance
 from fathom.protocol.messages import Completion, FinishReason, Role, Sampling, ToolCall, Usage
 from services.planner.config import Config
-from services.planner.events import restatement
 from services.planner.model import Limits, Step, Task
+from services.planner.observer import restatement
 from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import Catalogue, catalogue, read_prompt
 from services.planner.prompts.compare import compare, score

@@ -38,6 +38,10 @@ class ScriptedPlanner:
         self.failing: dict[tuple[int, int], int] = {}
         """How often the sample of a task still fails."""
         self.played: list[tuple[str, int, int]] = []
+        self.queued: dict[str, pb.RolloutRequest] = {}
+        self.told: dict[str, list[Trajectory]] = {}
+        self.stopped: list[str] = []
+        self.error_code = ""
 
     async def rollout(
         self, request: pb.RolloutRequest, *, timeout_s: float = 600.0
@@ -63,6 +67,31 @@ class ScriptedPlanner:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
+    async def submit_rollout(self, request: pb.SubmitRolloutRequest) -> pb.SubmitRolloutResponse:
+        self.queued.setdefault(request.rollout.request_id, request.rollout)
+        return pb.SubmitRolloutResponse(rollout_id=request.rollout.request_id)
+
+    async def watch_rollout(
+        self, request: pb.WatchRolloutRequest, *, timeout_s: float = 600.0
+    ) -> AsyncGenerator[pb.WatchRolloutResponse, None]:
+        """What was told before comes first; the rest is played while somebody watches."""
+        rollout_id = request.rollout_id
+        told = self.told.setdefault(rollout_id, [])
+        for sequence, item in enumerate(told, 1):
+            if sequence > request.after_sequence:
+                yield pb.WatchRolloutResponse(trajectory=item, sequence=sequence)
+        left = pb.RolloutRequest.FromString(self.queued[rollout_id].SerializeToString())
+        known = {(item.task_index, item.sample_index) for item in told}
+        async for response in self.rollout(left):
+            item = response.trajectory
+            if (item.task_index, item.sample_index) not in known:
+                told.append(item)
+                yield pb.WatchRolloutResponse(trajectory=item, sequence=len(told))
+
+    async def stop_rollout(self, request: pb.StopRolloutRequest, *, timeout_s: float = 600.0) -> pb.StopRolloutResponse:
+        self.stopped.append(request.rollout_id)
+        return pb.StopRolloutResponse(was_queued=True)
+
     async def episode(self, request: pb.RolloutRequest, task: int, sample: int) -> Trajectory:
         async with self.places:
             begun = asyncio.get_running_loop().time()
@@ -82,6 +111,7 @@ class ScriptedPlanner:
         if self.failing.get((task, sample), 0):
             self.failing[(task, sample)] -= 1
             item.stop_reason, item.error, item.culprit = STOP_REASON_FAILED, "retrieval: out of reach", "retrieval"
+            item.error_code = self.error_code
         return item
 
 
