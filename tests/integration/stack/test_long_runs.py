@@ -94,7 +94,9 @@ async def scripted(
     async with model.running() as address:
         home = prepare(tmp_path_factory.mktemp("window") / "home", tables_dir, corpus_dir)
         (home / "fathom.yaml").write_text(f"planner:\n  max_rounds: {ROUNDS + 5}\n")
-        settings = LocalSettings(home=home, gateway_port=0, models={"rules": entry(address)}, config=home / "fathom.yaml")
+        settings = LocalSettings(
+            home=home, gateway_port=0, models={"rules": entry(address)}, config=home / "fathom.yaml"
+        )
         async with LocalStack(settings).running() as endpoints:
             clients = connect(endpoints.services)
             yield endpoints, clients, model
