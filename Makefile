@@ -7,7 +7,7 @@ HOME_DIR := .fathom
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test unit lint fmt types proto proto-check chart manifests images locks sbom bench data setup doctor clean
+.PHONY: help run demo test unit lint fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup doctor clean locks sbom
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -68,6 +68,18 @@ locks: $(VENV)/.dev ## Resolves what the images install anew (UPGRADE=1 for newe
 
 sbom: $(VENV)/.dev ## What is in the images, as CycloneDX in dist/sbom (SBOM=--locks without images)
 	$(BIN)/python deploy/sbom.py $(SBOM) $(TARGETS)
+
+kind-up: $(VENV)/.dev ## A cluster in Docker with the images of `make images BUILDER=docker` (needs docker, kind)
+	$(BIN)/python -m deploy.kind up
+
+deploy: $(VENV)/.dev ## deploy/k8s/overlays/kind on it, until every pod is ready
+	$(BIN)/python -m deploy.kind deploy
+
+smoke: $(VENV)/.dev ## One question to the deployed gateway; SMOKE_URL=http://… asks another one
+	$(BIN)/python -m deploy.$(if $(SMOKE_URL),smoke $(SMOKE_URL),kind smoke)
+
+kind-down: $(VENV)/.dev ## Removes that cluster
+	$(BIN)/python -m deploy.kind down
 
 bench: $(VENV)/.dev data ## Prints the benchmarks' figures and ratios
 	$(BIN)/python -m tests.bench

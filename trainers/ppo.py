@@ -4,6 +4,8 @@
 update actor → publish → validate → save. Each is a small method; another algorithm overrides those that differ
 (``trainers.rloo``, ``trainers.grpo``, ``trainers.prime``) and leaves the rest. The loop keeps no random state:
 prompts follow from (seed, position), so a resume at any step, also at an epoch's end, draws what would have come.
+Where episodes are sampled ahead of time, a checkpoint also names the prompts under way: a resume begins these anew
+with the weights that it serves then, and no prompt of any epoch is left out or trained on twice.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 import torch
 
-from fathom.errors import InvalidField
+from fathom.errors import Conflict, InvalidField, NotReady
 from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
 from trainers.kl import kl_controller
@@ -79,6 +81,8 @@ class RayPPOTrainer:
         self.use_critic = config.algorithm.adv_estimator == "gae"
         self.kl_ctrl = kl_controller(config.algorithm)
         self.step, self.submitted = 0, 0
+        self.backlog: list[str] = []
+        """Prompts that were under way when the checkpoint was written that this training goes on from."""
         for role in self.roles():
             if role not in role_worker_mapping:
                 raise InvalidField(f"role_worker_mapping.{role}", "is missing; these settings need it")
@@ -105,7 +109,10 @@ class RayPPOTrainer:
         """The workers of one role behind one object; schedules of learning rates end with the training."""
         length = self.config.trainer.model_copy(update={"total_training_steps": self.total_steps})
         config = self.config.model_copy(update={"trainer": length})
-        return self.group_factory(self.role_worker_mapping[role], config, self.pools.ranks(role))
+        try:
+            return self.group_factory(self.role_worker_mapping[role], config, self.pools.ranks(role))
+        except NotReady as error:
+            raise NotReady(f"learner {role}: {error.message}", metadata={"culprit": str(role)}) from error
 
     @property
     def prompts_per_step(self) -> int:
@@ -135,7 +142,6 @@ class RayPPOTrainer:
             if self.step == 0 and self.config.trainer.val_before_train and self.around.validation is not None:
                 metrics = self.validate()
                 self.around.on_step(0, metrics)
-            self.submitted = self.step
             for _ in range(min(self.rollouts.ahead, self.total_steps - self.step)):
                 self.rollouts.submit(self.next_prompts())
             while self.step < self.total_steps:
@@ -196,15 +202,27 @@ class RayPPOTrainer:
     # Its steps.
 
     def next_prompts(self) -> DataProto:
-        """The prompts of the next position, with what a rollout must know."""
-        prompts = self.around.train.batch(self.submitted, self.prompts_per_step)
-        self.submitted += 1
+        """The next prompts with what a rollout must know: those that a kill cut short, then those of the next position.
+
+        Behind the last position there are none to submit; those of this step say how many are wanted.
+        """
+        size, number = self.prompts_per_step, self.submitted + 1
+        if self.backlog:
+            chosen, self.backlog = self.backlog[:size], self.backlog[size:]
+            prompts, submitted, number = self.around.train.named(chosen, size), False, self.step + 1
+        elif self.submitted < self.total_steps:
+            prompts, submitted = self.around.train.batch(self.submitted, size), False
+            self.submitted += 1
+        else:
+            prompts, submitted = self.around.train.batch(self.step, size), True
+            number = self.step + self.rollouts.ahead + 1
         rollout = self.config.rollout
         return prompts.with_meta(
             n=rollout.n,
-            step=self.submitted,
-            seed=self.config.trainer.seed + 100_003 * self.submitted,
+            step=number,
+            seed=self.config.trainer.seed + 100_003 * number,
             validate=False,
+            submitted=submitted,
             temperature=rollout.temperature,
             top_p=rollout.top_p,
         )
@@ -291,8 +309,14 @@ class RayPPOTrainer:
         return {"actor": self.actor} | ({"critic": self.critic} if self.critic is not None else {})
 
     def state(self) -> dict[str, Any]:
-        """What the loop itself must remember; the position in the prompts follows from the step."""
-        return {"step": self.step, "kl_coef": self.kl_ctrl.value}
+        """What the loop itself must remember: positions, and which prompts were drawn and not trained on."""
+        return {
+            "step": self.step,
+            "kl_coef": self.kl_ctrl.value,
+            "submitted": self.submitted,
+            "pending": self.rollouts.pending(),
+            "prompts_per_step": self.prompts_per_step,
+        }
 
     def save_checkpoint(self) -> None:
         """Learners and loop, whole or not at all."""
@@ -317,3 +341,10 @@ class RayPPOTrainer:
             for part, group in self.learners().items():
                 group.load_checkpoint(Path(name) / part)
         self.step, self.kl_ctrl.value = int(state["step"]), float(state["kl_coef"])
+        self.submitted, self.backlog = int(state.get("submitted", self.step)), list(state.get("pending", []))
+        if self.backlog and state["prompts_per_step"] != self.prompts_per_step:
+            raise Conflict(
+                f"the checkpoint has {len(self.backlog)} prompts under way, drawn by {state['prompts_per_step']};"
+                f" now {self.prompts_per_step} are drawn per step",
+                metadata={"field": "data.train_batch_size"},
+            )

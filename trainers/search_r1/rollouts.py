@@ -27,6 +27,10 @@ class SearchR1Rollouts:
         self.sampler, self.tokenizer, self.config = sampler, tokenizer, config
         self.version = 0
 
+    def pending(self) -> list[str]:
+        """Nothing ever is."""
+        return []
+
     def submit(self, prompts: DataProto) -> None:
         raise InvalidField("ahead", "is 0: this source samples when it is asked")
 

@@ -111,8 +111,18 @@ def doctor(
         Optional[list[str]],  # noqa: UP045
         typer.Option(help="Check only that these answer: grpc://host:port, or http://host:port of a gateway."),
     ] = None,
+    cluster: Annotated[bool, typer.Option("--cluster", help="Check a release on Kubernetes instead.")] = False,
+    release: Release = "fathom",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
 ) -> None:
     """Checks every dependency and every service, and says how to mend what is missing."""
+    if cluster:
+        from fathom.cli.doctor_cluster import examine_cluster
+        from fathom.cli.on_cluster import Place
+
+        raise typer.Exit(examine_cluster(Place(release, namespace, context, kubeconfig)))
     from fathom.cli.doctor import examine, examine_serving
 
     raise typer.Exit(examine_serving(serving) if serving else examine(home))
@@ -200,7 +210,7 @@ def list_frameworks(
 
 @app.command()
 def train(
-    algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1 or interpreter.")],
+    algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1, brpo or interpreter.")],
     overrides: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Argument(help="Settings as section.field=value, e.g. actor.optim.lr=1e-3."),

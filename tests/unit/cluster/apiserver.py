@@ -81,8 +81,7 @@ class FakeApiServer:
 
     @contextmanager
     def running(self) -> Iterator[FakeApiServer]:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler(self))
-        server.daemon_threads = True
+        server = Quiet(("127.0.0.1", 0), handler(self))
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         self.url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -104,6 +103,15 @@ class FakeApiServer:
         }  # fmt: skip
         path.write_text(yaml.safe_dump(content))
         return path
+
+
+class Quiet(ThreadingHTTPServer):
+    """Says nothing about clients that go away."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        return
 
 
 def status(code: int, reason: str, message: str, **details: Any) -> Object:
@@ -255,8 +263,9 @@ def discovered(state: FakeApiServer, group: str) -> tuple[int, Object | str]:
 def single(path: str) -> bool:
     """The path names one object, not a collection."""
     parts = path.strip("/").split("/")
-    rest = parts[parts.index("namespaces") + 1 :] if "namespaces" in parts else parts[-1:]
-    return len(rest) != 2
+    if "namespaces" not in parts:
+        return len(parts) == 5
+    return len(parts) - parts.index("namespaces") != 3
 
 
 def items(state: FakeApiServer, path: str, query: dict[str, str]) -> list[Object]:
