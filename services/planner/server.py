@@ -9,6 +9,7 @@ from contextlib import aclosing
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.streams import MAX_DEPTH
+from fathom.bus.watch import BusWatch
 from fathom.call import Call, Lane
 from fathom.ids import checked_id
 from fathom.protocol.messages import Sampling
@@ -62,7 +63,8 @@ def build(config: Config, deps: Deps) -> Service:
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log)
-    servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs)
+    watch = BusWatch(deps.bus, deps.telemetry.registry, log)
+    servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs, watch)
     return Service("planner", servicer, servicer.warm_up, servicer.close, finish=servicer.finish)
 
 
@@ -70,15 +72,23 @@ class PlannerServicer:
     """Answers the planner's RPCs."""
 
     def __init__(
-        self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, queue: RolloutQueue, runs: Runs
+        self,
+        deps: Deps,
+        stages: Stages,
+        worker: Worker,
+        rollouts: Rollouts,
+        queue: RolloutQueue,
+        runs: Runs,
+        watch: BusWatch,
     ) -> None:
-        self._deps, self._stages = deps, stages
+        self._deps, self._stages, self._watch = deps, stages, watch
         self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
         """Connects the foreign tools, and starts to take runs from every lane."""
         self._stages.mounts.start()
+        self._watch.start()
         await self._stages.mounts.listed(MOUNT_WAIT_S)
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
@@ -98,6 +108,7 @@ class PlannerServicer:
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._watch.close()
         await self._stages.mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:

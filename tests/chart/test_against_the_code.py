@@ -114,12 +114,13 @@ def parses(words: list[str]) -> None:
     """The command line knows these words and options; nothing runs."""
     found: Any = typer.main.get_command(app)
     context = typer.Context(found, info_name="fathom")
-    while hasattr(found, "commands"):
+    while hasattr(found, "commands") and words:
         name, words = words[0], words[1:]
         assert name in found.commands, f"fathom has no command {name!r}"
         found = found.commands[name]
         context = typer.Context(found, info_name=name, parent=context)
-    found.parse_args(context, list(words))
+    if not hasattr(found, "commands"):
+        found.parse_args(context, list(words))
 
 
 def test_autoscaling_watches_queues_that_the_bus_declares(documents: tuple[Document, ...]) -> None:
@@ -130,8 +131,7 @@ def test_autoscaling_watches_queues_that_the_bus_declares(documents: tuple[Docum
                 (trigger["metadata"]["stream"], trigger["metadata"]["consumer"])
                 for trigger in document["spec"]["triggers"]
             }
-            assert watched
-            assert watched <= declared
+            assert watched == declared, "what planners work on, and all of it"
 
 
 def test_images_are_targets_of_the_dockerfile(documents: tuple[Document, ...]) -> None:

@@ -112,6 +112,15 @@ class Closable(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class StreamState:
+    """What a stream holds now. In a work queue that is what is not done yet; ``oldest_s`` is 0 for an empty one."""
+
+    messages: int
+    size_bytes: int
+    oldest_s: float
+
+
 class Bus(Protocol):
     """Request/reply and streams. Payloads over 512 KiB travel through the object store by themselves.
 
@@ -173,6 +182,10 @@ class Bus(Protocol):
 
     def bucket(self, name: str) -> KeyValue:
         """A declared bucket; raises ``NotFound``."""
+        ...
+
+    async def states(self) -> Mapping[str, StreamState]:
+        """Every stream by name. Raises ``NotReady`` or ``DependencyFailed`` when the server does not say."""
         ...
 
     async def close(self) -> None:

@@ -8,12 +8,14 @@ own deadline.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
@@ -26,6 +28,7 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DiscardPolicy, Header, RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import APIError, BadRequestError, NotFoundError
 
+from fathom.bus.base import StreamState
 from fathom.bus.claim import MAX_HEADER_BYTES, THRESHOLD
 from fathom.bus.serving import LOGGER
 from fathom.bus.streams import Bucket, Durable, Retention, Stream, Topology
@@ -166,6 +169,22 @@ class Link:
         except NotFoundError:
             return None
         return found.seq if (found.headers or {}).get(Header.MSG_ID.value) == message_id else None
+
+    async def state(self, name: str) -> StreamState:
+        """What a stream holds."""
+
+        async def call() -> StreamState:
+            # nats-py drops the times; the server's own clock says both.
+            reply = await self.client.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=CALL_TIMEOUT_S)
+            said = json.loads(reply.data)
+            if "error" in said:
+                raise DependencyFailed("bus", f"stream {name}: {said['error'].get('description')}")
+            held = said["state"]
+            age = datetime.fromisoformat(said["ts"]) - datetime.fromisoformat(held["first_ts"])
+            return StreamState(held["messages"], held["bytes"], age.total_seconds() if held["messages"] else 0.0)
+
+        found: StreamState = await self.confirmed(f"the state of {name}", call)
+        return found
 
     async def settle(self, message: Msg, body: bytes) -> None:
         """Sends an acknowledgement of any kind and waits until the server has taken it."""

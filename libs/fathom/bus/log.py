@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fathom.bus.base import Message
+from fathom.bus.base import Message, StreamState
 from fathom.bus.keys import full, written_meanwhile
 from fathom.bus.streams import Durable, Retention, Stream, matches
 
@@ -66,6 +66,13 @@ class Log:
         self._seen[message_id] = (self._last, now_s)
         self._limit(message.subject)
         return self._last
+
+    def state(self, now_s: float) -> StreamState:
+        """How much there is, and how old the oldest of it."""
+        self._expire(now_s)
+        entries = self._entries.values()
+        size = sum(len(entry.message.payload) for entry in entries)
+        return StreamState(len(entries), size, max((now_s - entry.time_s for entry in entries), default=0.0))
 
     def after(self, pattern: str, sequence: int, now_s: float) -> Entry | None:
         """The first message above ``sequence`` whose subject matches."""

@@ -14,7 +14,7 @@ from nats.errors import NoRespondersError
 from nats.js.api import Header
 from nats.js.errors import APIError, NoStreamResponseError
 
-from fathom.bus.base import Closable, Handler, Message
+from fathom.bus.base import Closable, Handler, Message, StreamState
 from fathom.bus.claim import ClaimCheck
 from fathom.bus.delivery import Followed, Leased
 from fathom.bus.keys import full, written_meanwhile
@@ -148,6 +148,9 @@ class NatsBus:
 
     def bucket(self, name: str) -> NatsKeyValue:
         return NatsKeyValue(self._link, self._streams.bucket(name), self.declare)
+
+    async def states(self) -> Mapping[str, StreamState]:
+        return {stream.name: await self._link.state(stream.name) for stream in self._streams.streams}
 
     async def close(self) -> None:
         await asyncio.gather(*(server.close() for server in self._servers))
