@@ -25,7 +25,7 @@ def secret(there: Mapping[str, Mapping[str, Any]], *settings: str) -> Document |
             str(TOOLS / "helm3"), "template", "demo", str(CHART), "--namespace", "research", "--dry-run=server",
             "--kube-apiserver", url, "-f", str(CHART / "ci" / "minimal-values.yaml"), "--show-only", "templates/minio.yaml",
         ]  # fmt: skip
-            command += [word for setting in settings for word in ("--set", setting)]
+        command += [word for setting in settings for word in ("--set", setting)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found = [document for document in yaml.safe_load_all(done.stdout) if document["kind"] == "Secret"]
