@@ -74,8 +74,9 @@ class Endpoints:
 class Child:
     """One service in a process of its own; restarted when it dies, at most ``RESTARTS`` times a minute."""
 
-    def __init__(self, name: str, environ: Mapping[str, str], log: Path) -> None:
+    def __init__(self, name: str, environ: Mapping[str, str], log: Path, config: Path | None = None) -> None:
         self.name, self._environ, self._log = name, dict(environ), log
+        self._arguments = () if config is None else ("--config", str(config))
         self._process: asyncio.subprocess.Process | None = None
         self._starts: list[float] = []
         self._watching: asyncio.Task[None] | None = None
@@ -95,8 +96,8 @@ class Child:
         self._starts.append(time.monotonic())
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", f"services.{self.name}", env=self._environ, stdout=log, stderr=log,
-                stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
+                sys.executable, "-m", f"services.{self.name}", *self._arguments, env=self._environ, stdout=log,
+                stderr=log, stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
 
     async def _watch(self) -> None:
@@ -226,7 +227,7 @@ class LocalStack:
         }
 
     async def _start_child(self, stack: AsyncExitStack, name: str, environ: Mapping[str, str]) -> None:
-        child = Child(name, environ, self._home / "logs" / f"{name}.log")
+        child = Child(name, environ, self._home / "logs" / f"{name}.log", self._settings.config)
         await child.start()
         self._children.append(child)
         stack.push_async_callback(self._stop_child, child)

@@ -8,12 +8,13 @@ from typing import Any
 from trainers.algorithms import find
 from trainers.config import TrainConfig
 from trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import RayPPOTrainer
 from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
 from trainers.prime.reward_manager import PrimeRewardManager
 from trainers.roles import ResourcePoolManager, RewardFunction, Role, WorkerGroupFactory
 from trainers.rollouts.requests import OWN
 from trainers.search_r1.reward import RewardManager
+from trainers.surroundings import Surroundings
 from trainers.workers import LocalGroup, RayGroup
 
 WORKERS: Mapping[Role, Any] = {

@@ -82,15 +82,13 @@ def vocabulary() -> list[str]:
 
 
 Message = Mapping[str, str]
-READING = 3
-"""Message from which a whole conversation is about reading: all before it is question, query and documents."""
 
 
-def searched(fact: Lookup, facts: Sequence[Lookup]) -> list[Message]:
-    """A conversation that searches and answers rightly."""
+def searched(fact: Lookup, facts: Sequence[Lookup], given: str = "") -> list[Message]:
+    """A conversation that searches and answers rightly; ``given`` is what its search begins with as context."""
     return [
         *opening(fact),
-        {"role": "assistant", "content": f"<search> {fact.query} </search>"},
+        {"role": "assistant", "content": f"<search> {fact.query} </search>", "given": given},
         {"role": "user", "content": information_block(shown(found(fact.query, facts)))},
         {"role": "assistant", "content": f"<answer> {fact.value} </answer>"},
     ]
@@ -106,23 +104,23 @@ def opening(fact: Lookup) -> list[Message]:
     return [{"role": "system", "content": SYSTEM_PROMPT}, {"role": "user", "content": fact.task.question}]
 
 
-def lessons(ids: Sequence[str], count: int, seed: int, share: float = 0.15) -> list[tuple[list[Message], int]]:
-    """Conversations for a warm start, each with the number of the first message that is taught.
+def lessons(ids: Sequence[str], count: int, seed: int, share: float = 0.15) -> list[list[Message]]:
+    """Conversations for a warm start.
 
-    Half teach to read: what follows from documents. The others show what to do with a question: with probability
-    ``share`` to search, else to guess, uniformly. A model that imitates them can do the task, and rarely does: to
-    search is what is left to be learnt by reward. Only the facts of ``ids`` are asked for, and each lesson has
-    values of its own, so that there is nothing to remember.
+    Half teach how to search and to read, once a search has begun. The others show what to do with a question: with
+    probability ``share`` to search, else to guess, uniformly. A model that imitates them can do the task, and rarely
+    does: to search is what is left to be learnt by reward. Only the facts of ``ids`` are asked for, and each lesson
+    has values of its own, so that there is nothing to remember.
     """
-    chooser = random.Random(seed)
+    chooser, known = random.Random(seed), set(ids)
     given = []
     for number in range(count):
         world = lookups(seed * 1_000_003 + number)
-        fact = chooser.choice([fact for fact in world if fact.id in set(ids)])
+        fact = chooser.choice([fact for fact in world if fact.id in known])
         if number % 2:
-            given.append((searched(fact, world), READING + 1))
+            given.append(searched(fact, world, "<search>"))
         elif chooser.random() < share:
-            given.append((searched(fact, world), 0))
+            given.append(searched(fact, world))
         else:
-            given.append((guessed(fact, chooser.choice(DIGITS)), 0))
+            given.append(guessed(fact, chooser.choice(DIGITS)))
     return given

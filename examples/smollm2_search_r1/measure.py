@@ -15,7 +15,7 @@ def wilson(right: int, count: int) -> tuple[float, float]:
     share, square = right / count, Z * Z
     middle = (share + square / (2 * count)) / (1 + square / count)
     half = Z / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count * count))
-    return round(middle - half, 3), round(middle + half, 3)
+    return max(0.0, round(middle - half, 3)), min(1.0, round(middle + half, 3))
 
 
 def measured(rows: Rows) -> dict[str, Any]:

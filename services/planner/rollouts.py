@@ -172,6 +172,7 @@ class Rollouts:
             # What was said after the opening, information included: form is judged on the whole exchange.
             response="".join(message.content for message in play.episode.messages[len(play.episode.opening) :]),
             steps=tool_steps(message.steps),
+            expected_tools=task.expected_tools,
         )
         response = await self.clients.reward.score(reward.ScoreRequest(items=[item]))
         score = response.scores[0]

@@ -159,6 +159,8 @@ def test_gpu_has_ray_vllm_and_the_trainers(image: Get) -> None:
     )
     print(f"{built.name}: ray, torch, vllm {versions.stdout.strip()}")
     assert versions.stdout.split()[0] == "2.60.0", versions.stderr[-2000:]
+    there = built.pod("sh", "-c", "command -v bash wget gcc ray")
+    assert len(there.stdout.split()) == 4, "KubeRay starts Ray by bash and probes it by wget; Triton calls gcc"
     submitter = built.pod("ray", "job", "submit", "--help")
     assert "entrypoint" in submitter.stdout.lower(), submitter.stderr[-2000:]
     serves(built, "policy")

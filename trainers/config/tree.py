@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError, model_validator
 
 from fathom.config import ConfigError, Settings, read_file, unknown_key
+from trainers.config.comparing import BrpoConfig
 from trainers.config.grpo import number
 from trainers.config.imitation import ImitationConfig
 from trainers.config.learning import ActorConfig, CriticConfig, RewardModelConfig
@@ -42,6 +43,7 @@ class TrainConfig(Settings):
     collapse: CollapseConfig = CollapseConfig()
     interpreter: InterpreterConfig = InterpreterConfig()
     imitation: ImitationConfig = ImitationConfig()
+    brpo: BrpoConfig = BrpoConfig()
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:

@@ -10,6 +10,7 @@ from trainers.config.learning import ActorConfig
 from trainers.data_proto import DataProto
 from trainers.kl import kind_named
 from trainers.learners.forward import cropped, mini_batches, passes, without_gradient
+from trainers.learners.fsdp import world
 from trainers.learners.networks import Placement, PolicyNetwork, device_of
 from trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
 from trainers.losses import Totals, aggregate, kl_loss, policy_loss
@@ -51,7 +52,8 @@ class Actor:
         for _ in range(self.config.ppo_epochs):
             for mini in mini_batches(data, prompts_of_rank(self.config)):
                 totals = totals_of_all(mini.tensor("response_mask"), sharing)
-                rows = [cropped(mini[part]).to(device) for part in passes(mini, self.config)]
+                taught = self.with_gradient(mini)
+                rows = [cropped(taught[part]).to(device) for part in passes(taught, self.config)]
                 parts = [self.backward(part, totals, temperature) for part in rows]
                 metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
                 norms.append(self.stepper.step())
@@ -60,6 +62,17 @@ class Actor:
             "actor/grad_norm": sum(norms) / len(norms),
             "actor/lr": self.stepper.lr,
         }
+
+    def with_gradient(self, mini: DataProto) -> DataProto:
+        """Rows without any advantage, as of a group of equal rewards, are left out where nothing else is in the loss.
+
+        The gradient stays the same, since totals count them. At least one row stays; with several ranks all do, for
+        these must take as many passes.
+        """
+        if self.config.entropy_coeff or self.config.use_kl_loss or world() > 1:
+            return mini
+        some = (mini.tensor("advantages") != 0).any(dim=-1)
+        return mini[some] if bool(some.any()) else mini[:1]
 
     def backward(self, rows: DataProto, totals: Totals, temperature: float) -> dict[str, float]:
         """Adds the gradient of one pass; gives its share of each loss."""

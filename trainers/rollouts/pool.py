@@ -84,6 +84,11 @@ class Pool:
         """Groups that were submitted and not yet given out."""
         return len(self._waiting) + len(self._running) + len(self._ready)
 
+    def pending(self) -> list[str]:
+        """``uid`` of these groups' prompts, in the order of submission."""
+        jobs = [*self._waiting, *self._running.values(), *(one.job for one in self._ready)]
+        return [str(job.row["uid"]) for job in sorted(jobs, key=lambda job: job.place)]
+
     def submit(self, rows: list[Row], asked: Asked) -> None:
         """Takes prompts; they are begun as ``limit`` allows."""
         for row in rows:

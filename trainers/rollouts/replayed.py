@@ -34,6 +34,10 @@ class ReplayedRollouts:
         """Remembers the prompts: recorded groups refer to them."""
         self._rows |= {str(row["uid"]): row for row in rows_of(prompts)}
 
+    def pending(self) -> list[str]:
+        """Prompts that no batch had yet."""
+        return list(self._rows)
+
     def generate(self, prompts: DataProto) -> DataProto:
         """The recorded batch of this step.
 

@@ -96,11 +96,20 @@ class PlannerRollouts:
 
         self.bridge.call(begin())
 
+    def pending(self) -> list[str]:
+        """Prompts under way, whatever has become of them so far."""
+
+        async def look() -> list[str]:
+            return self._pool.pending()
+
+        return self.bridge.call(look())
+
     def generate(self, prompts: DataProto) -> DataProto:
         """As many groups as there are prompts; with a staleness, of any prompts that were submitted before."""
         started, asked = time.perf_counter(), Asked.of(prompts.meta_info)
         if self.ahead and not asked.validate:
-            self.submit(prompts)
+            if not asked.submitted:
+                self.submit(prompts)
             groups = self.bridge.call(self._pool.take(len(prompts)))
             counts, self._pool.counts = self._pool.counts, Counts()
         else:

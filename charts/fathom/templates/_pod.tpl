@@ -57,6 +57,8 @@ FATHOM_RUNTIME_METRICS_PORT: "9090"
 FATHOM_RUNTIME_STORE_URL: {{ include "fathom.storeUrl" $root | quote }}
 FATHOM_RUNTIME_ENDPOINTS: {{ include "fathom.endpoints" (list $root $name) | quote }}
 FATHOM_RUNTIME_LOG_LEVEL: {{ $service.logLevel | quote }}
+# A pod that is the only one of its kind moves with its volume: its callers wait for it.
+FATHOM_RUNTIME_CALL_ATTEMPTS: "20"
 FATHOM_RUNTIME_GRACE_S: {{ $service.graceSeconds | quote }}
 {{- with $root.Values.monitoring.otlpEndpoint }}
 FATHOM_RUNTIME_OTLP_ENDPOINT: {{ . | quote }}

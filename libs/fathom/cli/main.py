@@ -210,7 +210,7 @@ def list_frameworks(
 
 @app.command()
 def train(
-    algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1 or interpreter.")],
+    algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1, brpo or interpreter.")],
     overrides: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Argument(help="Settings as section.field=value, e.g. actor.optim.lr=1e-3."),

@@ -22,6 +22,7 @@ from pydantic import Field
 from fathom.bus import open_bus
 from fathom.bus.base import Bus, Closable
 from fathom.clients import Clients
+from fathom.clients.retry import RetryPolicy
 from fathom.config import Settings, load
 from fathom.errors import FathomError
 from fathom.obs import Telemetry
@@ -57,6 +58,8 @@ class Runtime(Settings):
     """json or console."""
     otlp_endpoint: str = ""
     """OTLP/gRPC endpoint for traces; empty exports none."""
+    call_attempts: int = Field(default=10, ge=1)
+    """How often a call to another service is tried; 20 take half a minute, which a single pod may need to move."""
     grace_s: float = 5.0
     """Seconds that running calls get to end on shutdown."""
     die_with_parent: bool = False
@@ -92,7 +95,8 @@ async def dependencies(name: str, runtime: Runtime, log: TextIO | None = None) -
         bus: Bus = await open_bus(runtime.bus_url, store)
         try:
             await bus.declare()
-            clients = Clients(runtime.endpoints, telemetry, bus=bus)
+            policy = RetryPolicy(attempts=runtime.call_attempts)
+            clients = Clients(runtime.endpoints, telemetry, bus=bus, policy=policy)
             try:
                 yield Deps(clients, store, bus, telemetry)
             finally:

@@ -25,6 +25,7 @@ from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
 from fathom.clients import Clients, connect
+from fathom.clients.retry import RetryPolicy
 from fathom.clients.runs import run
 from fathom.errors import DependencyFailed, FathomError, NotFound, SessionLost
 from fathom.ids import new_id
@@ -193,7 +194,7 @@ def operations(prefix: str, sandboxes: int) -> dict[str, Operation]:
     """By name: ``service`` alone is a call to it, the others are journeys through several."""
     endpoints = {name: f"grpc://{prefix}-{name}:50051" for name in SERVICES}
     pods = [f"{prefix}-sandbox-{ordinal}.{prefix}-sandbox:50051" for ordinal in range(sandboxes)]
-    clients = connect({**endpoints, "sandbox": f"grpc://{','.join(pods)}"})
+    clients = connect({**endpoints, "sandbox": f"grpc://{','.join(pods)}"}, policy=RetryPolicy(attempts=20))
     calls = {
         "planner": tools, "policy": models, "retrieval": search, "datafetch": fetch, "memory": remember,
         "reward": graders, "sandbox": compute, "question": ask,

@@ -33,7 +33,7 @@ SECRETS = {
 ONE_OF_EACH = ("defaults.replicas=1", "services.sandbox.replicas=1")
 TWO_WHERE_IT_MATTERS = ("defaults.replicas=1", "services.planner.replicas=2")
 HOLDERS = ("planner", "sandbox", "memory", "gateway")
-ALL_SERVICES = (*HOLDERS, "policy", "retrieval", "datafetch", "reward")
+ALL_SERVICES = (*HOLDERS, "policy", "retrieval", "datafetch", "reward", "nats")
 PREFIX = "demo-fathom"
 ENDING_S = 200.0
 WARM_S, QUIET_S, SETTLE_S = 5.0, 10.0, 3.0

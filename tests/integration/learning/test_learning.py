@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -46,14 +47,19 @@ async def test_reward_alone_teaches_to_search(endpoints: Endpoints, warm: tuple[
         with toy_trainer(algorithm, config, endpoints, seen) as trainer:
             trainer.fit()
 
+    started = time.perf_counter()
     await asyncio.to_thread(work)
     before, after = seen[0]["val/test_score"], seen[-1]["val/test_score"]
-    print(f"{algorithm}, seed {seed}: held-out accuracy {before:.2f} -> {after:.2f}, tool calls per episode"
-          f" {seen[1]['rollout/tool_calls/mean']:.2f} -> {seen[-1]['rollout/tool_calls/mean']:.2f}")  # fmt: skip
+    calls = [metrics["rollout/tool_calls/mean"] for metrics in seen[1:]]
+    curve = " ".join(f"{metrics['acc']:.2f}" for metrics in seen[1:])
+    print(
+        f"{algorithm}, seed {seed}: held-out accuracy {before:.2f} -> {after:.2f}, tool calls per episode"
+        f" {calls[0]:.2f} -> {calls[-1]:.2f}, sampled by step {curve}, {time.perf_counter() - started:.0f} s"
+    )
     assert before < 0.3
     assert seen[1]["acc"] < 0.3
     assert after > 0.8
     assert seen[-1]["acc"] > 0.8, "sampled on training prompts"
-    assert seen[-1]["rollout/tool_calls/mean"] > 0.8
+    assert calls[-1] > 0.8
     assert max(metrics["mismatch/prob_diff/max"] for metrics in seen[1:]) < 1e-3, "rollout and learner agree"
     assert ("critic/vf_loss" in seen[-1]) is (algorithm == "ppo")

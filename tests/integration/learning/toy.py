@@ -20,17 +20,20 @@ from trainers.checkpoints import StoreCheckpoints
 from trainers.config import TrainConfig
 from trainers.imitation import imitate
 from trainers.lookups import Lookup, lessons, lookups, vocabulary
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import RayPPOTrainer
 from trainers.prompts import Prompts
 from trainers.roles import Metrics
 from trainers.rollouts import PlannerRollouts
 from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.publisher import Publisher
+from trainers.surroundings import Surroundings
 from trainers.tasks import SYSTEM_PROMPT, records
 
 CORPUS = "lookups"
 HELD_OUT = 10
-LESSONS, WARM_STEPS = 3000, 800
+LESSONS, WARM_STEPS = 1500, 400
+TOGETHER = 64
+"""Episodes in flight: a tiny model's step costs as much for one as for all of them."""
 
 
 @asynccontextmanager
@@ -52,7 +55,10 @@ def prepare(home: Path, tables_dir: Path, corpus_dir: Path) -> None:
     (home / "data").mkdir(parents=True)
     shutil.copytree(tables_dir, home / "data" / "tables")
     shutil.copytree(corpus_dir, home / "data" / "corpus")
-    (home / "fathom.yaml").write_text(f"planner: {{corpus: {CORPUS}}}\n")
+    (home / "fathom.yaml").write_text(
+        f"planner: {{corpus: {CORPUS}, concurrent_rollouts: {TOGETHER}}}\n"
+        f"policy: {{trained: {{running: {TOGETHER}, waiting: 128, threads: 1}}}}\n"
+    )
 
 
 async def ingest(clients: Clients, facts: list[Lookup]) -> None:
@@ -92,9 +98,10 @@ def overrides(folder: Path, seed: int) -> list[str]:
     return [
         f"model.path={folder}", "model.name=toy", "data.train_batch_size=16", f"data.seed={seed}", "rollout.n=8",
         "rollout.max_turns=1", "rollout.max_tokens=6", f"rollout.system_prompt={SYSTEM_PROMPT}", "rollout.record=false",
-        "reward.grader=em", "actor.optim.lr=5e-4", "critic.optim.lr=1e-3", f"trainer.seed={seed}",
+        "reward.grader=em", "actor.optim.lr_scheduler_type=cosine", "actor.optim.min_lr_ratio=0.1",
+        "actor.optim.lr=8e-4", "critic.optim.lr=2e-3", f"trainer.seed={seed}",
         *(f"{learner}.{setting}" for learner in ("actor", "critic") for setting in batching),
-        "trainer.total_training_steps=16", "trainer.test_freq=0", "trainer.save_freq=0", "trainer.val_before_train=true",
+        "trainer.total_training_steps=8", "trainer.test_freq=0", "trainer.save_freq=0", "trainer.val_before_train=true",
         "data.oversample_factor=1.0", "reward.manager=service", "reward_model.optim.lr=5e-4",
         "reward_model.mini_batch_size=8", "reward_model.micro_batch_size_per_gpu=64",
     ]  # fmt: skip

@@ -135,3 +135,19 @@ async def test_a_compacted_rollout_trains_on_each_sampled_token_once(stack: Stac
         used = step.completion.usage.prompt_tokens
         assert step.context_tokens == used, "the measure is what the engine counted"
         assert step.index < compacted[0] or used < 0.70 * 14_500
+
+
+async def test_z03_tool_choice_is_graded_where_a_task_says_which_tools_fit(stack: Stack) -> None:
+    _, clients = stack
+    question, fitting = "What is maximum drawdown?", [["search"], ["python"], []]
+    request = pb.RolloutRequest(
+        tasks=[pb.RolloutTask(id=str(at), question=question, references=["x"], expected_tools=tools)
+               for at, tools in enumerate(fitting)],
+        group_size=1, protocol=trajectory.PROTOCOL_RESEARCH, model="rules", grader="agent",
+    )  # fmt: skip
+    found = {item.trajectory.task_index: item.trajectory async for item in clients.planner.rollout(request)}
+    used = {result.tool for step in found[0].steps for result in step.tool_results}
+    assert "search" in used
+    assert found[0].reward_components["tool_choice"] > found[1].reward_components["tool_choice"] == 0.0
+    assert "tool_choice" not in found[2].reward_components
+    assert found[0].reward > found[1].reward

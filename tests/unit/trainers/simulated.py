@@ -19,9 +19,13 @@ class Jumping(selectors.DefaultSelector):
     """Instead of waiting for ``timeout`` seconds it moves the clock on by as many."""
 
     now = 0.0
+    threads = 0
+    """Work outside the loop, which takes no simulated time and is waited for."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Raises ``RuntimeError`` where nothing would ever happen again."""
+        if self.threads and timeout != 0:
+            return super().select()
         if timeout is None:
             raise RuntimeError("simulated time has come to its end: everything waits and nothing sleeps")
         self.now += max(0.0, timeout)
@@ -37,6 +41,15 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.now
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        future = super().run_in_executor(executor, func, *args)
+        self._jumping.threads += 1
+        future.add_done_callback(self._returned)
+        return future
+
+    def _returned(self, _: object) -> None:
+        self._jumping.threads -= 1
 
 
 class SimulatedBridge:

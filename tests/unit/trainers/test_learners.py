@@ -242,3 +242,23 @@ def test_gradient_checkpointing_changes_no_gradient() -> None:
         network = model(config)
         found.append(gradient(network, lambda n=network: response_tokens(n, batch(), 1.0).log_probs.sum().backward()))
     assert torch.allclose(found[0], found[1], atol=1e-6)
+
+
+def test_rows_without_advantage_cost_no_pass_and_change_no_gradient() -> None:
+    """Groups of equal rewards: the same weights as with all rows, from half of the passes."""
+    config, data = settings("actor.ppo_micro_batch_size_per_gpu=1", "actor.ppo_mini_batch_size=4"), batch()
+    data = data.with_tensors(advantages=data.tensor("advantages") * (torch.arange(8) % 4 < 2).unsqueeze(-1))
+    found = []
+    for leaves_out in (True, False):
+        actor = Actor(config.actor, model(config))
+        rows = with_old(actor, data)
+        kept = actor.with_gradient(rows)
+        assert len(kept) == 4
+        if not leaves_out:
+            actor.with_gradient = lambda mini: mini  # type: ignore[method-assign]
+        metrics = actor.update_policy(rows)
+        found.append((metrics["actor/pg_loss"], [parameter.detach() for parameter in actor.model.parameters()]))
+    assert found[0][0] == pytest.approx(found[1][0], abs=1e-6)
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    assert len(Actor(settings("actor.entropy_coeff=0.1").actor, model(config)).with_gradient(data)) == 8

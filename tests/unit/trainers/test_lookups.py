@@ -32,13 +32,14 @@ def test_the_vocabulary_has_every_word_that_is_shown() -> None:
 
 def test_lessons_ask_only_for_the_facts_that_they_may() -> None:
     given = lessons(["price-amber", "yield-delta"], 400, 5)
-    questions = {messages[1]["content"] for messages, _ in given}
+    questions = {messages[1]["content"] for messages in given}
     assert questions == {"what is price of amber", "what is yield of delta"}
-    acting = [messages for messages, taught in given if taught == 0]
+    taught = [messages for messages in given if messages[2].get("given")]
+    acting = [messages for messages in given if not messages[2].get("given")]
     searching = sum(len(messages) == 5 for messages in acting) / len(acting)
     assert len(acting) == 200
     assert 0.08 < searching < 0.25
-    answers = {m[-1]["content"] for m, taught in given if taught and m[1]["content"] == "what is price of amber"}
+    answers = {m[-1]["content"] for m in taught if m[1]["content"] == "what is price of amber"}
     assert len(answers) > 5, "values differ from lesson to lesson"
 
 
@@ -48,8 +49,10 @@ def test_masks_are_one_on_what_is_taught() -> None:
     ids, mask = rendered(tokenizer, searched(facts[0], facts))
     taught = tokenizer.decode([token for token, kept in zip(ids, mask, strict=True) if kept])
     assert taught == f"<search> price amber </search> <|end|> <answer> {facts[0].value} </answer> <|end|>"
-    _, late = rendered(tokenizer, searched(facts[0], facts), taught=4)
-    assert sum(late) == 4
+    _, begun = rendered(tokenizer, searched(facts[0], facts, "<search>"))
+    assert (sum(begun), begun.index(1)) == (sum(mask) - 1, mask.index(1) + 1), "to search is not taught, how is"
+    with pytest.raises(InvalidField, match="given"):
+        rendered(tokenizer, searched(facts[0], facts, "<answer>"))
     with pytest.raises(InvalidField, match="assistant"):
         rendered(tokenizer, guessed(facts[0], "1")[:2])
     tokenizer.chat_template = "{{ messages | length }} {% for m in messages %}{{ m['content'] }} {% endfor %}"
@@ -66,5 +69,5 @@ def test_imitation_lowers_the_loss_and_padding_does_not_count() -> None:
     both = imitation_loss(model, [short, long], 0)
     expected = (alone * tokens[0] + imitation_loss(model, [long], 0) * tokens[1]) / sum(tokens)
     assert both.item() == pytest.approx(expected.item(), abs=1e-5)
-    imitate(model, tokenizer, [(guessed(facts[0], "4"), 0)], steps=60, batch=1)
+    imitate(model, tokenizer, [guessed(facts[0], "4")], steps=60, batch=1)
     assert imitation_loss(model, [short], 0) < alone / 2

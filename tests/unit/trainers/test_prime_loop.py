@@ -14,10 +14,10 @@ from fathom.errors import InvalidField
 from tests.unit.trainers.scripted import RECORDS, ScriptedGroup, ScriptedSource
 from trainers.config import load_config
 from trainers.data_proto import DataProto
-from trainers.ppo import Surroundings
 from trainers.prime.prime_ray_trainer import RayPRIMETrainer
 from trainers.prompts import Prompts
 from trainers.roles import ResourcePoolManager, Role
+from trainers.surroundings import Surroundings
 
 ORDER = ["generate", "old_log_prob"]
 

@@ -29,7 +29,7 @@ from fathom.errors import (
 from fathom.store import open_store
 from tests.unit.trainers.scripted_planner import ScriptedClients, ScriptedPlanner, broken, trajectory
 from trainers.config import TrainConfig, load_config
-from trainers.data.records import Record
+from trainers.data.records import Record, read, write
 from trainers.data_proto import DataProto
 from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.client import Patience, collect
@@ -40,6 +40,7 @@ from trainers.rollouts.recording import Recording
 from trainers.rollouts.replayed import ReplayedRollouts
 from trainers.rollouts.requests import Asked, question_of, references_of, rollout_request
 from trainers.rollouts.source import PlannerRollouts
+from trainers.synth.task import Step, SynthTask
 
 QUICK = Patience(10.0, 3, RetryPolicy(first_delay_s=0.001, max_delay_s=0.002))
 ASYNC = ["rollout.mode=async", "rollout.staleness=2", "rollout.n=2"]
@@ -403,3 +404,16 @@ def test_each_prompt_may_have_its_own_grader() -> None:
         rollout_request(config, "x", [{"uid": "a", "question": "q"}], Asked(1, 0), 1)
     plain = rollout_request(load_config(), "x", rows, Asked(1, 0), 1)
     assert (plain.grader, plain.tasks[0].grader) == ("search_r1", "")
+
+
+def test_z03_the_tools_that_fit_a_task_reach_its_grader(tmp_path: Path) -> None:
+    """From a made task over its parquet file to planner's request."""
+    task = SynthTask(
+        "table", "growth", "f", "en", "How fast?", ("12%",), "number", (Step("data", {}), Step("python", {}), Step("data", {}))
+    )  # fmt: skip
+    write([task.record("train", 0)], tmp_path / "tasks.parquet")
+    [record] = read(tmp_path / "tasks.parquet")
+    assert record.expected_tools == ("data", "python")
+    rows = [{"uid": "a", **record.row()}, {"uid": "b", "question": "q"}]
+    asked = rollout_request(load_config(overrides=["reward.grader=agent"]), "x", rows, Asked(1, 0), 1)
+    assert [list(item.expected_tools) for item in asked.tasks] == [["data", "python"], []]
