@@ -1,6 +1,6 @@
 {{/* Environment of a training pod: the same services as production calls. Secrets first: $(NAME) finds earlier ones. */}}
 {{- define "fathom.trainerEnv" -}}
-{{- include "fathom.secretEnv" (list . true) | trimPrefix "\n" }}
+{{- include "fathom.secretEnv" (list . true true) | trimPrefix "\n" }}
 - name: FATHOM_RUNTIME_BUS_URL
   value: {{ include "fathom.busUrl" . | quote }}
 - name: FATHOM_RUNTIME_STORE_URL
