@@ -17,7 +17,7 @@ from fathom.clients import Clients
 from services.local import Endpoints
 from trainers.monitor.loggers import read_lines
 
-pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow]
+pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow, pytest.mark.timeout(400)]
 Stack = tuple[Endpoints, Clients]
 EXAMPLE = Path(__file__).parents[3] / "examples" / "train" / "grpo.yaml"
 SMALL = [

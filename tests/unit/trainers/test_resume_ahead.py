@@ -30,10 +30,11 @@ from trainers import assembly
 from trainers.algorithms import configured
 from trainers.checkpoints import StoreCheckpoints
 from trainers.learners.models import load_tokenizer
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import RayPPOTrainer
 from trainers.prompts import Prompts
 from trainers.rollouts.recording import Recording, split
 from trainers.rollouts.replayed import ReplayedRollouts
+from trainers.surroundings import Surroundings
 
 ROWS, SIZE, EPOCHS, BOUND = 6, 2, 2, 2
 STEPS_PER_EPOCH = ROWS // SIZE
