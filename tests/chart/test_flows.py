@@ -162,9 +162,9 @@ def test_scrapes_scaling_and_operators_reach_what_they_watch(documents: tuple[Do
         assert allowed(documents, operator, found["trainer"], 8265)
         assert allowed(documents, found["trainer"], found["trainer"], 6379)
         assert not allowed(documents, stranger, found["trainer"], 8265)
-        for peer in ("planner", "policy", "reward"):
+        for peer in ("planner", "policy", "reward", "datafetch"):
             assert allowed(documents, found["trainer"], found[peer], port_of(documents, peer)), peer
-        for peer in ("memory", "sandbox", "datafetch"):
+        for peer in ("memory", "sandbox", "retrieval"):
             assert not allowed(documents, found["trainer"], found[peer], 50051), peer
 
 

@@ -12,7 +12,7 @@
 {{- define "fathom.trainerEndpoints" -}}
 {{- $prefix := include "fathom.name" . -}}
 {{- $found := dict -}}
-{{- range $peer := list "planner" "policy" "reward" -}}
+{{- range $peer := list "planner" "policy" "reward" "datafetch" -}}
 {{- $_ := set $found $peer (printf "grpc://%s-%s:50051" $prefix $peer) -}}
 {{- end -}}
 {{- $_ := set $found "policy" (printf "grpc://%s-policy:%s" $prefix (include "fathom.port" (list . "policy"))) -}}
