@@ -312,6 +312,7 @@ class RayPPOTrainer:
         """What the loop itself must remember: positions, and which prompts were drawn and not trained on."""
         return {
             "step": self.step,
+            "model": self.config.model.name,
             "kl_coef": self.kl_ctrl.value,
             "submitted": self.submitted,
             "pending": self.rollouts.pending(),
@@ -338,6 +339,12 @@ class RayPPOTrainer:
             state = checkpoints.load(Path(name), trainer.resume_path if trainer.resume_mode == "resume_path" else None)
             if state is None:
                 return
+            if state.get("model", self.config.model.name) != self.config.model.name:  # folders may share a name
+                raise Conflict(
+                    f"the checkpoint of step {state['step']} is of the model {state['model']!r}, not"
+                    f" {self.config.model.name!r}: choose another trainer.output, or trainer.resume_mode=disable",
+                    metadata={"field": "trainer.output"},
+                )
             for part, group in self.learners().items():
                 group.load_checkpoint(Path(name) / part)
         self.step, self.kl_ctrl.value = int(state["step"]), float(state["kl_coef"])

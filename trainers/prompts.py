@@ -28,6 +28,12 @@ def collate_records(rows: Sequence[Row]) -> dict[str, Any]:
     return {name: object_array([row[name] for row in rows]) for name in rows[0]}
 
 
+def epoch_order(rows: int, epoch: int, seed: int) -> list[int]:
+    """The order of an epoch's rows: one permutation per seed and epoch, whoever asks."""
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    return [int(row) for row in torch.randperm(rows, generator=generator)]
+
+
 @dataclass(frozen=True)
 class Prompts:
     """Batches of a data set. Each epoch is a permutation of its own when ``shuffle``; what is left over is dropped.
@@ -57,10 +63,7 @@ class Prompts:
     def order(self, position: int, size: int) -> list[int]:
         """Which rows the batch of that position has."""
         epoch, place = divmod(position, self.batches(size))
-        order = list(range(self.rows))
-        if self.shuffle:
-            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-            order = torch.randperm(self.rows, generator=generator).tolist()
+        order = epoch_order(self.rows, epoch, self.seed) if self.shuffle else list(range(self.rows))
         return order[place * size : (place + 1) * size]
 
     def named(self, uids: Sequence[str], size: int) -> DataProto:

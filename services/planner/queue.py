@@ -107,7 +107,7 @@ class RolloutQueue:
     async def work(self, lane: Lane) -> None:
         """Plays tasks of a lane until cancelled, ``config.concurrent_tasks`` at a time."""
         deliveries = self.bus.consume(rollout_durable(lane))
-        await self._intake.work(deliveries, self.config.concurrent_tasks, partial(self._settle, lane))
+        await self._intake.work(deliveries, self.config.concurrent_tasks, partial(self._settle, lane), self.log)
 
     def take_no_more(self) -> None:
         """Leaves the queue to other planners; tasks under way go on."""

@@ -11,6 +11,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.streams import MAX_DEPTH
 from fathom.bus.watch import BusWatch
 from fathom.call import Call, Lane
+from fathom.errors import DependencyFailed
 from fathom.ids import checked_id
 from fathom.protocol.messages import Sampling
 from fathom.protocol.proto import tool_spec_to_proto
@@ -65,7 +66,9 @@ def build(config: Config, deps: Deps) -> Service:
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log)
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)
     servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs, watch)
-    return Service("planner", servicer, servicer.warm_up, servicer.close, finish=servicer.finish)
+    return Service(
+        "planner", servicer, servicer.warm_up, servicer.close, changes=servicer.changes, finish=servicer.finish
+    )
 
 
 class PlannerServicer:
@@ -96,6 +99,14 @@ class PlannerServicer:
             for depth in range(MAX_DEPTH + 1)
         ]
         self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
+
+    async def changes(self) -> AsyncIterator[bool]:
+        """Raises when a queue is no longer taken from: a planner that only looks well would be worse than none."""
+        done, _ = await asyncio.wait(self._consumers, return_when=asyncio.FIRST_COMPLETED)
+        for consumer in done:
+            cause = "ended" if consumer.cancelled() else consumer.exception() or "ended"
+            raise DependencyFailed("bus", f"{consumer.get_name()} are not taken any more: {cause}")
+        yield True  # never: an async generator, as its siblings are
 
     async def finish(self) -> None:
         """Takes no further runs and rollouts, and returns when those under way have ended."""

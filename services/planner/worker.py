@@ -72,7 +72,7 @@ class Worker:
         never holds the slot that they need.
         """
         deliveries = self.bus.consume(run_durable(lane, depth))
-        await self._intake.work(deliveries, self.config.concurrent_runs, partial(self._settle, lane))
+        await self._intake.work(deliveries, self.config.concurrent_runs, partial(self._settle, lane), self.log)
 
     def take_no_more(self) -> None:
         """Leaves the queue to other planners; what is under way goes on, and ``work`` returns with its end."""

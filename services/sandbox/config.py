@@ -24,6 +24,9 @@ class Config(Settings):
     """First of the host users that sessions run as when the service is root, one per session."""
     cgroups: bool = True
     """Give each session a control group where this system allows it."""
+    objects: bool = True
+    """Whether tables come and displays go by reference into the object store; without, both travel in the calls, and
+    this service needs neither network of its own nor a key."""
     max_sessions: int = Field(default=16, ge=1)
     """Sessions at once; more are refused with a retry delay."""
     max_sessions_per_tenant: int = Field(default=0, ge=0)

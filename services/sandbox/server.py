@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.call import Call
+from fathom.clients.tables import MOST_BYTES
 from fathom.errors import InvalidField, NotReady, PayloadTooLarge
 from fathom.ids import sha256
 from fathom.rpc.service import Deps, Service
@@ -71,8 +72,11 @@ class SandboxServicer:
         source = request.WhichOneof("data")
         if source is None:
             raise InvalidField("data", "give arrow bytes or a ref")
-        if len(request.arrow) > INLINE_FRAME_BYTES:
-            raise PayloadTooLarge(len(request.arrow), INLINE_FRAME_BYTES)
+        most = INLINE_FRAME_BYTES if self._config.objects else MOST_BYTES
+        if len(request.arrow) > most:
+            raise PayloadTooLarge(len(request.arrow), most)
+        if source == "ref" and not self._config.objects:
+            raise InvalidField("ref", "this sandbox reaches no object store (objects is false): send arrow")
         data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
         table = await read_table(request.name, data, request.ref.content_type, request.description, self._config)
         await self._engine.inject(request.session_id, request.name, table.memory, lazy=request.lazy)
@@ -101,14 +105,24 @@ class SandboxServicer:
             text = f"\n[… {event.size_bytes:,} bytes left out …]\n"
             response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=text))
         elif isinstance(event, Display):
-            response.display.CopyFrom(await self._display(event, request.session_id))
+            await self._show(response, event, request.session_id)
         else:
             response.outcome.CopyFrom(outcome_to_proto(event))
             response.outcome.record_id = request.request_id or f"{request.session_id}/{event.cell}"
         return response
 
+    async def _show(self, response: pb.ExecuteResponse, display: Display, session_id: str) -> None:
+        """Puts a display into the response; what is too large to travel is named where it would have stood."""
+        if self._config.objects or len(display.data) <= MOST_BYTES:
+            response.display.CopyFrom(await self._display(display, session_id))
+        else:
+            text = f"\n[… {display.media_type} of {len(display.data):,} bytes left out …]\n"
+            response.output.CopyFrom(pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text=text))
+
     async def _display(self, display: Display, session_id: str) -> pb.Display:
-        """Small figures and tables travel inline; images and what is large by reference."""
+        """Small figures and tables travel inline; images and what is large by reference, where there is a store."""
+        if not self._config.objects:
+            return pb.Display(media_type=display.media_type, data=display.data)
         if len(display.data) <= INLINE_BYTES and not display.media_type.startswith("image/"):
             return pb.Display(media_type=display.media_type, data=display.data)
         key = f"displays/{session_id}/{sha256(display.data)}"

@@ -161,3 +161,16 @@ def test_what_ray_serve_is_told_exists(documents: tuple[Document, ...], subject:
             module, _, function = subject.rpartition(".")
             assert hasattr(importlib.import_module(module), function)
             assert (ROOT / "services" / "policy" / "serve_app.py").read_text().count("\ndef application(") == 1
+
+
+def test_a_training_finds_every_service_that_trainers_call(documents: tuple[Document, ...]) -> None:
+    """The interpreter's asks datafetch for its sheets."""
+    called = {
+        match for path in (ROOT / "trainers").rglob("*.py")
+        for match in re.findall(r"\bclients\.([a-z]+)\.[a-z_]+\(", path.read_text())
+    }  # fmt: skip
+    assert {"policy", "reward", "datafetch"} <= called
+    (held,) = [one for (_, name), one in by_key(documents).items() if name.endswith("-rayjob")]
+    head = json.loads(held["data"]["rayjob.json"])["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    environ = {item["name"]: item.get("value", "") for item in head["containers"][0]["env"]}
+    assert called <= json.loads(environ["FATHOM_RUNTIME_ENDPOINTS"]).keys()

@@ -129,12 +129,12 @@ def test_bus_store_and_names_are_reached_by_whoever_needs_them(documents: tuple[
         if name not in found:
             continue
         for protocol in ("UDP", "TCP"):
-            assert allowed(documents, found[name], dns, 53, protocol)
+            assert allowed(documents, found[name], dns, 53, protocol) == (name != "sandbox"), name
         if "nats" in found:
             speaks = name not in ("sandbox", "tests")
             assert allowed(documents, found[name], found["nats"], 4222) == speaks, name
         if "minio" in found:
-            assert allowed(documents, found[name], found["minio"], 9000) == (name != "tests"), name
+            assert allowed(documents, found[name], found["minio"], 9000) == (name not in ("tests", "sandbox")), name
     if "nats" in found:
         assert allowed(documents, found["nats"], found["nats"], 6222)
         assert not allowed(documents, found["planner"], found["nats"], 6222)
@@ -162,9 +162,9 @@ def test_scrapes_scaling_and_operators_reach_what_they_watch(documents: tuple[Do
         assert allowed(documents, operator, found["trainer"], 8265)
         assert allowed(documents, found["trainer"], found["trainer"], 6379)
         assert not allowed(documents, stranger, found["trainer"], 8265)
-        for peer in ("planner", "policy", "reward"):
+        for peer in ("planner", "policy", "reward", "datafetch"):
             assert allowed(documents, found["trainer"], found[peer], port_of(documents, peer)), peer
-        for peer in ("memory", "sandbox", "datafetch"):
+        for peer in ("memory", "sandbox", "retrieval"):
             assert not allowed(documents, found["trainer"], found[peer], 50051), peer
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,15 +108,25 @@ def test_only_datafetch_leaves_the_cluster_and_never_to_private_addresses() -> N
         assert private in rule["to"][0]["ipBlock"]["except"]
 
 
-def test_the_sandbox_reaches_nobody_it_could_harm(values: Path, documents: tuple[Document, ...]) -> None:
-    """The object store, which carries sheets and results, and its name: no service, no bus, nothing outside."""
-    rules = reach(documents, "sandbox")
+def test_the_sandbox_goes_nowhere_and_has_no_key(documents: tuple[Document, ...]) -> None:
+    """No service, no bus, no object store, no names, nothing outside; no token, no secret in its environment."""
+    assert reach(documents, "sandbox") == []
+    for _, labels, spec in pods(documents):
+        if labels["app.kubernetes.io/component"] == "sandbox":
+            assert spec["automountServiceAccountToken"] is False
+            assert all("valueFrom" not in item for item in spec["containers"][0]["env"])
+            assert all("secret" not in volume for volume in spec["volumes"])
+
+
+def test_a_sandbox_with_larger_tables_reaches_the_store_alone() -> None:
+    documents = render("helm4", CHART / "ci" / "minimal-values.yaml", "demo", "services.sandbox.store=true")
     peers = {
-        to["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for rule in rules for to in rule["to"]
-        if "podSelector" in to and "namespaceSelector" not in to
+        to["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
+        for rule in reach(documents, "sandbox") for to in rule["to"] if "namespaceSelector" not in to
     }  # fmt: skip
-    assert peers <= {"minio"}, values
-    assert set(outward(rules)) <= {"203.0.113.10/32", "10.1.0.0/16", "10.2.0.0/16", "10.96.0.1/32"}
+    assert peers == {"minio"}
+    settings = by_key(documents)["ConfigMap", "demo-fathom-planner"]["data"]
+    assert "FATHOM_PLANNER_FRAMES_BY_REFERENCE" not in settings
 
 
 def test_who_may_call_whom_is_who_calls_whom(documents: tuple[Document, ...]) -> None:

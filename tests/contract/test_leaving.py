@@ -103,20 +103,25 @@ async def test_calls_go_round_and_none_is_lost_when_a_replica_leaves() -> None:
     replicas = [Replica(name, takes_s=0.01) for name in ("one", "two")]
     for replica in replicas:
         replica.held.set()
-    seen: Counter[str] = Counter()
+    seen, stop = Counter[str](), asyncio.Event()
     async with AsyncExitStack() as leaving, replicas[1].hosted(5.0) as staying:
         first = await leaving.enter_async_context(replicas[0].hosted(5.0))
         async with client(first.url, staying.url) as memory:
 
             async def user() -> None:
-                for _ in range(50):
+                while not stop.is_set():
                     seen[(await memory.get_window(ASKED)).turns[0].question] += 1
 
+            async def until(one: int, two: int) -> None:
+                while seen["one"] < one or seen["two"] < two:
+                    await asyncio.sleep(0.01)
+
             users = [asyncio.create_task(user()) for _ in range(4)]
-            while sum(seen.values()) < 60:
-                await asyncio.sleep(0.01)
-            assert min(seen["one"], seen["two"]) >= 20, "they share the calls"
+            await until(20, 20)
             await leaving.aclose()
+            before = seen["two"]
+            await until(0, before + 40)
+            stop.set()
             await asyncio.gather(*users)
-    assert sum(seen.values()) == 200
-    assert seen["two"] > seen["one"]
+    assert seen["one"] == replicas[0].answered, "whatever it had begun arrived"
+    assert seen["two"] == replicas[1].answered

@@ -82,7 +82,8 @@ def test_pr25_the_reward_model_of_prime_too() -> None:
         two.close()
 
 
-def test_what_cannot_be_placed_fails_soon_and_says_what_is_missing() -> None:
+def test_what_cannot_be_placed_fails_soon_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     started = time.monotonic()
     with pytest.raises(
         NotReady, match=r"ActorWorker: 64 ranks of .*CPU.* could not be placed: the cluster has .* in all"

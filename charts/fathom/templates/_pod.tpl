@@ -54,13 +54,21 @@ FATHOM_RUNTIME_PORT: {{ ternary "8080" "50051" (eq $service.http true) | quote }
 {{- if not $service.http }}
 FATHOM_RUNTIME_METRICS_PORT: "9090"
 {{- end }}
+{{- if $service.store }}
 FATHOM_RUNTIME_STORE_URL: {{ include "fathom.storeUrl" $root | quote }}
+{{- end }}
+{{- $sandbox := include "fathom.service" (list $root "sandbox") | fromYaml }}
+{{- if eq $name "sandbox" }}
+FATHOM_SANDBOX_OBJECTS: {{ $sandbox.store | quote }}
+{{- else if and (has $name (list "planner" "reward")) (not $sandbox.store) }}
+FATHOM_{{ upper $name }}_FRAMES_BY_REFERENCE: "false"
+{{- end }}
 FATHOM_RUNTIME_ENDPOINTS: {{ include "fathom.endpoints" (list $root $name) | quote }}
 FATHOM_RUNTIME_LOG_LEVEL: {{ $service.logLevel | quote }}
 # A pod that is the only one of its kind moves with its volume: its callers wait for it.
 FATHOM_RUNTIME_CALL_ATTEMPTS: "20"
 FATHOM_RUNTIME_GRACE_S: {{ $service.graceSeconds | quote }}
-{{- with $root.Values.monitoring.otlpEndpoint }}
+{{- with ternary $root.Values.monitoring.otlpEndpoint "" (or $service.bus $service.store) }}
 FATHOM_RUNTIME_OTLP_ENDPOINT: {{ . | quote }}
 {{- end }}
 {{- if eq $name "gateway" }}
@@ -89,7 +97,7 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* Secrets of bus and store as environment variables: (list root bus). */}}
+{{/* Secrets of bus and store as environment variables: (list root bus store). */}}
 {{- define "fathom.secretEnv" -}}
 {{- $root := index . 0 -}}
 {{- if index . 1 -}}
@@ -102,10 +110,12 @@ capabilities:
     secretKeyRef: {name: {{ . | quote }}, key: password}
 {{- end }}
 {{- end }}
+{{- if index . 2 -}}
 {{- range list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
 - name: {{ . }}
   valueFrom:
     secretKeyRef: {name: {{ $root.Values.objectStore.existingSecret | quote }}, key: {{ . }}}
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -193,7 +203,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
       env:
-        {{- include "fathom.secretEnv" (list $root $service.bus) | nindent 8 }}
+        {{- include "fathom.secretEnv" (list $root $service.bus $service.store) | nindent 8 }}
         {{- if and (eq $name "gateway") $root.Values.gateway.tokenSecret }}
         - name: FATHOM_GATEWAY_TOKEN
           valueFrom:

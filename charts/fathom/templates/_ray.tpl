@@ -1,6 +1,6 @@
 {{/* Environment of a training pod: the same services as production calls. Secrets first: $(NAME) finds earlier ones. */}}
 {{- define "fathom.trainerEnv" -}}
-{{- include "fathom.secretEnv" (list . true) | trimPrefix "\n" }}
+{{- include "fathom.secretEnv" (list . true true) | trimPrefix "\n" }}
 - name: FATHOM_RUNTIME_BUS_URL
   value: {{ include "fathom.busUrl" . | quote }}
 - name: FATHOM_RUNTIME_STORE_URL
@@ -12,7 +12,7 @@
 {{- define "fathom.trainerEndpoints" -}}
 {{- $prefix := include "fathom.name" . -}}
 {{- $found := dict -}}
-{{- range $peer := list "planner" "policy" "reward" -}}
+{{- range $peer := list "planner" "policy" "reward" "datafetch" -}}
 {{- $_ := set $found $peer (printf "grpc://%s-%s:50051" $prefix $peer) -}}
 {{- end -}}
 {{- $_ := set $found "policy" (printf "grpc://%s-policy:%s" $prefix (include "fathom.port" (list . "policy"))) -}}

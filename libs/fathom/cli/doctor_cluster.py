@@ -137,7 +137,7 @@ def may(cluster: Cluster, verb: str, group: str, resource: str) -> bool:
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {name: value for name, value in asked.items() if value}},
     }  # fmt: skip
-    answer = cluster.posted("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+    answer = cluster.raw("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
     return bool(answer["status"].get("allowed"))
 
 

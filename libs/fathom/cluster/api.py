@@ -140,10 +140,6 @@ class Cluster:
         once.__doc__ = ":param follow:"
         yield from self.guarded(watch.stream(once, pod, self.namespace, _request_timeout=timeout, **options))
 
-    def posted(self, path: str, content: Mapping[str, Any]) -> Object:
-        """The answer to a review (``POST``) that stands in no namespace."""
-        return self.raw("POST", path, content)
-
     def raw(self, method: str, path: str, content: Mapping[str, Any] | None = None) -> Object:
         """Any path of the server."""
         headers = {"Accept": "application/json", "Content-Type": "application/json"}

@@ -54,6 +54,19 @@ def token_level_scores(
     return rewards.scatter(-1, last_cells(mask).unsqueeze(-1), 0.0)
 
 
+def step_credit(rewards: Tensor, mask: Tensor) -> Tensor:
+    """What each step of an episode earned, [B, K] float32: the sums of ``rewards`` [B, T] over its stretches.
+
+    A step is a stretch of sampled tokens, that is one turn with its tool call; what a tool said parts two. K is the
+    most steps of a row, 0 stands behind the others'.
+    """
+    kept = mask.bool()
+    begins = kept & ~torch.nn.functional.pad(kept, (1, 0))[:, :-1]
+    step = (begins.cumsum(dim=-1) - 1).clamp(min=0)
+    credit = torch.zeros(len(mask), max(1, int(begins.sum(dim=-1).max())), device=mask.device)
+    return credit.scatter_add(-1, step, torch.where(kept, rewards, 0.0).to(torch.float32))
+
+
 def prime_norm(scores: Tensor, norm: Literal["batch_norm", "none"], largest: Tensor | None = None) -> Tensor:
     """``batch_norm``: scores [B, T] / (max |sum from each token on| + 1e-6), which bounds every return by 1.
 

@@ -13,7 +13,9 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import aiohttp
 
@@ -78,40 +80,61 @@ async def browse(base: str) -> str:
     """A question over HTTP, as the page asks it: the event stream is taken up with Last-Event-ID where it breaks."""
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     async with aiohttp.ClientSession(headers={"host": "localhost"}, timeout=timeout) as session:
-        key, broken, last = new_id("run"), 0, 0
-        while True:
+        reader = Reader(session, base, new_id("run"))
+        while not (reader.begun and reader.finished):
             try:
-                body = {"question": QUESTION, "request_id": key}
-                async with session.post(f"{base}/v1/runs", json=body) as response:
-                    if response.status < 300:
-                        break
-                    raise Wrong(f"POST: {response.status} {await response.text()}")
-            except aiohttp.ClientConnectionError as error:
-                broken += 1
-                if broken > 20:
-                    raise Wrong(f"POST: {error}") from error
-                await asyncio.sleep(0.2)
-        while True:
-            try:
-                headers = {"Last-Event-ID": str(last)} if last else {}
-                async with session.get(f"{base}/v1/runs/{key}/events", headers=headers) as response:
-                    async for line in response.content:
-                        if not line.startswith(b"data:"):
-                            continue
-                        event = json.loads(line[5:])
-                        if int(event["sequence"]) != last + 1:
-                            raise Wrong(f"event {event['sequence']} after {last}")
-                        last += 1
-                        if "finished" in event:
-                            if not event["finished"].get("answer", {}).get("cited"):
-                                raise Wrong(str(event["finished"])[:400])
-                            return f"{broken} broken connections" if broken else ""
+                await (reader.read() if reader.begun else reader.begin())
             except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
-                pass
-            broken += 1
-            if broken > 20:
-                raise Wrong("the stream broke 20 times")
-            await asyncio.sleep(0.2)
+                reader.broke()
+                await asyncio.sleep(PAUSE_S)
+            except TimeoutError:
+                raise Wrong(f"nothing for {TIMEOUT_S:g} s: {reader}") from None
+        if not reader.finished.get("answer", {}).get("cited"):
+            raise Wrong(str(reader.finished)[:400])
+        return f"{reader.broken} broken connections" if reader.broken else ""
+
+
+@dataclass
+class Reader:
+    """A page that follows a run."""
+
+    session: aiohttp.ClientSession = field(repr=False)
+    base: str
+    run_id: str
+    begun: bool = False
+    last: int = 0
+    heartbeats: int = 0
+    broken: int = 0
+    finished: dict[str, Any] = field(default_factory=dict)
+
+    async def begin(self) -> None:
+        body = {"question": QUESTION, "request_id": self.run_id}
+        async with self.session.post(f"{self.base}/v1/runs", json=body) as response:
+            if response.status >= 300:
+                raise Wrong(f"POST: {response.status} {await response.text()}")
+            self.begun = True
+
+    async def read(self) -> None:
+        """Reads to the end of the stream; one that ends before the run is broken."""
+        headers = {"Last-Event-ID": str(self.last)} if self.last else {}
+        async with self.session.get(f"{self.base}/v1/runs/{self.run_id}/events", headers=headers) as response:
+            async for line in response.content:
+                self.heartbeats += line.startswith(b":")
+                if not line.startswith(b"data:"):
+                    continue
+                event = json.loads(line[5:])
+                if int(event["sequence"]) != self.last + 1:
+                    raise Wrong(f"event {event['sequence']} after {self.last}")
+                self.last += 1
+                self.finished = event.get("finished", {})
+                if self.finished:
+                    return
+        raise aiohttp.ClientPayloadError("the stream ended before the run")
+
+    def broke(self) -> None:
+        self.broken += 1
+        if self.broken > 20:
+            raise Wrong(f"broken 20 times: {self}")
 
 
 async def compute(clients: Clients) -> str:

@@ -35,7 +35,7 @@ TWO_WHERE_IT_MATTERS = ("defaults.replicas=1", "services.planner.replicas=2")
 HOLDERS = ("planner", "sandbox", "memory", "gateway")
 ALL_SERVICES = (*HOLDERS, "policy", "retrieval", "datafetch", "reward", "nats")
 PREFIX = "demo-fathom"
-ENDING_S = 200.0
+ENDING_S = 260.0
 WARM_S, QUIET_S, SETTLE_S = 5.0, 10.0, 3.0
 
 

@@ -53,9 +53,7 @@ async def clients(
 
 async def ask(clients: Clients, model: str) -> tuple[pb.RunEvent, trajectory.Trajectory]:
     ident = f"run-{model}"
-    budget = pb.Budget(max_rounds=3) if model == "small" else None  # each round reads thousands of tokens anew
-    request = pb.RunRequest(question=QUESTION, request_id=ident, model=model, budget=budget)
-    events = [event async for event in run(clients, request)]
+    events = [event async for event in run(clients, pb.RunRequest(question=QUESTION, request_id=ident, model=model))]
     found = (await clients.planner.get_run(pb.GetRunRequest(run_id=ident))).trajectory
     return events[-1], found
 

@@ -110,7 +110,7 @@ async def test_production_and_training_are_the_same_episode(stack: Stack) -> Non
 
 async def test_a_compacted_rollout_trains_on_each_sampled_token_once(stack: Stack) -> None:
     """A window so small that the view is compacted: segments instead of one stretch of ids, engine's own throughout."""
-    from trainers.batch import make_batch
+    from trainers.rollouts.groups import Group, to_data
 
     _, clients = stack
     question = "Compare the adjusted close of Apple and Microsoft from 2015 to 2019, with volatility and drawdown."
@@ -128,9 +128,9 @@ async def test_a_compacted_rollout_trains_on_each_sampled_token_once(stack: Stac
     assert compacted
     assert [part.first_step for part in item.segments][-len(compacted) :] == compacted
     sampled = [token for step in item.steps for token in step.completion.sampled_token_ids]
-    batch = make_batch([item], 1, 1, 0)
-    assert batch.input_ids[batch.loss_mask.bool()].tolist() == sampled
-    assert set(batch.owners.tolist()) == {0}
+    batch = to_data([Group({"uid": "t"}, (item,))])
+    assert batch.tensor("responses")[batch.tensor("response_mask").bool()].tolist() == sampled
+    assert set(batch.array("episode").tolist()) == {"t/0"}
     for step in item.steps:
         used = step.completion.usage.prompt_tokens
         assert step.context_tokens == used, "the measure is what the engine counted"

@@ -15,6 +15,7 @@ import yaml
 from fathom.cli.on_cluster import Asked, Place, train_on_cluster
 from fathom.cluster.api import RAYJOBS, Cluster, Patience, connect
 from fathom.cluster.following import Follower, Pace
+from fathom.cluster.pending import QUEUE
 from fathom.cluster.rayjob import Wanted, filled, full_name, submit, template
 from fathom.config import ConfigError
 from fathom.errors import Conflict, DeadlineExceeded, FailedPrecondition, InvalidField, NotReady, UpstreamRefused
@@ -98,6 +99,17 @@ def test_workers_and_gpus_replace_the_templates(cluster: Cluster) -> None:
     assert (
         "workerGroupSpecs" not in filled(given, Wanted("grpo", "", "a1", workers=0), "fathom")["spec"]["rayClusterSpec"]
     )
+
+
+def test_the_queue_of_the_values_stays_on_the_job() -> None:
+    """Kueue owns suspend from the first moment."""
+    golden = (Path(__file__).parents[2] / "golden" / "chart" / "full.yaml").read_text()
+    documents = yaml.load_all(golden, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    (held,) = [one for one in documents if one["metadata"]["name"] == "demo-fathom-rayjob"]
+    job = filled(json.loads(held["data"]["rayjob.json"]), Wanted("grpo", "", "a1", workers=2), "demo")
+    assert job["metadata"]["labels"][QUEUE] == "training"
+    assert job["spec"]["suspend"] is True
+    assert broken(job) == []
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from fathom.errors import NotFound
 from fathom.store import open_store
 from trainers.carrying import bring, keep, resume
 from trainers.config import load_config
-from trainers.ray_job import parsed, settings_of
+from trainers.ray_job import main, parsed, settings_of
 
 
 @pytest.fixture
@@ -71,3 +72,28 @@ def test_settings_in_the_environment_lie_over_files_and_under_the_command_line(t
     assert (config.rollout.n, config.rollout.max_turns, config.trainer.total_epochs) == (6, 5, 9)
     with pytest.raises(ConfigError, match="FATHOM_TRAIN_SETTINGS"):
         settings_of(parsed(["grpo"], {"FATHOM_TRAIN_SETTINGS": "rollout: {nn: 6}"}))
+
+
+def test_what_one_job_has_learned_the_next_one_on_another_pod_begins_with(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Through the job's entry, as the rayjobs sft and dpo follow each other; each has a disk of its own."""
+    rows = [{"id": f"r{n}", "token_ids": [2, 8 + n, 6, 8 + n, 3], "loss_mask": [0, 0, 0, 1, 1]} for n in range(4)]
+    put(url, "exports/sft.jsonl", "\n".join(json.dumps(row) for row in rows).encode())
+    words = ",".join(f"w{n}" for n in range(12))
+    small = [
+        "sft", "data.train_files=[store:exports/sft.jsonl]", "data.train_batch_size=4", "trainer.total_epochs=1",
+        "trainer.val_before_train=false", "trainer.loggers=[jsonl]",
+    ]  # fmt: skip
+    tiny = ["model.path=tiny", "model.hidden=16", "model.layers=1", f"model.vocabulary=[{words}]"]
+    environ = {"FATHOM_RUNTIME_STORE_URL": url}
+    assert main([*small, *tiny, f"trainer.output={tmp_path / 'one' / 'first'}"], environ) == 0
+    assert "files kept under training/first/" in capsys.readouterr().out
+    after = [*small, "model.path=store:training/first/model", f"trainer.output={tmp_path / 'two' / 'second'}"]
+    assert main(after, environ) == 0
+    kept = {stored.key for stored in asyncio.run(open_store(url).list("training/second/"))}
+    assert {"training/second/model/config.json", "training/second/config.yaml"} <= kept
+    assert not [key for key in kept if "/brought/" in key]
+    # The pod of the first job is gone, and its job comes again: nothing is left to do.
+    assert main([*small, *tiny, f"trainer.output={tmp_path / 'three' / 'first'}"], environ) == 0
+    assert (tmp_path / "three" / "first" / "checkpoints" / "latest.json").exists()

@@ -102,6 +102,15 @@ def test_a_resume_with_nothing_left_trains_nothing(tmp_path: Path) -> None:
     assert again.calls == ["publish", "close"], "the trained weights are served all the same"
 
 
+def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+    """Checkpoints are known by the name of the output folder, which two trainings may share."""
+    Scene(tmp_path, "trainer.total_training_steps=1").trainer.fit()
+    with pytest.raises(Conflict, match="is of the model 'tiny', not 'other'"):
+        Scene(tmp_path, "model.name=other").trainer.fit()
+    anew = ("trainer.resume_mode=disable", "trainer.total_training_steps=2", "trainer.save_freq=0")
+    assert Scene(tmp_path, "model.name=other", *anew).trainer.fit()["training/global_step"] == 2
+
+
 def test_prompts_are_submitted_ahead_and_come_in_order(tmp_path: Path) -> None:
     scene = Scene(tmp_path, ahead=2)
     scene.trainer.fit()

@@ -251,6 +251,10 @@ def test_pr01_pr25_the_workers_reward_model_learns_on_a_tiny_model() -> None:
     losses = [worker.update_rm(data).meta_info["metrics"]["reward_model/dpo_loss"] for _ in range(5)]
     assert losses[-1] < losses[0]
     after = worker.compute_rm_score(data)
+    again = worker.model._forward_micro_batch(data)
+    assert torch.allclose(again.detach(), after.tensor("q"), atol=1e-5)
+    assert again.requires_grad
+    assert not after.tensor("q").requires_grad, "PR10: the gradient flows through q, not through scores"
     assert after.tensor("rm_scores")[data.tensor("response_mask") == 0].eq(0).all()
     assert after.tensor("q").abs().max() > 1e-3
     for one, other in zip(before, reference.parameters(), strict=True):
@@ -297,6 +301,47 @@ def test_pr15_the_norm_is_of_all_ranks_or_of_ones_own(
     monkeypatch.setattr(prime_dp_rm, "distributed", Group)
     found = worker.model.prime_norm(torch.tensor([[1.0, 3.0], [0.0, -2.0]]))
     assert found[0].tolist() == pytest.approx([1.0 / largest, 3.0 / largest], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("grader", "targets", "acc"),
+    [
+        ("em", ["1/2", "1/2"], [1.0, 0.0]), ("math", ["0.5", "0.5"], [1.0, 1.0]), ("number", ["0.505", "0.6"], [0.0, 1.0]),
+        ("sub_em", ["1/2", "it is 1/2"], [1.0, 0.0]),
+    ],
+)  # fmt: skip
+def test_j03_any_grader_is_the_loops_verifier(grader: str, targets: list[str], acc: list[float]) -> None:
+    """Row J03: a setting swaps the outcome; acc, the filter and the advantages follow from it."""
+    from tests.unit.trainers.test_prime_reward_manager import TOKENIZER
+    from tests.unit.trainers.test_prime_reward_manager import batch as written
+    from trainers.assembly import verifiers
+
+    rows = written(["<answer> 1/2 </answer>", "about <answer> 0.5 </answer>"] * 2, [[one] for one in targets] * 2)
+    if grader == "number":
+        rows = written(["<answer> 7 </answer>", "<answer> 0.5 </answer>"] * 2, [[one] for one in targets] * 2)
+
+    def change(episodes: DataProto) -> DataProto:
+        names = [name for name, _ in episodes.columns() if name not in ("acc", "token_level_scores", "reward_model")]
+        width = rows.tensor("responses").shape[1]
+        mask = rows.tensor("response_mask")
+        kept = {
+            name: episodes.array(name) for name in names if name in episodes.non_tensor_batch and name != "extra_info"
+        }
+        prompts = episodes.tensor("prompts")
+        tensors = {
+            "prompts": prompts, "responses": rows.tensor("responses"), "response_mask": mask,
+            "input_ids": torch.cat([prompts, rows.tensor("responses")], dim=1),
+            "attention_mask": torch.cat([torch.ones_like(prompts), mask], dim=1),
+            "position_ids": torch.arange(2 + width).repeat(4, 1), "rollout_log_probs": torch.zeros(4, width),
+        }  # fmt: skip
+        return DataProto(tensors, kept | rows.non_tensor_batch, dict(episodes.meta_info))
+
+    parameters = "{rel_tol: 0.2}" if grader == "number" else "{}"
+    scene = Scene("reward.manager=prime", f"reward.grader={grader}", f"reward.parameters={parameters}", change=change)
+    scene.trainer.reward_fn = verifiers(scene.trainer.config, TOKENIZER)
+    metrics = scene.trainer.fit()
+    assert scene.actor.trained[0].tensor("acc").tolist() == acc * 2
+    assert metrics["acc"] == sum(acc) / 2
 
 
 def test_pr01_the_files_are_there_and_the_pure_functions_need_torch_only() -> None:
