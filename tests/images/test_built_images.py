@@ -143,7 +143,8 @@ print(json.dumps([skipped, dims, str(smollm2_folder(policy.models_dir)), asyncio
 
 def test_commands_of_core_answer(image: Get) -> None:
     built = image("core")
-    assert "Usage" in built.pod("fathom", "--help").stdout
+    for command in (["--help"], ["backup", "--help"], ["doctor", "--help"]):
+        assert "Usage" in built.pod("fathom", *command).stdout, command
     doctor = built.pod("fathom", "doctor", "--serving", "grpc://127.0.0.1:9")
     assert doctor.returncode == 1
     assert "UNAVAILABLE" in doctor.stdout
