@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 HOME_DIR := .fathom
+# Two workers, a file always whole on one of them; `.venv/bin/pytest` alone runs everything in one process.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test unit lint fmt types proto proto-check chart images bench data setup doctor clean
+.PHONY: help run demo test unit lint fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup doctor clean locks sbom
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -32,10 +34,10 @@ demo: setup ## The same without staying up: for scripts and CI
 	$(BIN)/fathom up --home $(HOME_DIR) --port 0 --ask "$(QUESTION)" --once
 
 test: $(VENV)/.dev data lint types proto-check ## Everything: lint, types, contract, all tests
-	$(BIN)/pytest
+	$(PYTEST)
 
 unit: $(VENV)/.dev ## The fast tests only
-	$(BIN)/pytest tests/unit
+	$(PYTEST) tests/unit
 
 lint: $(VENV)/.dev ## Style and import rules
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
@@ -55,8 +57,29 @@ proto-check: $(VENV)/.dev ## Lints the protos, checks drift and breaking changes
 chart: $(VENV)/.dev ## Writes the chart's schema and README anew from its values
 	$(BIN)/python deploy/chart.py generate
 
-images: ## Builds the three images with buildah or docker (BUILDER=docker)
-	$(PYTHON) deploy/images.py
+manifests: $(VENV)/.dev ## Writes deploy/k8s anew from the chart
+	$(BIN)/python deploy/manifests.py generate
+
+images: ## Builds the three images with buildah or docker (BUILDER, BASE, TAG, ENGINE: deploy/images.py)
+	$(PYTHON) deploy/images.py $(TARGETS)
+
+locks: $(VENV)/.dev ## Resolves what the images install anew (UPGRADE=1 for newer versions)
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python deploy/locks.py
+
+sbom: $(VENV)/.dev ## What is in the images, as CycloneDX in dist/sbom (SBOM=--locks without images)
+	$(BIN)/python deploy/sbom.py $(SBOM) $(TARGETS)
+
+kind-up: $(VENV)/.dev ## A cluster in Docker with the images of `make images BUILDER=docker` (needs docker, kind)
+	$(BIN)/python -m deploy.kind up
+
+deploy: $(VENV)/.dev ## deploy/k8s/overlays/kind on it, until every pod is ready
+	$(BIN)/python -m deploy.kind deploy
+
+smoke: $(VENV)/.dev ## One question to the deployed gateway; SMOKE_URL=http://… asks another one
+	$(BIN)/python -m deploy.$(if $(SMOKE_URL),smoke $(SMOKE_URL),kind smoke)
+
+kind-down: $(VENV)/.dev ## Removes that cluster
+	$(BIN)/python -m deploy.kind down
 
 bench: $(VENV)/.dev data ## Prints the benchmarks' figures and ratios
 	$(BIN)/python -m tests.bench

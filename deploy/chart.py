@@ -20,9 +20,16 @@ FREE = {
     "image.digests": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
     "gateway.ingress.annotations": {"type": "string"},
     "serviceAccounts.annotations": {"type": "string"},
-    "pod.nodeSelector": {"type": "string"},
-    "pod.annotations": {"type": "string"},
-    "pod.affinity": {},
+    **{
+        f"{block}.{key}": {"type": "string"}
+        for block in ("defaults", "pod", "nats")
+        for key in ("nodeSelector", "annotations", "podAnnotations", "podLabels")
+    },
+    "defaults.serviceAnnotations": {"type": "string"},
+    "defaults.serviceAccountAnnotations": {"type": "string"},
+    "defaults.autoscaling.behavior": {},
+    **{f"{block}.affinity": {} for block in ("defaults", "pod", "nats")},
+    "networkPolicy.rayOperatorNamespace": {"type": "string"},
     "networkPolicy.ingressNamespace": {"type": "string"},
     "networkPolicy.monitoringNamespace": {"type": "string"},
     "networkPolicy.kedaNamespace": {"type": "string"},
@@ -51,18 +58,21 @@ CHOICES: dict[str, list[Any]] = {
 }
 """Allowed values, by path or by the key alone."""
 
+PLACE: dict[str, Any] = {
+    "type": "object",
+    "required": ["cidr", "port"],
+    "additionalProperties": False,
+    "properties": {"cidr": {"type": "string"}, "port": {"type": "integer", "minimum": 1, "maximum": 65535}},
+}
 ELEMENTS: dict[str, dict[str, Any]] = {
     "global.imagePullSecrets": {"type": "string"},
     "gateway.allowedHosts": {"type": "string"},
     "gateway.httpRoute.hostnames": {"type": "string"},
+    "gateway.grpcRoute.hostnames": {"type": "string"},
     "networkPolicy.outsideCidrs": {"type": "string"},
     "networkPolicy.outsideExcept": {"type": "string"},
-    "networkPolicy.externalStores": {
-        "type": "object",
-        "required": ["cidr", "port"],
-        "additionalProperties": False,
-        "properties": {"cidr": {"type": "string"}, "port": {"type": "integer", "minimum": 1, "maximum": 65535}},
-    },
+    "networkPolicy.externalStores": PLACE,
+    "networkPolicy.apiServer": PLACE,
 }
 """What lists hold; other lists hold objects of Kubernetes, which the API server checks."""
 
@@ -81,6 +91,8 @@ def schema_of(value: Any, path: str) -> dict[str, Any]:
     key = path.rpartition(".")[2]
     if key in ("resources", "headResources"):
         return RESOURCES
+    if path.startswith("defaults.rollout."):
+        return {"type": ["integer", "string"]}
     choices = CHOICES.get(path) or CHOICES.get(key)
     if choices:
         return {"enum": choices}
@@ -110,6 +122,7 @@ def service_schema(values: dict[str, Any]) -> dict[str, Any]:
         "calls": {"type": "array", "items": {"enum": sorted(values["services"])}},
         "env": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
         "scratch": QUANTITY,
+        "cache": QUANTITY,
     }
     return {"type": "object", "additionalProperties": False, "properties": properties}
 

@@ -1,7 +1,9 @@
-"""Builds the images: ``python deploy/images.py [core|gpu|sandbox …]``, set by BUILDER, BASE, REPOSITORY, TAG, ENGINE.
+"""Builds the images: ``python deploy/images.py [sandbox|core|gpu …]``, set by the environment.
 
-BUILDER is buildah (where it is installed) or docker. Prints the size of each image in the end. BASE is the base
-image, by digest for a release; ENGINE=cpu leaves the GPU engine out of ``gpu``.
+BUILDER is buildah (where it is installed) or docker; BUILDER_OPTIONS are further options of its build (isolation,
+mounts). BASE is the base image, with RELEASE=1 by digest or not at all; ENGINE=cpu builds ``gpu`` for processors.
+REPOSITORY and TAG name the images; PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS say where packages come from:
+core and the CPU build of gpu want PyTorch without CUDA. Prints the size of each image in the end.
 """
 
 from __future__ import annotations
@@ -11,24 +13,51 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("sandbox", "core", "gpu")
+PASSED = ("BASE", "ENGINE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
+
+
+def chosen(environ: Mapping[str, str]) -> str:
+    """The builder; raises ``ValueError`` for one that is not known or not installed."""
+    name = environ.get("BUILDER") or next((found for found in ("buildah", "docker") if shutil.which(found)), "")
+    if name not in ("buildah", "docker"):
+        raise ValueError(
+            f"BUILDER={name}: known are buildah and docker" if name else "neither buildah nor docker is here"
+        )
+    return name
+
+
+def tag(target: str, environ: Mapping[str, str]) -> str:
+    """An image's name, as the chart composes it."""
+    return f"{environ.get('REPOSITORY', 'fathom')}-{target}:{environ.get('TAG', 'dev')}"
 
 
 def command(builder: str, target: str, environ: Mapping[str, str]) -> list[str]:
-    """The build of one target; raises ``ValueError`` for a builder that is not known."""
-    name = f"{environ.get('REPOSITORY', 'fathom')}-{target}:{environ.get('TAG', 'dev')}"
-    settings = [f"--build-arg={key}={environ[key]}" for key in ("BASE", "ENGINE") if environ.get(key)]
-    common = ["--target", target, "--tag", name, "--file", "deploy/docker/Dockerfile", *settings]
-    if builder == "docker":
-        return ["docker", "build", *common, "."]
-    if builder == "buildah":
-        # Extra options (isolation, storage, certificates) are the machine's own matter.
-        return ["buildah", "bud", *environ.get("BUILDER_OPTIONS", "").split(), *common, "."]
-    raise ValueError(f"BUILDER={builder}: known are buildah and docker")
+    """The build of one target; raises ``ValueError`` for a release whose base has no digest."""
+    if environ.get("RELEASE") and "@sha256:" not in environ.get("BASE", ""):
+        raise ValueError("RELEASE=1 wants BASE by digest, e.g. docker.io/library/python:3.11.14-slim-bookworm@sha256:…")
+    settings = {key: environ[key] for key in PASSED if environ.get(key)} | facts(environ)
+    common = ["--target", target, "--tag", tag(target, environ), "--file", "deploy/docker/Dockerfile"]
+    common += [f"--build-arg={key}={value}" for key, value in settings.items()]
+    own = environ.get("BUILDER_OPTIONS", "").split()
+    return (
+        ["docker", "build", *common, *own, "."]
+        if builder == "docker"
+        else ["buildah", "bud", "--layers", *common, *own, "."]
+    )
+
+
+def facts(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the labels say: version of the package, commit of the tree."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return {"VERSION": version, "REVISION": environ.get("REVISION") or said or "unknown"}
 
 
 def size(builder: str, name: str) -> str:
@@ -40,17 +69,21 @@ def size(builder: str, name: str) -> str:
 
 
 def main(targets: Sequence[str]) -> int:
-    """Builds; gives 1 when there is no builder."""
-    builder = os.environ.get("BUILDER") or next((name for name in ("buildah", "docker") if shutil.which(name)), "")
-    if not builder:
-        print("neither buildah nor docker is installed", file=sys.stderr)
+    """Builds; 1 when that is impossible as it was asked for."""
+    if unknown := set(targets) - set(TARGETS):
+        print(f"no target {', '.join(sorted(unknown))}; known: {', '.join(TARGETS)}", file=sys.stderr)
         return 1
-    for target in targets or TARGETS:
-        step = command(builder, target, os.environ)
+    try:
+        builder = chosen(os.environ)
+        steps = {target: command(builder, target, os.environ) for target in targets or TARGETS}
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for step in steps.values():
         print("+", *step, flush=True)
         subprocess.run(step, check=True, cwd=ROOT)
-        name = step[step.index("--tag") + 1]
-        print(f"{name}: {size(builder, name)}", flush=True)
+    for target in steps:
+        print(f"{tag(target, os.environ)}: {size(builder, tag(target, os.environ))}", flush=True)
     return 0
 
 

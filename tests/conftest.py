@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,17 +17,31 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
+# One thread for each process, set before any of them loads torch: tiny networks on two threads wait for each other
+# more than they compute, all the more so where two tests run at once. Processes that tests start inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".fathom"
 REAL = frozenset({"integration", "contract", "e2e"})
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of real processes get a second try: the machine they share may starve one. It is printed as RERUN, and
-    asks to be mended like a failure; tests of functions have no such excuse."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of real processes get a second try, which ``--reruns 0`` takes away: the machine they share may starve
+    one. It is printed as RERUN, and asks to be mended like a failure; tests of functions have no such excuse.
+
+    The long files stand first, so that two workers (``make test``) end together; a file's own order stays.
+    """
     for item in items:
-        if REAL & set(item.path.relative_to(ROOT).parts):
+        if is_real(item) and config.getoption("reruns") != 0:
             item.add_marker(pytest.mark.flaky(reruns=1))
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (not is_real(item), item.path not in slow))
+
+
+def is_real(item: pytest.Item) -> bool:
+    """Whether it starts processes."""
+    return bool(REAL & set(item.path.relative_to(ROOT).parts))
 
 
 def bundled(folder: str, module: str) -> Path:

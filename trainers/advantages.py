@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fathom.errors import InvalidField
-from trainers.masked import whiten
+from trainers.masked import decayed, decayed_sums, pack, packed_places, unpack, whiten
 
 
 def group_advantages(rewards: Tensor, *, norm_by_std: bool = True, eps: float = 1e-6) -> Tensor:
@@ -66,17 +66,12 @@ def gae(
     if bool((rewards[~kept] != 0).any()):
         row, column = ((rewards != 0) & ~kept).nonzero()[0].tolist()
         raise InvalidField("rewards", f"row {row} has a reward at token {column}, which the model did not write")
-    rewards, values = rewards.to(torch.float32), values.to(torch.float32)
-    advantages = torch.zeros_like(rewards)
-    next_value = torch.zeros(rewards.shape[0], device=rewards.device)
-    carried = torch.zeros_like(next_value)
-    for column in range(rewards.shape[1] - 1, -1, -1):
-        own = kept[:, column]
-        delta = rewards[:, column] + gamma * next_value - values[:, column]
-        carried = torch.where(own, delta + gamma * lam * carried, carried)
-        next_value = torch.where(own, values[:, column], next_value)
-        advantages[:, column] = torch.where(own, carried, 0.0)
-    returns = torch.where(kept, advantages + values, 0.0)
+    places = packed_places(mask)
+    own, value = pack(rewards, places), pack(values, places)
+    following = torch.nn.functional.pad(value[:, 1:], (0, 1))
+    summed = decayed(own + gamma * following - value, gamma * lam)
+    advantages = unpack(summed, places).to(torch.float32)
+    returns = torch.where(kept, unpack(summed + value, places), 0.0).to(torch.float32)
     return whiten(advantages, mask), returns
 
 
@@ -85,12 +80,7 @@ def returns_to_go(rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> Tenso
 
     ``rewards`` and ``mask`` [B, T]. Source: arXiv 2501.03262.
     """
-    kept, rewards = mask.bool(), rewards.to(torch.float32)
-    found, carried = torch.zeros_like(rewards), torch.zeros(rewards.shape[0], device=rewards.device)
-    for column in range(rewards.shape[1] - 1, -1, -1):
-        carried = torch.where(kept[:, column], rewards[:, column] + gamma * carried, carried)
-        found[:, column] = torch.where(kept[:, column], carried, 0.0)
-    return found
+    return decayed_sums(rewards.to(torch.float32), mask, gamma)
 
 
 def broadcast(advantages: Tensor, mask: Tensor) -> Tensor:

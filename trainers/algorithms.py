@@ -54,6 +54,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
             algorithm("rloo", "trainers.rloo:RLOOTrainer"),
             algorithm("prime", "trainers.prime.prime_ray_trainer:RayPRIMETrainer", "prime/config/prime_trainer.yaml"),
             algorithm("search_r1", "trainers.ppo:RayPPOTrainer", "search_r1/config/ppo.yaml"),
+            algorithm("brpo", "trainers.comparing:BRPOTrainer"),
             algorithm("interpreter", "trainers.interpreter:InterpreterTrainer"),
         )
     }

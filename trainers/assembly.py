@@ -8,11 +8,13 @@ from typing import Any
 from trainers.algorithms import find
 from trainers.config import TrainConfig
 from trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import RayPPOTrainer
 from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
 from trainers.prime.reward_manager import PrimeRewardManager
 from trainers.roles import ResourcePoolManager, RewardFunction, Role, WorkerGroupFactory
 from trainers.rollouts.requests import OWN
+from trainers.search_r1.reward import RewardManager
+from trainers.surroundings import Surroundings
 from trainers.workers import LocalGroup, RayGroup
 
 WORKERS: Mapping[Role, Any] = {
@@ -46,8 +48,15 @@ def trainer(
 
 
 def verifiers(config: TrainConfig, tokenizer: Any) -> RewardFunction | None:
-    """PRIME's pool of verifiers where ``reward.manager`` asks for it, for episodes that come ungraded; else None."""
+    """Who scores episodes that come ungraded: Search-R1's exact match or PRIME's pool of verifiers; else None."""
     reward = config.reward
+    if reward.manager == "search_r1":
+        return RewardManager(
+            tokenizer,
+            reward.num_examine,
+            reward.format_score,
+            parity_answer_extraction=reward.parity_answer_extraction,
+        )
     if reward.manager != "prime":
         return None
     # Rows that name their own grader have it anyway.

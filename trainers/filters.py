@@ -33,13 +33,15 @@ def prioritised_groups(
     upper: float = 0.8,
     filter_accuracy: bool = True,
     filter_truncate: bool = True,
+    stable_sort: bool = True,
 ) -> Filtered:
     """PRIME's filter: groups that pass come first, then the others; ``keep_groups`` of all stay.
 
     ``scores`` and ``lengths`` [G, n] (outcomes; valid response tokens). A group passes when its mean score is in
     [``lower``, ``upper``], both inclusive, and its longest response has fewer than ``max_response_length`` - 1
-    tokens. Order within each kind is that of the batch (the recipe's sort is not stable). Nothing fails for
-    too few groups: failing ones fill the rest. Raises ``InvalidField("keep_groups")`` when there are not so many.
+    tokens. Order within each kind is that of the batch; without ``stable_sort`` it is whatever the sort leaves, as
+    in the recipe. Nothing fails for too few groups: failing ones fill the rest. Raises
+    ``InvalidField("keep_groups")`` when there are not so many.
     Source: arXiv 2502.01456, section 3.
     """
     groups, samples = scores.shape
@@ -53,7 +55,7 @@ def prioritised_groups(
         passing &= ~(easy | hard)
     if filter_truncate:
         passing &= ~cut
-    kept = torch.argsort(passing.to(torch.int64), descending=True, stable=True)[:keep_groups]
+    kept = torch.argsort(passing.to(torch.int64), descending=True, stable=stable_sort)[:keep_groups]
     chosen = (kept.unsqueeze(-1) * samples + torch.arange(samples)).reshape(-1)
     return Filtered(
         rows=chosen,

@@ -25,13 +25,14 @@ from trainers.config.sections import (
 )
 from trainers.data_proto import DataProto
 from trainers.learners.workers import ActorWorker, ReferenceWorker
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import RayPPOTrainer
 from trainers.prompts import Prompts
 from trainers.roles import Metrics, ResourcePoolManager, Role
 from trainers.rollouts import PlannerRollouts
 from trainers.rollouts.bridge import RunningLoop
 from trainers.rollouts.publisher import Publisher
 from trainers.steps import compute_advantage
+from trainers.surroundings import Surroundings
 from trainers.tasks import SYSTEM_PROMPT, comparison_tasks, records, split, vocabulary
 from trainers.workers import LocalGroup
 

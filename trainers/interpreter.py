@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from google.protobuf import json_format
 
 from fathom import codestyle
-from fathom.api.datafetch.v1.datafetch_pb2 import QueryRequest, Sheet
+from fathom.api.datafetch.v1.datafetch_pb2 import QueryRequest, Sheet, TypedQuery
 from fathom.api.planner.v1.trajectory_pb2 import Trajectory
 from fathom.api.reward.v1.reward_pb2 import Score, ScoreItem, ScoreRequest
 from fathom.clients import Clients
@@ -135,23 +136,34 @@ def epoch_warning(config: TrainConfig) -> str:
 async def with_sheets(rows: Sequence[Row], clients: Clients, timeout_s: float = 60.0) -> list[Row]:
     """The rows with the tables that their questions need, as ``sheets``; a row that brings its own keeps them.
 
-    ``extra_info.data_question`` asks for the tables, else the question itself. Raises ``InvalidField`` naming the
-    row for which nothing is found: an episode without a table could only print constants.
+    ``extra_info.data_query`` asks for the tables, as a question or as the JSON of a typed query, else the question
+    itself. Raises ``InvalidField`` naming the row for which nothing is found: an episode without a table could only
+    print constants.
     """
     found: dict[str, tuple[Sheet, ...]] = {}
     prepared: list[Row] = []
     for place, row in enumerate(rows):
-        wanted = (row.get("extra_info") or {}).get("data_question") or question_of({"uid": place, **row})
+        wanted = (row.get("extra_info") or {}).get("data_query") or question_of({"uid": place, **row})
         if row.get("sheets"):
             prepared.append(row)
             continue
         if wanted not in found:
-            response = await clients.datafetch.query(QueryRequest(question=wanted), timeout_s=timeout_s)
+            response = await clients.datafetch.query(query_of(wanted, place), timeout_s=timeout_s)
             found[wanted] = tuple(response.sheets)
         if not found[wanted]:
             raise InvalidField("train_files", f"row {place}: there are no tables for {wanted!r}")
         prepared.append({**row, "sheets": found[wanted]})
     return prepared
+
+
+def query_of(wanted: str, row: int) -> QueryRequest:
+    """The request for a row's tables; raises ``InvalidField`` for JSON that is no typed query."""
+    if not wanted.startswith("{"):
+        return QueryRequest(question=wanted)
+    try:
+        return QueryRequest(typed=json_format.Parse(wanted, TypedQuery()))
+    except json_format.ParseError as error:
+        raise InvalidField(f"rows[{row}].extra_info.data_query", str(error)) from error
 
 
 class InterpreterTrainer(RayPPOTrainer):

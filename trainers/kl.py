@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fathom.errors import InvalidField
+from trainers.config.sections import AlgorithmConfig
 
 Kind = Literal["k1", "abs", "k2", "k3", "k1+", "k3+"]
 KINDS: tuple[Kind, ...] = ("k1", "abs", "k2", "k3", "k1+", "k3+")
@@ -87,6 +88,13 @@ class AdaptiveKLController:
         """``kl`` in nats per token, ``rows`` the rows of the batch, not its tokens."""
         error = min(max(kl / self.target - 1.0, -ADAPTATION), ADAPTATION)
         self.value *= 1.0 + error * rows / self.horizon
+
+
+def kl_controller(algorithm: AlgorithmConfig) -> Controller:
+    """The controller of the KL in the reward."""
+    if algorithm.kl_ctrl == "fixed":
+        return FixedKLController(algorithm.kl_coef)
+    return AdaptiveKLController(algorithm.kl_coef, algorithm.kl_target, int(algorithm.kl_horizon))
 
 
 def penalised(

@@ -22,6 +22,7 @@ from fathom.store import ObjectStore, open_store
 from trainers import assembly
 from trainers.algorithms import find
 from trainers.checkpoints import StoreCheckpoints
+from trainers.comparing import PairwiseGrader
 from trainers.config import TrainConfig
 from trainers.data.records import read_all
 from trainers.interpreter import CodeGrader, epoch_warning, falling_length, with_sheets
@@ -29,7 +30,6 @@ from trainers.learners.models import load_tokenizer
 from trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
 from trainers.monitor.loggers import Logger, make_loggers
 from trainers.monitor.report import write_report
-from trainers.ppo import Surroundings
 from trainers.prompts import Prompts
 from trainers.roles import Metrics
 from trainers.rollouts import PlannerRollouts
@@ -37,6 +37,8 @@ from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.publisher import Publisher
 from trainers.rollouts.recording import Recording
 from trainers.rollouts.replayed import ReplayedRollouts
+from trainers.rollouts.source import Grade
+from trainers.surroundings import Surroundings
 from trainers.tasks import comparison_tasks, records, split, vocabulary
 
 Row = Mapping[str, Any]
@@ -170,9 +172,18 @@ class Run:
         rollout, folder = config.rollout, config.trainer.output / "rollouts"
         if rollout.replay is not None:
             recording = Recording(folder_store(rollout.replay), "batches")
-            return ReplayedRollouts(recording, bridge, rollout.staleness if rollout.mode == "async" else 0, pad)
+            return ReplayedRollouts(
+                recording,
+                bridge,
+                rollout.staleness if rollout.mode == "async" else 0,
+                pad,
+                config.reward.manager == "service",
+            )
         publisher = Publisher(clients, store, config.model.name, rollout.publish_lanes, rollout.publish_timeout_s)
-        grade = CodeGrader(clients, config.interpreter, config.reward.timeout_s)
+        graders: dict[str, Grade] = {
+            "interpreter": CodeGrader(clients, config.interpreter, config.reward.timeout_s),
+            "brpo": PairwiseGrader(clients, config.brpo, config.trainer.seed),
+        }
         return PlannerRollouts(
             config,
             clients,
@@ -180,7 +191,7 @@ class Run:
             bridge,
             Recording(folder_store(folder), "batches") if rollout.record else None,
             pad,
-            grade if self.name == "interpreter" else None,
+            graders.get(self.name),
         )
 
     def _on_step(self, step: int, metrics: Metrics) -> None:

@@ -144,6 +144,8 @@ def value_loss(
     Explained variance is 1 - var(R - V) / (var(R) + 1e-5) over the mask. Source: arXiv 1707.06347's reference
     implementation.
     """
+    # Off the mask all are 0: no gradient comes from there, whatever stands there.
+    values, old_values, returns = (torch.where(mask.bool(), one, 0.0) for one in (values, old_values, returns))
     bounded = torch.maximum(torch.minimum(values, old_values + clip), old_values - clip)
     plain, clipped = (values - returns) ** 2, (bounded - returns) ** 2
     loss = 0.5 * aggregate(torch.maximum(plain, clipped), mask, totals, mode)

@@ -4,37 +4,32 @@
 update actor → publish → validate → save. Each is a small method; another algorithm overrides those that differ
 (``trainers.rloo``, ``trainers.grpo``, ``trainers.prime``) and leaves the rest. The loop keeps no random state:
 prompts follow from (seed, position), so a resume at any step, also at an epoch's end, draws what would have come.
+Where episodes are sampled ahead of time, a checkpoint also names the prompts under way: a resume begins these anew
+with the weights that it serves then, and no prompt of any epoch is left out or trained on twice.
 """
 
 from __future__ import annotations
 
-import math
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from fathom.errors import FathomError, InvalidField
+from fathom.errors import Conflict, InvalidField, NotReady
 from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
-from trainers.kl import AdaptiveKLController, Controller, FixedKLController
+from trainers.kl import kl_controller
 from trainers.losses import importance_weights
-from trainers.prompts import Prompts
 from trainers.roles import (
     ActorGroup,
-    Checkpoints,
     CriticGroup,
     Metrics,
     ReferenceGroup,
     ResourcePoolManager,
     RewardFunction,
     Role,
-    RolloutSource,
     WorkerGroupFactory,
 )
 from trainers.steps import (
@@ -47,26 +42,8 @@ from trainers.steps import (
     spread,
     without_state_masking,
 )
-
-
-class TrainingDiverged(FathomError):
-    """A metric is not finite; the last good version keeps being served, and the last checkpoint is good."""
-
-    code, reason = "ABORTED", "CONFLICT"
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a training reads and writes: prompts, episodes, checkpoints, and who hears of each step."""
-
-    rollouts: RolloutSource
-    train: Prompts
-    validation: Prompts | None = None
-    checkpoints: Checkpoints | None = None
-    on_step: Callable[[int, Metrics], None] = lambda step, metrics: None
-    """Called after each step, and as step 0 for a validation before training; what it raises ends the training."""
-    inspect: Callable[[int, Metrics], bool] = lambda step, metrics: True
-    """Called before a step's weights are published; False keeps its state out of the checkpoints."""
+from trainers.surroundings import Surroundings, check_finite, timed
+from trainers.validation import validated
 
 
 class RayPPOTrainer:
@@ -102,8 +79,10 @@ class RayPPOTrainer:
         self.reward_fn, self.val_reward_fn = reward_fn, val_reward_fn or reward_fn
         self.around, self.rollouts = surroundings, surroundings.rollouts
         self.use_critic = config.algorithm.adv_estimator == "gae"
-        self.kl_ctrl = kl_controller(config)
+        self.kl_ctrl = kl_controller(config.algorithm)
         self.step, self.submitted = 0, 0
+        self.backlog: list[str] = []
+        """Prompts that were under way when the checkpoint was written that this training goes on from."""
         for role in self.roles():
             if role not in role_worker_mapping:
                 raise InvalidField(f"role_worker_mapping.{role}", "is missing; these settings need it")
@@ -130,7 +109,10 @@ class RayPPOTrainer:
         """The workers of one role behind one object; schedules of learning rates end with the training."""
         length = self.config.trainer.model_copy(update={"total_training_steps": self.total_steps})
         config = self.config.model_copy(update={"trainer": length})
-        return self.group_factory(self.role_worker_mapping[role], config, self.pools.ranks(role))
+        try:
+            return self.group_factory(self.role_worker_mapping[role], config, self.pools.ranks(role))
+        except NotReady as error:
+            raise NotReady(f"learner {role}: {error.message}", metadata={"culprit": str(role)}) from error
 
     @property
     def prompts_per_step(self) -> int:
@@ -160,7 +142,6 @@ class RayPPOTrainer:
             if self.step == 0 and self.config.trainer.val_before_train and self.around.validation is not None:
                 metrics = self.validate()
                 self.around.on_step(0, metrics)
-            self.submitted = self.step
             for _ in range(min(self.rollouts.ahead, self.total_steps - self.step)):
                 self.rollouts.submit(self.next_prompts())
             while self.step < self.total_steps:
@@ -178,7 +159,7 @@ class RayPPOTrainer:
             self.step += 1
             metrics["training/global_step"] = float(self.step)
             metrics["training/epoch"] = float((self.step - 1) // self.steps_per_epoch)
-            self.check_finite(metrics)
+            check_finite(self.step, metrics)
             worth_keeping = self.around.inspect(self.step, metrics)
             with timed(metrics, "publish"):
                 self.publish()
@@ -221,15 +202,27 @@ class RayPPOTrainer:
     # Its steps.
 
     def next_prompts(self) -> DataProto:
-        """The prompts of the next position, with what a rollout must know."""
-        prompts = self.around.train.batch(self.submitted, self.prompts_per_step)
-        self.submitted += 1
+        """The next prompts with what a rollout must know: those that a kill cut short, then those of the next position.
+
+        Behind the last position there are none to submit; those of this step say how many are wanted.
+        """
+        size, number = self.prompts_per_step, self.submitted + 1
+        if self.backlog:
+            chosen, self.backlog = self.backlog[:size], self.backlog[size:]
+            prompts, submitted, number = self.around.train.named(chosen, size), False, self.step + 1
+        elif self.submitted < self.total_steps:
+            prompts, submitted = self.around.train.batch(self.submitted, size), False
+            self.submitted += 1
+        else:
+            prompts, submitted = self.around.train.batch(self.step, size), True
+            number = self.step + self.rollouts.ahead + 1
         rollout = self.config.rollout
         return prompts.with_meta(
             n=rollout.n,
-            step=self.submitted,
-            seed=self.config.trainer.seed + 100_003 * self.submitted,
+            step=number,
+            seed=self.config.trainer.seed + 100_003 * number,
             validate=False,
+            submitted=submitted,
             temperature=rollout.temperature,
             top_p=rollout.top_p,
         )
@@ -297,12 +290,6 @@ class RayPPOTrainer:
             norm_by_std=algorithm.norm_adv_by_std_in_grpo,
         )
 
-    def check_finite(self, metrics: Metrics) -> None:
-        """Raises ``TrainingDiverged`` naming the first metric that is not finite; nothing is published then."""
-        for name, value in metrics.items():
-            if not math.isfinite(value):
-                raise TrainingDiverged(f"{name} is {value} at step {self.step}; the version before stays served")
-
     def publish(self) -> None:
         """Serves the actor's weights to whoever samples next."""
         self.rollouts.publish(self.actor.export)
@@ -311,33 +298,9 @@ class RayPPOTrainer:
         """Mean score by data source over the validation prompts, sampled as ``rollout.val_temperature`` says."""
         if self.around.validation is None:
             return {}
-        size = self.config.data.val_batch_size or self.around.validation.rows
-        by_source: dict[str, list[float]] = {}
-        for prompts in self.around.validation.in_order(size):
-            batch = self.rollouts.generate(
-                prompts.with_meta(
-                    n=1,
-                    step=self.step,
-                    seed=self.config.trainer.seed,
-                    validate=True,
-                    temperature=self.config.rollout.val_temperature,
-                    top_p=1.0,
-                )
-            )
-            for source, score in zip(batch.array("data_source"), self.validation_scores(batch), strict=True):
-                by_source.setdefault(str(source), []).append(score)
-        metrics = {f"val/test_score/{name}": sum(found) / len(found) for name, found in by_source.items()}
-        every = [score for found in by_source.values() for score in found]
-        return metrics | {"val/test_score": sum(every) / len(every)}
-
-    def validation_scores(self, batch: DataProto) -> list[float]:
-        """One score per row: the outcome where the source knows it, else the row's scores together."""
-        if "acc" in batch:
-            return [float(value) for value in batch.tensor("acc")]
-        if "token_level_scores" not in batch and self.val_reward_fn is not None:
-            batch = batch.with_tensors(token_level_scores=self.val_reward_fn(batch))
-        scores = checked_scores(batch.tensor("token_level_scores"), batch)
-        return [float(value) for value in scores.sum(dim=-1)]
+        return validated(
+            self.rollouts, self.around.validation, self.config, step=self.step, reward_fn=self.val_reward_fn
+        )
 
     # What outlives a process.
 
@@ -346,8 +309,15 @@ class RayPPOTrainer:
         return {"actor": self.actor} | ({"critic": self.critic} if self.critic is not None else {})
 
     def state(self) -> dict[str, Any]:
-        """What the loop itself must remember; the position in the prompts follows from the step."""
-        return {"step": self.step, "kl_coef": self.kl_ctrl.value}
+        """What the loop itself must remember: positions, and which prompts were drawn and not trained on."""
+        return {
+            "step": self.step,
+            "model": self.config.model.name,
+            "kl_coef": self.kl_ctrl.value,
+            "submitted": self.submitted,
+            "pending": self.rollouts.pending(),
+            "prompts_per_step": self.prompts_per_step,
+        }
 
     def save_checkpoint(self) -> None:
         """Learners and loop, whole or not at all."""
@@ -369,24 +339,19 @@ class RayPPOTrainer:
             state = checkpoints.load(Path(name), trainer.resume_path if trainer.resume_mode == "resume_path" else None)
             if state is None:
                 return
+            if state.get("model", self.config.model.name) != self.config.model.name:  # folders may share a name
+                raise Conflict(
+                    f"the checkpoint of step {state['step']} is of the model {state['model']!r}, not"
+                    f" {self.config.model.name!r}: choose another trainer.output, or trainer.resume_mode=disable",
+                    metadata={"field": "trainer.output"},
+                )
             for part, group in self.learners().items():
                 group.load_checkpoint(Path(name) / part)
         self.step, self.kl_ctrl.value = int(state["step"]), float(state["kl_coef"])
-
-
-def kl_controller(config: TrainConfig) -> Controller:
-    """The controller of the KL in the reward."""
-    algorithm = config.algorithm
-    if algorithm.kl_ctrl == "fixed":
-        return FixedKLController(algorithm.kl_coef)
-    return AdaptiveKLController(algorithm.kl_coef, algorithm.kl_target, int(algorithm.kl_horizon))
-
-
-@contextmanager
-def timed(metrics: Metrics, name: str) -> Iterator[None]:
-    """Adds ``timing_s/<name>``."""
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        metrics[f"timing_s/{name}"] = time.perf_counter() - start
+        self.submitted, self.backlog = int(state.get("submitted", self.step)), list(state.get("pending", []))
+        if self.backlog and state["prompts_per_step"] != self.prompts_per_step:
+            raise Conflict(
+                f"the checkpoint has {len(self.backlog)} prompts under way, drawn by {state['prompts_per_step']};"
+                f" now {self.prompts_per_step} are drawn per step",
+                metadata={"field": "data.train_batch_size"},
+            )

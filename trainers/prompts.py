@@ -28,6 +28,12 @@ def collate_records(rows: Sequence[Row]) -> dict[str, Any]:
     return {name: object_array([row[name] for row in rows]) for name in rows[0]}
 
 
+def epoch_order(rows: int, epoch: int, seed: int) -> list[int]:
+    """The order of an epoch's rows: one permutation per seed and epoch, whoever asks."""
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    return [int(row) for row in torch.randperm(rows, generator=generator)]
+
+
 @dataclass(frozen=True)
 class Prompts:
     """Batches of a data set. Each epoch is a permutation of its own when ``shuffle``; what is left over is dropped.
@@ -52,20 +58,35 @@ class Prompts:
 
     def batch(self, position: int, size: int) -> DataProto:
         """The batch of that position, counted from 0 over all epochs, with a ``uid`` that no other row ever has."""
+        return self.gathered(self.order(position, size), [f"{position}-{place}" for place in range(size)])
+
+    def order(self, position: int, size: int) -> list[int]:
+        """Which rows the batch of that position has."""
         epoch, place = divmod(position, self.batches(size))
-        order = list(range(self.rows))
-        if self.shuffle:
-            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-            order = torch.randperm(self.rows, generator=generator).tolist()
-        return self.gathered(order[place * size : (place + 1) * size], f"{position}")
+        order = epoch_order(self.rows, epoch, self.seed) if self.shuffle else list(range(self.rows))
+        return order[place * size : (place + 1) * size]
+
+    def named(self, uids: Sequence[str], size: int) -> DataProto:
+        """The rows that batches of ``size`` have given these names; raises ``InvalidField("uid")`` for another name."""
+        orders: dict[int, list[int]] = {}
+        indices = []
+        for uid in uids:
+            position, _, place = uid.partition("-")
+            if not (position.isdecimal() and place.isdecimal() and int(place) < size):
+                raise InvalidField("uid", f"{uid!r} names no row of a batch of {size}")
+            if int(position) not in orders:
+                orders[int(position)] = self.order(int(position), size)
+            indices.append(orders[int(position)][int(place)])
+        return self.gathered(indices, uids)
 
     def in_order(self, size: int) -> Iterator[DataProto]:
         """All rows once, in batches of at most ``size``."""
         for start in range(0, self.rows, size):
-            yield self.gathered(list(range(start, min(start + size, self.rows))), f"val-{start}")
+            indices = range(start, min(start + size, self.rows))
+            yield self.gathered(indices, [f"val-{start}-{place}" for place in range(len(indices))])
 
-    def gathered(self, indices: Sequence[int], name: str) -> DataProto:
-        """Rows as a batch; ``uid`` is <name>-<place>, whatever the rows call themselves."""
+    def gathered(self, indices: Sequence[int], uids: Sequence[str]) -> DataProto:
+        """Rows as a batch under these names, whatever they call themselves."""
         merged = DataProto.from_single_dict(self.collate([self.data[index] for index in indices]))
-        arrays = merged.non_tensor_batch | {"uid": object_array([f"{name}-{place}" for place in range(len(indices))])}
+        arrays = merged.non_tensor_batch | {"uid": object_array(list(uids))}
         return DataProto(merged.batch, arrays, merged.meta_info)

@@ -1,9 +1,11 @@
 """The entry of a RayJob: ``python -m trainers.ray_job ALGORITHM --config FILE … [section.field=value …]``.
 
 What the command line does not say comes from the environment: ``FATHOM_TRAIN_ALGORITHM``, ``FATHOM_TRAIN_CONFIG``
-(paths, separated by ":"), ``FATHOM_TRAIN_OVERRIDES`` (separated by white space), and, as the services read them,
-``FATHOM_RUNTIME_ENDPOINTS`` (JSON, URL by service) and ``FATHOM_RUNTIME_STORE_URL``. Ray is joined where
-``RAY_ADDRESS`` names a cluster, and started here otherwise.
+(paths, separated by ":"), ``FATHOM_TRAIN_SETTINGS`` (the text of such a file, which lies over them),
+``FATHOM_TRAIN_OVERRIDES`` (separated by white space), and, as the services read them, ``FATHOM_RUNTIME_ENDPOINTS``
+(JSON, URL by service) and ``FATHOM_RUNTIME_STORE_URL``. Ray is joined where ``RAY_ADDRESS`` names a cluster, and
+started here otherwise. Data files and models may be ``store:KEY``; what a training leaves behind is kept in the store
+(``trainers.carrying``).
 
 The exit status says what to do next:
 
@@ -24,13 +26,19 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from fathom.errors import DeadlineExceeded, FathomError, InvalidField
+from trainers.algorithms import configured, find
+from trainers.carrying import PREFIX, bring, keep, resume
+from trainers.config import TrainConfig
 
 OK, BROKEN, WRONG, DIVERGED, TRANSIENT, STOPPED = 0, 1, 2, 3, 75, 143
+SETTINGS, STORE_URL = "FATHOM_TRAIN_SETTINGS", "FATHOM_RUNTIME_STORE_URL"
 CONTRACT = frozenset({"INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "UNIMPLEMENTED", "DATA_LOSS"})
 
 
@@ -47,20 +55,46 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """As ``main``, but raises."""
     wanted = parsed(arguments, environ)
-    from trainers.algorithms import configured, find
-
     # Torch is imported by what comes last only: a wrong setting should not take its seconds.
-    endpoints, store = ({}, "") if find(wanted.algorithm).from_files else surroundings(environ)
-    config = configured(wanted.algorithm, wanted.config, ["trainer.use_ray=true", *wanted.overrides])
+    alone = find(wanted.algorithm).from_files
+    endpoints, store = ({}, environ.get(STORE_URL, "")) if alone else surroundings(environ)
+    config = settings_of(wanted)
     print(config.to_yaml(), flush=True)
+    if store:
+        config = bring(config, store)
+        if alone and config.trainer.resume_mode == "auto":
+            resume(config, store)
     from trainers.launch import Interruption, Place, Run
 
     interruption = Interruption()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: interruption.ask())
-    outcome = Run(wanted.algorithm, config, Place(endpoints, store), tell, interruption).train()
+    try:
+        outcome = Run(wanted.algorithm, config, Place(endpoints, store), tell, interruption).train()
+    except FathomError:
+        with suppress(FathomError):  # what the training died of matters more
+            leave(config, store)
+        raise
     print(outcome.summary(), flush=True)
+    leave(config, store)
     return OK
+
+
+def leave(config: TrainConfig, store: str) -> None:
+    """Keeps what the training has written where there is a store."""
+    if store:
+        print(f"{len(keep(config, store))} files kept under {PREFIX}/{config.trainer.output.name}/", flush=True)
+
+
+def settings_of(wanted: argparse.Namespace) -> TrainConfig:
+    """The settings that a command line asks for; raises ``NotFound`` for the algorithm, ``ConfigError`` by key."""
+    overrides = ["trainer.use_ray=true", *wanted.overrides]
+    if not wanted.settings:
+        return configured(wanted.algorithm, wanted.config, overrides)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / SETTINGS
+        file.write_text(wanted.settings, encoding="utf-8")
+        return configured(wanted.algorithm, [*wanted.config, file], overrides)
 
 
 def tell(step: int, total: int, metrics: Mapping[str, float]) -> None:
@@ -82,6 +116,7 @@ def parsed(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
         raise InvalidField("algorithm", "is missing: name it, or set FATHOM_TRAIN_ALGORITHM")
     files = [Path(path) for path in environ.get("FATHOM_TRAIN_CONFIG", "").split(":") if path]
     found.config = [*files, *found.config]
+    found.settings = environ.get(SETTINGS, "")
     found.overrides = [
         *environ.get("FATHOM_TRAIN_OVERRIDES", "").split(),
         *(word for word in found.words if "=" in word),
@@ -97,9 +132,9 @@ def surroundings(environ: Mapping[str, str]) -> tuple[dict[str, str], str]:
             raise ValueError("is no object of URLs")
     except ValueError as error:
         raise InvalidField("FATHOM_RUNTIME_ENDPOINTS", f"must be a JSON object, URL by service: {error}") from error
-    store = environ.get("FATHOM_RUNTIME_STORE_URL", "")
+    store = environ.get(STORE_URL, "")
     if not store:
-        raise InvalidField("FATHOM_RUNTIME_STORE_URL", "is missing")
+        raise InvalidField(STORE_URL, "is missing")
     return endpoints, store
 
 

@@ -60,7 +60,8 @@ class RolloutSource(Protocol):
 
     ``ahead`` is how many batches of prompts the source wants beyond the one whose episodes it gives: 0 with a
     barrier, more when it samples while the learners learn. The loop calls ``submit`` so often before the first
-    ``generate``, also after a resume: prompts that were under way are drawn again, so that none is lost.
+    ``generate``. After a resume the prompts that were ``pending`` at the checkpoint come first, so that over a whole
+    training each prompt of each epoch is given out once, wherever it was killed.
     """
 
     @property
@@ -70,9 +71,14 @@ class RolloutSource(Protocol):
         """Takes prompts without waiting for their episodes. Never called when ``ahead`` is 0."""
         ...
 
-    def generate(self, prompts: DataProto) -> DataProto:
-        """Submits one row per prompt and gives the episodes of the oldest batch that was submitted.
+    def pending(self) -> list[str]:
+        """``uid`` of each prompt that was submitted and not given out, in the order of submission."""
+        ...
 
+    def generate(self, prompts: DataProto) -> DataProto:
+        """Submits one row per prompt and gives as many groups of episodes, of any prompts that were submitted.
+
+        With ``meta_info["submitted"]`` the prompts are not submitted: the end is near, and what is pending is enough.
         ``prompts.non_tensor_batch`` has ``uid`` (a fresh id per prompt occurrence), ``raw_prompt`` (chat),
         ``data_source``, ``reward_model`` and ``extra_info`` (SR33); ``prompts`` [B, P] too where a tokenizer
         is known to the loop. ``meta_info`` has ``n`` (episodes per prompt), ``step``, ``seed``, ``validate``

@@ -27,8 +27,8 @@ from trainers.learners.forward import cropped, passes
 from trainers.learners.models import export, load_model, load_tokenizer
 from trainers.learners.networks import Placement, PolicyNetwork, device_of
 from trainers.learners.stepping import Stepper
-from trainers.ppo import TrainingDiverged
 from trainers.preferences import sft_loss
+from trainers.surroundings import TrainingDiverged
 
 LATEST = "latest.json"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -37,8 +37,9 @@ class RayGroup:
     """``ranks`` Ray actors with a process group between them; every public method of the worker is one of ours.
 
     A ``DataProto`` argument is dealt out; any other goes to all ranks. Raises ``NotReady`` that says what was asked
-    for and what the cluster has when the ranks cannot be placed within ``trainer.schedule_timeout_s``, and
-    ``DependencyFailed`` naming worker and rank when one dies.
+    for and what the cluster has when the ranks cannot be placed within ``trainer.schedule_timeout_s``, at once where
+    the cluster is this machine and can never have so much, and ``DependencyFailed`` naming worker and rank when one
+    dies.
     """
 
     def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int) -> None:
@@ -48,16 +49,19 @@ class RayGroup:
 
         self._ray, self._name = ray, getattr(worker, "__name__", "worker")
         needs = {"CPU": RANK_CPUS} | ({"GPU": 1} if config.trainer.device == "cuda" else {})
+        asked = f"{self._name}: {ranks} ranks of {needs} could not be placed"
+        if not os.environ.get("RAY_ADDRESS"):  # another cluster may grow
+            whole = ray.cluster_resources()  # type: ignore[no-untyped-call]
+            if any(whole.get(kind, 0) < ranks * count for kind, count in needs.items()):
+                raise NotReady(f"{asked}: the cluster has {counted(whole)} in all")
         self._placement = placement_group([needs] * ranks, strategy="PACK")
         try:
             ray.get(self._placement.ready(), timeout=config.trainer.schedule_timeout_s)
         except ray.exceptions.GetTimeoutError:
             ray.util.remove_placement_group(self._placement)
             free = ray.available_resources()  # type: ignore[no-untyped-call]
-            raise NotReady(
-                f"{self._name}: {ranks} ranks of {needs} could not be placed within"
-                f" {config.trainer.schedule_timeout_s:g} s; the cluster has {free} free",
-            ) from None
+            seconds = config.trainer.schedule_timeout_s
+            raise NotReady(f"{asked} within {seconds:g} s; the cluster has {counted(free)} free") from None
         strategy = PlacementGroupSchedulingStrategy(self._placement)
         actor: Any = ray.remote(num_cpus=RANK_CPUS, num_gpus=needs.get("GPU", 0), scheduling_strategy=strategy)(Rank)
         first = actor.remote(worker, config)
@@ -102,6 +106,11 @@ class RayGroup:
         for actor in self._actors:
             self._ray.kill(actor)
         self._ray.util.remove_placement_group(self._placement)
+
+
+def counted(resources: Mapping[str, float]) -> dict[str, float]:
+    """What ranks ask for, without names of nodes and bytes of memory."""
+    return {kind: resources.get(kind, 0.0) for kind in ("CPU", "GPU")}
 
 
 class Rank:

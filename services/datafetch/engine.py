@@ -161,6 +161,12 @@ class Engine:
         sheet = await asyncio.to_thread(make_sheet, table, f"Free SQL, unchecked: {question[:120]}", columns)
         return replace(result, sheets=(sheet,))
 
+    async def encode_library(self) -> None:
+        """Encodes the library now and keeps its vectors; raises what ``Meaning.load`` does."""
+        parts = await asyncio.to_thread(self._widening)
+        if parts.meaning is not None:
+            await asyncio.to_thread(parts.meaning.load)
+
     async def close(self) -> None:
         if self._parts is not None and self._parts.meaning is not None:
             await self._parts.meaning.close()

@@ -30,6 +30,8 @@ class Config(Settings):
     """Tokens per completion, unless the request says less; 0 leaves it to the model's own default."""
     tool_timeout_s: float = Field(default=60.0, gt=0)
     """Longest single tool call in seconds."""
+    frames_by_reference: bool = True
+    """Whether sandboxes read tables from the object store; without, each table travels with its call (31 MiB)."""
     tool_deadlines_s: Mapping[str, float] = Field(default_factory=dict)
     """Longest call of single tools in seconds, by tool, where ``tool_timeout_s`` does not fit."""
     concurrent_tool_calls: int = Field(default=64, ge=1)
@@ -54,6 +56,8 @@ class Config(Settings):
     """Runs that this process works on at once."""
     concurrent_rollouts: int = Field(default=16, ge=1)
     """Episodes of one Rollout request in flight at once, unless the request says less."""
+    concurrent_tasks: int = Field(default=4, ge=1)
+    """Tasks of queued rollouts that this process plays at once in a lane."""
     heartbeat_s: float = Field(default=3.0, gt=0)
     """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
     mcp_servers: tuple[McpServer, ...] = ()

@@ -12,9 +12,10 @@ from fathom.bus.streams import control_subject
 from fathom.errors import Conflict, FathomError, InvalidField, NotReady
 from fathom.ids import new_id
 from services.planner.engine import Engine
-from services.planner.events import Events, RunObserver, todo_changed
+from services.planner.events import Events
 from services.planner.fence import TakenOver
 from services.planner.model import Step
+from services.planner.observer import RunObserver, todo_changed
 from services.planner.record import Record
 from services.planner.todo import Todo, TodoItem, checked, edited_items
 

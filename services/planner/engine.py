@@ -12,9 +12,9 @@ from typing import Any
 from fathom.errors import InvalidField
 from fathom.protocol.messages import Sampling
 from services.planner.answering.ending import CitedEnding
-from services.planner.loop import Observer, Policy
 from services.planner.model import Episode, Limits, Outcome, Step, Task, rebuilt
 from services.planner.playing import AnyProtocol, Player, player
+from services.planner.ports import Observer, Policy
 from services.planner.stage import Stage
 from services.planner.todo import TodoItem
 
@@ -93,12 +93,12 @@ class Engine:
         concurrency: int,
         protocol: AnyProtocol,
         observer: Observer,
-        known: frozenset[tuple[int, int]] = frozenset(),
+        places: Sequence[tuple[int, int]],
     ) -> AsyncIterator[tuple[int, int, Play]]:
-        """``group_size`` episodes per task, at most ``concurrency`` at once, as (task, sample, play) when they end.
+        """The episodes at ``places`` (task, sample), at most ``concurrency`` at once, with their places when they end.
 
-        Each sample has a seed of its own, so a group explores and a repetition of the request does not. Those that
-        are ``known`` are not played.
+        Of ``group_size`` samples each has a seed of its own, so a group explores and a repetition of the request
+        does not.
         """
         gate = asyncio.Semaphore(concurrency)
 
@@ -110,8 +110,7 @@ class Engine:
                 varied = replace(task, run_id=run_id, sampling=replace(task.sampling, seed=seed))
                 return index, sample, await self.play(varied, protocol, observer)
 
-        places = [(i, n) for i in range(len(tasks)) for n in range(group_size)]
-        running = [asyncio.create_task(one(*place)) for place in places if place not in known]
+        running = [asyncio.create_task(one(*place)) for place in places]
         try:
             for ended in asyncio.as_completed(running):
                 yield await ended

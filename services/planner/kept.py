@@ -13,9 +13,31 @@ Place = tuple[int, int]
 """Task and sample."""
 
 
+def spelled(task: int, sample: int) -> str:
+    """A place as keys and subjects have it."""
+    return f"{task:04d}-{sample:02d}"
+
+
 def trajectory_key(rollout_id: str, task: int, sample: int) -> str:
     """Where the trajectory of an episode is kept."""
-    return f"rollouts/{rollout_id}/{task:04d}-{sample:02d}.pb"
+    return f"rollouts/{rollout_id}/{spelled(task, sample)}.pb"
+
+
+async def noted(store: ObjectStore, rollout_id: str, request: pb.RolloutRequest) -> bool:
+    """Notes that this request goes under the id; False when that was noted before.
+
+    Raises ``Conflict`` when the id was used for another request.
+    """
+    key = f"rollouts/{rollout_id}/request.sha256"
+    digest = sha256(request.SerializeToString(deterministic=True)).encode()
+    try:
+        before = await store.get(key)
+    except NotFound:
+        await store.put(key, digest, "text/plain")
+        return True
+    if before != digest:
+        raise Conflict(f"request_id {rollout_id!r} was used for another rollout", metadata={"field": "request_id"})
+    return False
 
 
 async def begun(store: ObjectStore, rollout_id: str, request: pb.RolloutRequest) -> dict[Place, Trajectory]:
@@ -24,15 +46,8 @@ async def begun(store: ObjectStore, rollout_id: str, request: pb.RolloutRequest)
     Episodes that failed are not among them: they are played again. Raises ``Conflict`` when the id was used for
     another request.
     """
-    key = f"rollouts/{rollout_id}/request.sha256"
-    digest = sha256(request.SerializeToString(deterministic=True)).encode()
-    try:
-        noted = await store.get(key)
-    except NotFound:
-        await store.put(key, digest, "text/plain")
+    if await noted(store, rollout_id, request):
         return {}
-    if noted != digest:
-        raise Conflict(f"request_id {rollout_id!r} was used for another rollout", metadata={"field": "request_id"})
     found = {}
     for item in await store.list(f"rollouts/{rollout_id}/"):
         if item.key.endswith(".pb"):

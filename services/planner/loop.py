@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
-from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
+from fathom.protocol.messages import Message, Role, ToolCall
 from fathom.protocol.quoting import quoted
 from services.planner import guard
 from services.planner.answering.drafting import Draft
@@ -15,56 +14,15 @@ from services.planner.answering.material import listing
 from services.planner.budget import Account, account, warned
 from services.planner.calls import Calls, not_made
 from services.planner.lifetime import Lifetime
-from services.planner.model import Answer, Episode, Outcome, Step, Stop, Task, ToolResult
+from services.planner.model import Answer, Episode, Outcome, Step, Stop, ToolResult
+from services.planner.ports import Observer, Policy
 from services.planner.protocols import Decision, EpisodeProtocol
 from services.planner.repeats import Repeats
 from services.planner.stage import Stage
 from services.planner.todo import TodoItem, checked, edit_note
-from services.planner.window.record import Compaction
-from services.planner.window.view import View
 
 FINAL_TOKENS = 2_000
 """What the list of material takes in the last round, by an upper estimate."""
-
-
-class Policy(Protocol):
-    """Samples a continuation; idempotent by ``request_id``; raises ``FathomError``."""
-
-    async def generate(
-        self,
-        request_id: str,
-        task: Task,
-        view: View,
-        tools: Sequence[ToolSpec],
-        sampling: Sampling,
-        hear: Callable[[str], None] | None = None,
-    ) -> Completion:
-        """``hear`` is given the text as it comes, where the engine tells it."""
-        ...
-
-
-class Observer(Protocol):
-    """Sees the episode as it happens and keeps it; a step counts when ``step_done`` has returned."""
-
-    async def sampled(self, step: Step) -> None:
-        """The step as far as it has got, before its first call."""
-        ...
-
-    async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
-
-    async def tool_done(self, index: int, result: ToolResult) -> None: ...
-
-    async def compacted(self, index: int, compaction: Compaction) -> None: ...
-
-    async def step_done(self, step: Step) -> None: ...
-
-    def drafted(self, index: int, text: str) -> None:
-        """More of the answer that round ``index`` writes; "" when it has written it."""
-        ...
-
-    def dropped(self, index: int, why: str) -> None:
-        """What was drafted, if anything, will not be the answer."""
-        ...
 
 
 class Loop:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from services.planner.loop import Loop, Observer, Policy
+from services.planner.loop import Loop
 from services.planner.model import Episode, Step
+from services.planner.ports import Observer, Policy
 from services.planner.protocols import EpisodeProtocol
 from services.planner.stage import Stage
 from services.planner.workflow.pipeline import Pipeline

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from services.planner.answering.citations import check_citations
 from services.planner.config import Config
 from services.planner.convert import step_to_proto, trajectory_to_proto
 from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, checked_question, limits, tightened
-from services.planner.kept import begun, trajectory_key
+from services.planner.kept import Place, begun, spelled, trajectory_key
 from services.planner.model import Step, Task, ToolResult
 from services.planner.playing import AnyProtocol
 from services.planner.protocols import SearchR1
@@ -74,19 +75,35 @@ class Rollouts:
         first, and plays only the rest.
         """
         rollout_id = checked_id("request_id", request.request_id or new_id("rollout"))
-        protocol = self._protocol(request)
-        tasks = self._tasks(request, rollout_id, protocol)
-        concurrency = tightened(request.concurrency, self.config.concurrent_rollouts, "concurrency")
+        self.check(request, rollout_id)
         kept = await begun(self.record.store, rollout_id, request) if request.request_id else {}
         for _, message in sorted(kept.items()):
             yield message
-        plays = self.engine.group(tasks, request.group_size, concurrency, protocol, Silent(), frozenset(kept))
-        lane = call.lane if call.lane is not Lane.INTERACTIVE else Lane.TRAINING
-        async for index, sample, play in plays:
+        every = [(index, sample) for index in range(len(request.tasks)) for sample in range(request.group_size)]
+        missing = [place for place in every if place not in kept]
+        async with aclosing(self.play(request, rollout_id, missing, lane_of(call.lane))) as messages:
+            async for message in messages:
+                await self._keep(message, rollout_id)
+                yield message
+
+    def check(self, request: pb.RolloutRequest, rollout_id: str) -> None:
+        """Raises ``InvalidField`` for what no planner would play."""
+        self._tasks(request, rollout_id, self._protocol(request))
+        tightened(request.concurrency, self.config.concurrent_rollouts, "concurrency")
+
+    async def play(
+        self, request: pb.RolloutRequest, rollout_id: str, places: Sequence[Place], lane: Lane
+    ) -> AsyncGenerator[trajectory.Trajectory, None]:
+        """The episodes at these places in the order in which they end, graded and kept nowhere."""
+        protocol = self._protocol(request)
+        tasks = self._tasks(request, rollout_id, protocol)
+        concurrency = tightened(request.concurrency, self.config.concurrent_rollouts, "concurrency")
+        async for index, sample, play in self.engine.group(
+            tasks, request.group_size, concurrency, protocol, Silent(), places
+        ):
             message = self._trajectory(play, request, protocol, lane)
             message.task_index, message.sample_index = index, sample
             await self._grade(message, play, request, index)
-            await self._keep(message, rollout_id)
             yield message
 
     def _protocol(self, request: pb.RolloutRequest) -> AnyProtocol:
@@ -155,6 +172,7 @@ class Rollouts:
             # What was said after the opening, information included: form is judged on the whole exchange.
             response="".join(message.content for message in play.episode.messages[len(play.episode.opening) :]),
             steps=tool_steps(message.steps),
+            expected_tools=task.expected_tools,
         )
         response = await self.clients.reward.score(reward.ScoreRequest(items=[item]))
         score = response.scores[0]
@@ -164,8 +182,13 @@ class Rollouts:
     async def _keep(self, message: trajectory.Trajectory, rollout_id: str) -> None:
         key = trajectory_key(rollout_id, message.task_index, message.sample_index)
         stored = await self.record.finish(message, key)
-        notice = to_ref(stored).SerializeToString()
-        await self.bus.publish(trajectory_subject(rollout_id), notice, message_id=f"{rollout_id}:{key}")
+        subject = trajectory_subject(rollout_id, spelled(message.task_index, message.sample_index))
+        await self.bus.publish(subject, to_ref(stored).SerializeToString(), message_id=f"{key}:{stored.sha256[:32]}")
+
+
+def lane_of(asked: Lane) -> Lane:
+    """Rollouts never run in the users' lane."""
+    return asked if asked is not Lane.INTERACTIVE else Lane.TRAINING
 
 
 def asserted(markdown: str) -> str:

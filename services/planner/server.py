@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import ClassVar
+from contextlib import aclosing
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.streams import MAX_DEPTH
+from fathom.bus.watch import BusWatch
 from fathom.call import Call, Lane
+from fathom.errors import DependencyFailed
 from fathom.ids import checked_id
 from fathom.protocol.messages import Sampling
 from fathom.protocol.proto import tool_spec_to_proto
@@ -24,6 +26,7 @@ from services.planner.playing import AnyProtocol
 from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import catalogue
 from services.planner.protocols import Research, SearchR1
+from services.planner.queue import RolloutQueue
 from services.planner.record import Record
 from services.planner.rollouts import Rollouts
 from services.planner.runs import Runs
@@ -60,37 +63,63 @@ def build(config: Config, deps: Deps) -> Service:
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
-    servicer = PlannerServicer(deps, stages, worker, rollouts, runs)
-    return Service("planner", servicer, servicer.warm_up, servicer.close)
+    queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log)
+    watch = BusWatch(deps.bus, deps.telemetry.registry, log)
+    servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs, watch)
+    return Service(
+        "planner", servicer, servicer.warm_up, servicer.close, changes=servicer.changes, finish=servicer.finish
+    )
 
 
 class PlannerServicer:
     """Answers the planner's RPCs."""
 
-    unimplemented: ClassVar = {
-        "SubmitRollout": "the reinforcement-learning issue builds the durable rollout queue",
-    }
-
-    def __init__(self, deps: Deps, stages: Stages, worker: Worker, rollouts: Rollouts, runs: Runs) -> None:
-        self._deps, self._stages = deps, stages
-        self._worker, self._rollouts, self._runs = worker, rollouts, runs
+    def __init__(
+        self,
+        deps: Deps,
+        stages: Stages,
+        worker: Worker,
+        rollouts: Rollouts,
+        queue: RolloutQueue,
+        runs: Runs,
+        watch: BusWatch,
+    ) -> None:
+        self._deps, self._stages, self._watch = deps, stages, watch
+        self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
         """Connects the foreign tools, and starts to take runs from every lane."""
         self._stages.mounts.start()
+        self._watch.start()
         await self._stages.mounts.listed(MOUNT_WAIT_S)
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
             for lane in Lane
             for depth in range(MAX_DEPTH + 1)
         ]
+        self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
+
+    async def changes(self) -> AsyncIterator[bool]:
+        """Raises when a queue is no longer taken from: a planner that only looks well would be worse than none."""
+        done, _ = await asyncio.wait(self._consumers, return_when=asyncio.FIRST_COMPLETED)
+        for consumer in done:
+            cause = "ended" if consumer.cancelled() else consumer.exception() or "ended"
+            raise DependencyFailed("bus", f"{consumer.get_name()} are not taken any more: {cause}")
+        yield True  # never: an async generator, as its siblings are
+
+    async def finish(self) -> None:
+        """Takes no further runs and rollouts, and returns when those under way have ended."""
+        self._worker.take_no_more()
+        self._queue.take_no_more()
+        await asyncio.gather(*self._consumers, return_exceptions=True)
 
     async def close(self) -> None:
         """Gives unfinished runs back to the queue."""
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._watch.close()
         await self._stages.mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
@@ -142,3 +171,15 @@ class PlannerServicer:
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:
         async for message in self._rollouts.run(request, call):
             yield pb.RolloutResponse(trajectory=message)
+
+    async def SubmitRollout(self, request: pb.SubmitRolloutRequest, call: Call) -> pb.SubmitRolloutResponse:
+        return pb.SubmitRolloutResponse(rollout_id=await self._queue.submit(request.rollout, call.lane))
+
+    async def WatchRollout(self, request: pb.WatchRolloutRequest, call: Call) -> AsyncIterator[pb.WatchRolloutResponse]:
+        rollout_id = checked_id("rollout_id", request.rollout_id)
+        async with aclosing(self._queue.watch(rollout_id, request.after_sequence)) as kept:
+            async for sequence, message in kept:
+                yield pb.WatchRolloutResponse(trajectory=message, sequence=sequence)
+
+    async def StopRollout(self, request: pb.StopRolloutRequest, call: Call) -> pb.StopRolloutResponse:
+        return pb.StopRolloutResponse(was_queued=await self._queue.stop(checked_id("rollout_id", request.rollout_id)))

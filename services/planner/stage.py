@@ -96,7 +96,8 @@ class Stages:
         config, deps = self.config, self.deps
         known = [*steps, *([cut_short] if cut_short else [])]
         material = [item for step in known for result in step.results for item in result.material]
-        session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material, task.sheets)
+        carrying = None if config.frames_by_reference else deps.store
+        session = Session.rebuilt(deps.clients, task.run_id, config.tool_timeout_s, material, task.sheets, carrying)
         figures = sum(len(item.item.figures) for item in material if item.kind == "code")
         python = Python(session, deps.store, self.metrics.styles, task.run_id, figures)
         todo, window = Todo.rebuilt(known), self.windows.of(task)

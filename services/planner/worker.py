@@ -27,10 +27,12 @@ from services.planner.control import Desk, ask_to_stop
 from services.planner.convert import step_from_proto, trajectory_to_proto
 from services.planner.delegation import submit
 from services.planner.engine import Engine, Play, asked_on, bounded, cheaper, limits, tightened
-from services.planner.events import Events, RunObserver, heartbeat, tell_end
+from services.planner.events import Events, heartbeat
 from services.planner.fence import TakenOver
+from services.planner.intake import Intake
 from services.planner.journal import Journal
 from services.planner.model import Outcome, Stop, Task, rebuilt
+from services.planner.observer import RunObserver, tell_end
 from services.planner.playing import AnyProtocol
 from services.planner.record import Header, Leg, Record, Taken
 from services.planner.window.convert import settings_from_proto
@@ -57,6 +59,7 @@ class Worker:
     bus: Bus
     log: Any
     _looking: set[asyncio.Task[None]] = field(default_factory=set)
+    _intake: Intake = field(default_factory=Intake)
 
     async def submit(self, header: Header, lane: Lane, leg: Leg) -> None:
         """Queues a leg of a run once, however often it is submitted."""
@@ -68,14 +71,14 @@ class Worker:
         Each depth of delegation has a queue and slots of its own: a run that waits for the runs below it
         never holds the slot that they need.
         """
-        gate = asyncio.Semaphore(self.config.concurrent_runs)
-        async with asyncio.TaskGroup() as group:
-            await gate.acquire()
-            async for delivery in self.bus.consume(run_durable(lane, depth)):
-                group.create_task(self._settle(delivery, lane, gate))
-                await gate.acquire()
+        deliveries = self.bus.consume(run_durable(lane, depth))
+        await self._intake.work(deliveries, self.config.concurrent_runs, partial(self._settle, lane), self.log)
 
-    async def _settle(self, delivery: Delivery, lane: Lane, gate: asyncio.Semaphore) -> None:
+    def take_no_more(self) -> None:
+        """Leaves the queue to other planners; what is under way goes on, and ``work`` returns with its end."""
+        self._intake.take_no_more()
+
+    async def _settle(self, lane: Lane, delivery: Delivery) -> None:
         run_id, _, number = delivery.payload.decode().partition(":")
         events = Events(self.bus, run_id)
         late = partial(self._late, events)
@@ -96,7 +99,6 @@ class Worker:
             await delivery.nak(1.0)
         finally:
             alive.cancel()
-            gate.release()
 
     def _late(self, events: Events) -> None:
         """After a silence that outlasted the lease: the run goes on here only if nobody else has taken it up."""

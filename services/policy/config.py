@@ -125,6 +125,8 @@ class Config(Settings):
     """The same for one lane (``interactive``, ``evaluation``, ``training``); what is missing is as in ``roles``."""
     cache_dir: Path = Path(".fathom/models")
     """Folder for converted models (``smollm2/``) and downloaded weights (``weights/<model>/<version>-<checksum>/``)."""
+    models_dir: Path | None = None
+    """Folder with converted models that came with an image, read only; None converts into ``cache_dir``."""
     kept_completions: int = Field(default=512, ge=1)
     """Completions remembered by request id, so that a retry gets the same one."""
     trained: TransformersModel | VllmModel = Field(default_factory=lambda: TransformersModel())

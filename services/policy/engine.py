@@ -79,7 +79,7 @@ class Engine:
     def _line(self, name: str) -> Line:
         settings = self._config.models.get(name, self._config.trained)
         admission = Admission(name, limits(settings), self._metrics)
-        open_one = partial(open_backend, name, settings, self._config.cache_dir)
+        open_one = partial(open_backend, name, settings, self._config.models_dir or self._config.cache_dir)
         line = Line(
             name, settings, partial(Slot, name, settings, open_one), admission, base=name in self._config.models
         )

@@ -22,6 +22,8 @@ class Config(Settings):
     """Processes that grade side by side; 0 grades in a thread, where a grader that does not end cannot be ended."""
     verify_timeout_s: float = Field(default=10.0, gt=0)
     """Longest grading of one item in seconds; one that is late is worth 0."""
+    frames_by_reference: bool = True
+    """Whether sandboxes read tables from the object store; without, each table travels with its call (31 MiB)."""
     concurrent_cells: int = Field(default=4, ge=1)
     """Cells that run in the sandbox at once."""
     composites: Mapping[str, Composite] = Field(default_factory=shipped)

@@ -11,10 +11,12 @@ from typing import Any
 from fathom import codestyle
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients import Clients
+from fathom.clients.tables import carried
 from fathom.errors import FathomError
 from fathom.grading.graders import GRADERS, Grader, Item, Parameter, Score
 from fathom.grading.text import numbers
 from fathom.ids import new_id
+from fathom.store import ObjectStore
 from fathom.store.base import StoredObject
 from fathom.store.refs import to_ref
 from services.reward.work import Frame, Work
@@ -61,8 +63,9 @@ class Ran:
 class Runner:
     """Runs cells through ``clients.sandbox``, some at once, each in a session of its own."""
 
-    def __init__(self, clients: Clients, concurrent: int, log: Any) -> None:
-        self._clients, self._log = clients, log
+    def __init__(self, clients: Clients, concurrent: int, log: Any, store: ObjectStore | None = None) -> None:
+        """With a ``store`` tables are read here, for sandboxes that reach none."""
+        self._clients, self._log, self._store = clients, log, store
         self._places = asyncio.Semaphore(concurrent)
 
     async def grade(self, work: Work) -> Score | str:
@@ -83,7 +86,7 @@ class Runner:
         sandbox, wall_ms = self._clients.sandbox, max(10, round(wall_s * 1000))
         async with self._session(wall_ms) as session:
             for frame in frames:
-                await sandbox.put_frame(put_frame(session, frame))
+                await sandbox.put_frame(await carried(put_frame(session, frame), self._store))
             request = pb.ExecuteRequest(request_id=new_id("cell"), session_id=session, code=code, wall_ms=wall_ms)
             said: list[str] = []
             outcome = pb.Outcome(status=pb.EXECUTE_STATUS_INFRA_ERROR)

@@ -30,7 +30,7 @@ def build(config: Config, deps: Deps) -> Service:
     """Reward; the only constructor."""
     log, registry = deps.telemetry.log, deps.telemetry.registry
     pool = Pool(config.verify_workers, config.verify_timeout_s)
-    runner = Runner(deps.clients, config.concurrent_cells, log)
+    runner = Runner(deps.clients, config.concurrent_cells, log, None if config.frames_by_reference else deps.store)
     engine = Engine(config.composites, pool, runner, Metrics.on(registry), log, config.max_items)
     process = ProcessModel(config.process, deps.store, deps.bus.bucket(PROCESS), log)
     judge = Judge(config.judge, deps.clients, registry, log)

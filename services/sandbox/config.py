@@ -24,6 +24,9 @@ class Config(Settings):
     """First of the host users that sessions run as when the service is root, one per session."""
     cgroups: bool = True
     """Give each session a control group where this system allows it."""
+    objects: bool = True
+    """Whether tables come and displays go by reference into the object store; without, both travel in the calls, and
+    this service needs neither network of its own nor a key."""
     max_sessions: int = Field(default=16, ge=1)
     """Sessions at once; more are refused with a retry delay."""
     max_sessions_per_tenant: int = Field(default=0, ge=0)
@@ -62,6 +65,8 @@ class Config(Settings):
     """A session that is not used for this long is closed."""
     lifetime_s: float = Field(default=3600.0, gt=0)
     """A session is closed this long after it was opened, when no cell runs."""
+    drain_s: float = Field(default=0.0, ge=0)
+    """Seconds that open sessions get to end at shutdown, within the grace period; new ones go to other replicas."""
     interrupt_grace_s: float = Field(default=1.0, gt=0)
     """Between the interrupt of a cell and the end of its worker."""
     keep_alive_s: float = Field(default=5.0, gt=0)

@@ -207,6 +207,11 @@ class Engine:
             raise NotFound("session", session_id)
         return session
 
+    @property
+    def open_sessions(self) -> int:
+        """Sessions that were opened and not closed."""
+        return len(self._sessions)
+
     async def open_session(self, request_id: str, limits: Mapping[str, int], tenant: str) -> str:
         """Id of the session that ``open`` gives."""
         return (await self.open(request_id, limits, tenant)).id

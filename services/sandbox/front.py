@@ -167,6 +167,11 @@ class Front:
         if session_id in self._lost:
             raise SessionLost(session_id, LOST)
 
+    @property
+    def open_sessions(self) -> int:
+        """Sessions that were opened and not closed; those that idled to their end count until somebody asks."""
+        return len(self._open)
+
     async def open_session(self, request_id: str, limits: Mapping[str, int], tenant: str) -> str:
         """Id of a session: see ``Engine.open``."""
         try:

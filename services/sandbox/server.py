@@ -9,7 +9,8 @@ from contextlib import aclosing
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.call import Call
-from fathom.errors import InvalidField, PayloadTooLarge
+from fathom.clients.tables import MOST_BYTES
+from fathom.errors import InvalidField, NotReady, PayloadTooLarge
 from fathom.ids import sha256
 from fathom.rpc.service import Deps, Service
 from fathom.store import ObjectStore
@@ -26,6 +27,7 @@ from services.sandbox.tables import read_table
 INLINE_BYTES = 256 * 1024
 INLINE_FRAME_BYTES = 512 * 1024
 CHUNK_BYTES = 256 * 1024
+DRAIN_POLL_S = 0.1
 STATUSES = {status: f"EXECUTE_STATUS_{status.name}" for status in Status}
 LEVELS: dict[Level, pb.IsolationLevel] = {
     Level.NONE: pb.ISOLATION_LEVEL_NONE,
@@ -41,7 +43,7 @@ def build(config: Config, deps: Deps) -> Service:
     """The sandbox; the only constructor."""
     front = Front(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
     servicer = SandboxServicer(front, deps.store, config)
-    return Service("sandbox", servicer, front.start, front.close, front.isolation_facts, front.changes)
+    return Service("sandbox", servicer, front.start, front.close, front.isolation_facts, front.changes, servicer.drain)
 
 
 class SandboxServicer:
@@ -49,8 +51,19 @@ class SandboxServicer:
 
     def __init__(self, engine: Front | Engine, store: ObjectStore, config: Config) -> None:
         self._engine, self._store, self._config = engine, store, config
+        self._draining = False
+
+    async def drain(self) -> None:
+        """Opens no further sessions, and returns when the last one is closed, or has had its time to end."""
+        self._draining = True
+        for _ in range(round(self._config.drain_s / DRAIN_POLL_S)):
+            if not self._engine.open_sessions:
+                return
+            await asyncio.sleep(DRAIN_POLL_S)
 
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
+        if self._draining:
+            raise NotReady("the sandbox is draining: open the session elsewhere", retry_after_s=DRAIN_POLL_S)
         limits = {field.name: value for field, value in request.limits.ListFields()}
         session_id = await self._engine.open_session(request.request_id, limits, call.tenant)
         return pb.CreateSessionResponse(session_id=session_id, isolation=self._level())
@@ -59,8 +72,11 @@ class SandboxServicer:
         source = request.WhichOneof("data")
         if source is None:
             raise InvalidField("data", "give arrow bytes or a ref")
-        if len(request.arrow) > INLINE_FRAME_BYTES:
-            raise PayloadTooLarge(len(request.arrow), INLINE_FRAME_BYTES)
+        most = INLINE_FRAME_BYTES if self._config.objects else MOST_BYTES
+        if len(request.arrow) > most:
+            raise PayloadTooLarge(len(request.arrow), most)
+        if source == "ref" and not self._config.objects:
+            raise InvalidField("ref", "this sandbox reaches no object store (objects is false): send arrow")
         data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
         table = await read_table(request.name, data, request.ref.content_type, request.description, self._config)
         await self._engine.inject(request.session_id, request.name, table.memory, lazy=request.lazy)
@@ -89,14 +105,24 @@ class SandboxServicer:
             text = f"\n[… {event.size_bytes:,} bytes left out …]\n"
             response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=text))
         elif isinstance(event, Display):
-            response.display.CopyFrom(await self._display(event, request.session_id))
+            await self._show(response, event, request.session_id)
         else:
             response.outcome.CopyFrom(outcome_to_proto(event))
             response.outcome.record_id = request.request_id or f"{request.session_id}/{event.cell}"
         return response
 
+    async def _show(self, response: pb.ExecuteResponse, display: Display, session_id: str) -> None:
+        """Puts a display into the response; what is too large to travel is named where it would have stood."""
+        if self._config.objects or len(display.data) <= MOST_BYTES:
+            response.display.CopyFrom(await self._display(display, session_id))
+        else:
+            text = f"\n[… {display.media_type} of {len(display.data):,} bytes left out …]\n"
+            response.output.CopyFrom(pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text=text))
+
     async def _display(self, display: Display, session_id: str) -> pb.Display:
-        """Small figures and tables travel inline; images and what is large by reference."""
+        """Small figures and tables travel inline; images and what is large by reference, where there is a store."""
+        if not self._config.objects:
+            return pb.Display(media_type=display.media_type, data=display.data)
         if len(display.data) <= INLINE_BYTES and not display.media_type.startswith("image/"):
             return pb.Display(media_type=display.media_type, data=display.data)
         key = f"displays/{session_id}/{sha256(display.data)}"

@@ -1,5 +1,7 @@
 """Largest difference between gradients of one mini-batch, however it is cut: into passes, over ranks, by sequence.
 
+All of micro-batches of 1, 2 and all rows, on 1 and 2 ranks, with sequences shared by 1 and 2.
+
 The baseline of every line is one pass over all rows on one rank. Gradients are those of the policy (clipped loss,
 entropy) and of the value function, in float32; a difference is shown beside the largest gradient.
 """
@@ -23,10 +25,14 @@ from trainers.learners.workers import ActorWorker, CriticWorker
 from trainers.workers import deal
 
 SHARES = tuple(f"{role}.ulysses_sequence_parallel_size=2" for role in ("actor", "critic"))
-ALONE = {
-    "1 row per pass": ("actor.ppo_micro_batch_size_per_gpu=1", "critic.ppo_micro_batch_size_per_gpu=1"),
-    "2 rows per pass": ("actor.ppo_micro_batch_size_per_gpu=2", "critic.ppo_micro_batch_size_per_gpu=2"),
-    "all rows in one pass, again": (),
+
+
+def passes(rows: int) -> tuple[str, ...]:
+    return tuple(f"{role}.ppo_micro_batch_size_per_gpu={rows}" for role in ("actor", "critic"))
+
+
+CUTS = {"1 row per pass": passes(1), "2 rows per pass": passes(2), "all rows in one pass": ()}
+OTHER_CUTS = {
     "24 tokens per pass": tuple(
         f"{role}.{setting}"
         for role in ("actor", "critic")
@@ -34,33 +40,40 @@ ALONE = {
     ),
     "activations recomputed": ("model.enable_gradient_checkpointing=true",),
 }
-TOGETHER = {
-    "2 ranks, copies": ("trainer.strategy=replicate",),
-    "2 ranks, shards (FSDP2)": (),
-    "2 ranks, shards, 1 row per pass": ALONE["1 row per pass"],
-    "sequence parallel 2, copies": (*SHARES, "trainer.strategy=replicate"),
-    "sequence parallel 2, shards": SHARES,
+COPIES = ("trainer.strategy=replicate",)
+PLACES: dict[int, dict[str, tuple[str, ...]]] = {
+    1: {"1 rank": ()},
+    2: {
+        "2 ranks, copies": COPIES,
+        "2 ranks, shards (FSDP2)": (),
+        "sequence parallel 2, copies": (*SHARES, *COPIES),
+        "sequence parallel 2, shards": SHARES,
+    },
+    4: {"2 x sequence parallel 2, copies": (*SHARES, *COPIES), "2 x sequence parallel 2, shards": SHARES},
 }
 Gradients = dict[str, torch.Tensor]
 
 
 async def run() -> None:
-    """Needs torch and transformers; starts two processes."""
+    """Needs torch and transformers; starts up to four processes."""
     await asyncio.to_thread(compare)
 
 
 def compare() -> None:
     torch.set_num_threads(1)
     whole = gradients(given())
-    found = {name: gradients(given(*overrides)) for name, overrides in ALONE.items()}
     with tempfile.TemporaryDirectory() as folder:
-        found |= as_ranks(2, Path(folder), of_ranks)[0]
-    print(f"{'largest difference (largest gradient)':<40}{'policy':>22}{'values':>22}")
+        found = of_ranks(1)
+        for ranks in (2, 4):
+            found |= as_ranks(ranks, Path(folder) / str(ranks), of_ranks, ranks)[0]
+    print(f"{'largest difference (largest gradient)':<56}{'policy':>20}{'values':>20}")
     for name, other in found.items():
         cells = "".join(
-            f"{difference(whole[role], other[role]):>12.1e} ({whole[role].abs().max():.1e})" for role in whole
+            f"{difference(whole[role], other[role]):>10.1e} ({whole[role].abs().max():.1e})" for role in whole
         )
-        print(f"{name:<40}{cells}")
+        print(f"{name:<56}{cells}")
+    largest = max(difference(whole[role], other[role]) for other in found.values() for role in whole)
+    print(f"{'of all':<56}{largest:>10.1e}")
 
 
 def difference(left: torch.Tensor, right: torch.Tensor) -> float:
@@ -71,8 +84,14 @@ def given(*overrides: str) -> TrainConfig:
     return settings("actor.entropy_coeff=0.01", "actor.optim.grad_clip=1e9", "critic.optim.grad_clip=1e9", *overrides)
 
 
-def of_ranks() -> dict[str, Gradients]:
-    return {name: gradients(given(*overrides)) for name, overrides in TOGETHER.items()}
+def of_ranks(ranks: int) -> dict[str, Gradients]:
+    """Every cut in every place that has so many ranks."""
+    cuts = CUTS | (OTHER_CUTS if ranks < 4 else {})
+    return {
+        f"{place}; {cut}": gradients(given(*where, *how))
+        for place, where in PLACES[ranks].items()
+        for cut, how in cuts.items()
+    }
 
 
 def gradients(config: TrainConfig) -> Gradients:

@@ -22,13 +22,13 @@ from trainers.algorithms import configured
 from trainers.imitation import imitate
 from trainers.learners.models import load_model, load_tokenizer
 from trainers.lookups import Lookup, found, lessons, lookups, shown, vocabulary
-from trainers.ppo import Surroundings
 from trainers.prompts import Prompts
 from trainers.roles import Metrics
 from trainers.search_r1 import GenerationConfig, LLMGenerationManager, RewardManager
 from trainers.search_r1.rollouts import SearchR1Rollouts
 from trainers.search_r1.sampler import ModelSampler
 from trainers.search_r1.tokens import Tokens
+from trainers.surroundings import Surroundings
 from trainers.tasks import records
 
 HELD_OUT = 16

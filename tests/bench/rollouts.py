@@ -1,12 +1,15 @@
 """Rollouts with long-tailed tools: asynchronous with a strict bound on age against a barrier per step.
 
-The trainer's own client, pool and batches over a simulated planner: each episode sleeps through four turns, whose
-generation takes a fixed time and whose tool a lognormal one (sigma 1.6: a few calls are a hundred times as long as
-the median, as search backends are); the learner sleeps through its step. Baselines in the same run: the barrier
-mode of the same client, and the ideal, in which nothing waits but for the slower of sampling and learning.
+The trainer's own client, pool and batches over a simulated planner with ``PLACES`` places to sample in: an episode
+holds one for four turns, whose generation takes a fixed time and whose tool a lognormal one (sigma 1.6: a few calls
+are a hundred times as long as the median, as search backends are); the learner sleeps through its step. All of it
+runs in simulated time (``tests.unit.trainers.simulated``): the figures follow from the seeds, on any machine.
 
-Times are scaled down by a constant; ratios are what counts. The first steps, in which nothing is ahead yet, do
-not count. ``age`` is in versions, over every trained sample.
+Baselines in the same run: the barrier mode of the same client, and the ideal step, which takes as long as the slower
+of sampling alone and learning alone. Sampling alone is what one step's episodes take when every place is busy and
+no episode is begun anew: the sum of their durations over the places. So waiting, idle places and groups that
+got too old all count against the efficiency. The first steps, in which nothing is ahead yet, do not count. ``age``
+is in versions, over every trained sample.
 """
 
 from __future__ import annotations
@@ -14,22 +17,23 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from fathom.store import open_store
 from tests.unit.trainers.scripted_planner import ScriptedClients, ScriptedPlanner
+from tests.unit.trainers.simulated import SimulatedBridge
 from trainers.config import load_config
 from trainers.data_proto import DataProto
 from trainers.rollouts import PlannerRollouts
-from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.publisher import Publisher
 
-STEPS, FILL, GROUPS, SAMPLES, TURNS = 12, 4, 16, 4, 4
+STEPS, FILL, GROUPS, SAMPLES, TURNS = 40, 8, 16, 4, 4
+PLACES = GROUPS * SAMPLES
 GENERATE_S, TOOL_S, SIGMA, LONGEST_S = 0.01, 0.02, 1.6, 4.0
 LEARN_S = 0.25
+SEEDS = (1, 2, 5)
 
 
 @dataclass
@@ -44,6 +48,12 @@ class Tools:
         tools = [min(LONGEST_S, TOOL_S * chooser.lognormvariate(0.0, SIGMA)) for _ in range(TURNS)]
         self.drawn.append(TURNS * GENERATE_S + sum(tools))
         return self.drawn[-1]
+
+
+def sampling_alone_s() -> float:
+    """Seconds of one step's episodes on busy places, none of them begun anew; the mean of many episodes."""
+    tools = Tools(0)
+    return statistics.fmean(tools("any", sample) for sample in range(20_000)) * GROUPS * SAMPLES / PLACES
 
 
 @dataclass(frozen=True)
@@ -62,14 +72,14 @@ def prompts(batch: int) -> DataProto:
     return DataProto.from_dict({}, arrays, {"n": SAMPLES, "seed": 1, "step": batch + 1})
 
 
-def measure(seed: int, staleness: int, learn_s: float) -> Measured:
-    """One training of ``STEPS`` steps."""
-    overrides = [f"rollout.n={SAMPLES}", "rollout.timeout_s=600"]
+def measure(seed: int, staleness: int, learn_s: float, steps: int = STEPS) -> Measured:
+    """One training of ``steps`` steps after those in which it fills up; staleness 0 is the barrier."""
+    overrides = [f"rollout.n={SAMPLES}", "rollout.timeout_s=600", f"rollout.concurrency={PLACES}"]
     if staleness:
         overrides += ["rollout.mode=async", f"rollout.staleness={staleness}", "rollout.group_versions=weighted"]
         overrides += ["rollout.importance_cap=2.0"]
-    planner = ScriptedPlanner(Tools(seed))
-    with Bridge() as bridge:
+    planner = ScriptedPlanner(Tools(seed), PLACES)
+    with SimulatedBridge() as bridge:
         publisher = Publisher(cast(Any, ScriptedClients(planner)), open_store("memory://"), "sim", version=1)
 
         async def publish(write: Any) -> int:
@@ -78,22 +88,23 @@ def measure(seed: int, staleness: int, learn_s: float) -> Measured:
             return planner.version
 
         cast(Any, publisher).publish = publish
-        source = PlannerRollouts(load_config(overrides=overrides), publisher.clients, publisher, bridge)
+        source = PlannerRollouts(load_config(overrides=overrides), publisher.clients, publisher, cast(Any, bridge))
         for batch in range(source.ahead):
             source.submit(prompts(batch))
         oldest, anew, waited, started = 0, 0.0, 0.0, 0.0
-        for step in range(FILL + STEPS):
+        for step in range(FILL + steps):
             if step == FILL:
-                anew, waited, started = 0.0, 0.0, time.perf_counter()
+                anew, waited, started = 0.0, 0.0, bridge.now()
+            asked = bridge.now()
             data = source.generate(prompts(step + source.ahead))
+            waited += bridge.now() - asked
             oldest = max(oldest, int((publisher.version - data.array("version_min")).max()))
             anew += data.meta_info["metrics"]["rollout/begun_anew"]
-            waited += data.meta_info["metrics"]["rollout/wait_s"]
-            time.sleep(learn_s)
+            bridge.sleep(learn_s)
             source.publish(no_weights)
-        seconds = time.perf_counter() - started
+        seconds = bridge.now() - started
         source.close()
-    return Measured(seconds / STEPS, oldest, anew / STEPS, waited / STEPS)
+    return Measured(seconds / steps, oldest, anew / steps, waited / steps)
 
 
 def no_weights(folder: Path) -> None:
@@ -101,15 +112,16 @@ def no_weights(folder: Path) -> None:
 
 
 async def run() -> None:
-    """About two minutes."""
+    """About a minute."""
     print(
-        f"{GROUPS} groups of {SAMPLES}, {TURNS} tool calls each, median {TOOL_S * 1e3:g} ms, learner {LEARN_S * 1e3:g} ms"
+        f"{GROUPS} groups of {SAMPLES} on {PLACES} places, {TURNS} tool calls each, median {TOOL_S * 1e3:g} ms,"
+        f" learner {LEARN_S * 1e3:g} ms, {STEPS} steps, {len(SEEDS)} seeds, simulated time"
     )
-    barrier = [await asyncio.to_thread(measure, seed, 0, LEARN_S) for seed in (1, 2)]
+    barrier = [await asyncio.to_thread(measure, seed, 0, LEARN_S) for seed in SEEDS]
     base = statistics.median(one.step_s for one in barrier)
     print(f"  barrier      {base * 1e3:7.1f} ms/step  1.00x  age {max(one.age for one in barrier)}")
     for staleness in (1, 2, 4):
-        found = [await asyncio.to_thread(measure, seed, staleness, LEARN_S) for seed in (1, 2)]
+        found = [await asyncio.to_thread(measure, seed, staleness, LEARN_S) for seed in SEEDS]
         seconds, age = statistics.median(one.step_s for one in found), max(one.age for one in found)
         anew = statistics.mean(one.begun_anew for one in found)
         print(
@@ -121,13 +133,13 @@ async def run() -> None:
 
 async def overlap() -> None:
     """How near a step comes to the slower of sampling and learning, which is the least that it can take."""
-    staleness = 4
-    sampling = (await asyncio.to_thread(measure, 5, staleness, 0.0)).step_s
-    for share in (1.0, 2.0):
-        learn_s = share * sampling
-        together = await asyncio.to_thread(measure, 5, staleness, learn_s)
-        print(
-            f"  overlap, staleness {staleness}: sampling alone {sampling * 1e3:.0f} ms/step, learning {learn_s * 1e3:.0f} ms,"
-            f" together {together.step_s * 1e3:.0f} ms, of which {together.wait_s * 1e3:.0f} waiting:"
-            f" {max(sampling, learn_s) / together.step_s:.2f} of the ideal"
-        )
+    sampling = sampling_alone_s()
+    print(f"  sampling alone {sampling * 1e3:.0f} ms/step; of the ideal step, by staleness and seed:")
+    for share in (0.5, 1.0, 2.0):
+        ideal = max(1.0, share) * sampling
+        shown = []
+        for staleness in (1, 2, 4, 8):
+            found = [await asyncio.to_thread(measure, seed, staleness, share * sampling) for seed in SEEDS]
+            each = [ideal / one.step_s for one in found]
+            shown.append(f"{staleness}: {statistics.fmean(each):.2f} (least {min(each):.2f})")
+        print(f"    learning {share:g} of sampling   {'   '.join(shown)}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from pathlib import Path
 
+import kubernetes_validate.utils
 import pytest
 
 from tests.chart.rendering import CI_VALUES, HELMS, TOOLS, Document, render
@@ -13,6 +16,15 @@ from tests.chart.rendering import CI_VALUES, HELMS, TOOLS, Document, render
 def helm_is_there() -> None:
     missing = [helm for helm in HELMS if not (TOOLS / helm).exists()]
     assert not missing, f"{missing} not in {TOOLS}: run python deploy/helm.py"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def schemas_are_read_once() -> Iterator[None]:
+    """kubernetes-validate reads megabytes of definitions for each document, and they never change."""
+    with pytest.MonkeyPatch.context() as patch:
+        cached = functools.cache(kubernetes_validate.utils.schema_contents)
+        patch.setattr(kubernetes_validate.utils, "schema_contents", cached)
+        yield
 
 
 @pytest.fixture(params=CI_VALUES, ids=lambda path: path.stem.removesuffix("-values"))

@@ -54,6 +54,9 @@ def pods(documents: tuple[Document, ...]) -> Iterator[tuple[str, Document, Docum
             yield name, document["metadata"]["labels"], spec
         elif document["kind"] in ("Deployment", "StatefulSet"):
             yield name, spec["template"]["metadata"]["labels"], spec["template"]["spec"]
+        elif document["kind"] in ("Job", "CronJob"):
+            template = (spec["jobTemplate"]["spec"] if document["kind"] == "CronJob" else spec)["template"]
+            yield name, template["metadata"]["labels"], template["spec"]
         elif document["kind"] == "RayJob":
             submitter = spec["submitterPodTemplate"]
             yield f"{name}/submitter", submitter["metadata"]["labels"], submitter["spec"]

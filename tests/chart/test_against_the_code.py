@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import re
 from typing import Any
+from unittest import mock
 
 import pytest
+import typer
 
 from fathom.bus.streams import topology
+from fathom.cli.main import app
 from fathom.config import load
 from fathom.rpc.host import Runtime
 from fathom.rpc.server import HEALTH_NAMES
@@ -96,10 +100,27 @@ def test_commands_are_modules_and_programs_of_the_package(documents: tuple[Docum
         command = container.get("command", [])
         if command[:2] == ["python3", "-m"]:
             assert importlib.util.find_spec(f"{command[2]}.__main__"), name
+        elif command[:1] == ["fathom"]:
+            given = {item["name"]: item.get("value", "secret") for item in container.get("env", ())}
+            with mock.patch.dict(os.environ, given):
+                parses(command[1:])
     for document in documents:
         if document["kind"] == "RayJob":
             module = document["spec"]["entrypoint"].split()[2]
             assert importlib.util.find_spec(module), module
+
+
+def parses(words: list[str]) -> None:
+    """The command line knows these words and options; nothing runs."""
+    found: Any = typer.main.get_command(app)
+    context = typer.Context(found, info_name="fathom")
+    while hasattr(found, "commands") and words:
+        name, words = words[0], words[1:]
+        assert name in found.commands, f"fathom has no command {name!r}"
+        found = found.commands[name]
+        context = typer.Context(found, info_name=name, parent=context)
+    if not hasattr(found, "commands"):
+        found.parse_args(context, list(words))
 
 
 def test_autoscaling_watches_queues_that_the_bus_declares(documents: tuple[Document, ...]) -> None:
@@ -110,8 +131,7 @@ def test_autoscaling_watches_queues_that_the_bus_declares(documents: tuple[Docum
                 (trigger["metadata"]["stream"], trigger["metadata"]["consumer"])
                 for trigger in document["spec"]["triggers"]
             }
-            assert watched
-            assert watched <= declared
+            assert watched == declared, "what planners work on, and all of it"
 
 
 def test_images_are_targets_of_the_dockerfile(documents: tuple[Document, ...]) -> None:
@@ -141,3 +161,16 @@ def test_what_ray_serve_is_told_exists(documents: tuple[Document, ...], subject:
             module, _, function = subject.rpartition(".")
             assert hasattr(importlib.import_module(module), function)
             assert (ROOT / "services" / "policy" / "serve_app.py").read_text().count("\ndef application(") == 1
+
+
+def test_a_training_finds_every_service_that_trainers_call(documents: tuple[Document, ...]) -> None:
+    """The interpreter's asks datafetch for its sheets."""
+    called = {
+        match for path in (ROOT / "trainers").rglob("*.py")
+        for match in re.findall(r"\bclients\.([a-z]+)\.[a-z_]+\(", path.read_text())
+    }  # fmt: skip
+    assert {"policy", "reward", "datafetch"} <= called
+    (held,) = [one for (_, name), one in by_key(documents).items() if name.endswith("-rayjob")]
+    head = json.loads(held["data"]["rayjob.json"])["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    environ = {item["name"]: item.get("value", "") for item in head["containers"][0]["env"]}
+    assert called <= json.loads(environ["FATHOM_RUNTIME_ENDPOINTS"]).keys()

@@ -1,42 +1,121 @@
-"""Alerts and dashboards ask for metrics that the services have, and name runbooks that are written."""
+"""Alerts and dashboards ask for metrics that the services have, in expressions that Prometheus reads; each alert
+starts a guide that names it, and no guide waits for an alert that there is not."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
 
+import promql_parser
+import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
-from tests.chart.rendering import CHART, ROOT
+from services.planner.metrics import Metrics as PlannerMetrics
+from services.policy.metrics import PolicyMetrics
+from tests.chart.rendering import CHART, ROOT, render
+from tests.chart.test_against_the_code import SERVICES, parses
 
 SUFFIXES = ("_total", "_bucket", "_count", "_sum")
+OTHERS = {
+    "up", "kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacity_bytes",
+    "kube_cronjob_status_last_successful_time", "kube_pod_container_status_restarts_total",
+}  # fmt: skip
+"""Metrics of Prometheus, the kubelets and kube-state-metrics."""
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+
+
+def rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load((CHART / "files" / "rules" / "alerts.yaml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules() if "alert" in rule]
 
 
 def declared() -> set[str]:
-    """Names of metrics in the code."""
+    """Names of metrics in the code; planner and policy put theirs together, so they are asked."""
     sources = [path.read_text() for room in ("libs", "services") for path in (ROOT / room).rglob("*.py")]
-    return {name for text in sources for name in re.findall(r'"(fathom_[a-z_]+)"', text)}
+    names = {name for text in sources for name in re.findall(r'"(fathom_[a-z_]+)"', text)}
+    registry = CollectorRegistry()
+    PlannerMetrics.on(registry)
+    PolicyMetrics.register(registry)
+    return names | {family.name for family in registry.collect()}
 
 
 def asked(expression: str) -> set[str]:
     names = set(re.findall(r"\bfathom_[a-z_]+", expression))
-    return {next((n.removesuffix(s) for s in SUFFIXES if n.endswith(s)), n) for n in names}
+    return {bare(name) for name in names}
 
 
-def test_alerts_ask_for_metrics_that_exist_and_start_a_runbook() -> None:
-    groups = yaml.safe_load((CHART / "files" / "rules" / "alerts.yaml").read_text())["groups"]
-    rules = [rule for group in groups for rule in group["rules"]]
-    assert len(rules) >= 5
-    operations = (ROOT / "docs" / "operations.md").read_text()
-    anchors = {
-        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
-        for title in re.findall(r"^#+ (.+)$", operations, re.M)
-    }
-    for rule in rules:
-        assert asked(rule["expr"]) <= declared(), rule["alert"]
-        file, _, anchor = rule["annotations"]["runbook"].partition("#")
-        assert (file, anchor in anchors) == ("docs/operations.md", True), rule["annotations"]["runbook"]
+def bare(name: str) -> str:
+    """A metric without what its kind adds."""
+    return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
+
+
+def selectors(node: Any) -> Iterator[str]:
+    """Names of metrics in a parsed expression."""
+    return iter(re.findall(r"([a-zA-Z_:][\w:]*)\{", str(node)))
+
+
+def anchors() -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", OPERATIONS, re.M)
+    return {re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_expression_is_one_that_prometheus_reads_and_knows() -> None:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    for rule in rules():
+        parsed = promql_parser.parse(rule["expr"])
+        names = set(selectors(parsed))
+        assert names, rule
+        foreign = {name for name in names if not name.startswith("fathom_")}
+        assert foreign <= recorded | OTHERS, f"{rule}: {foreign - recorded - OTHERS}"
+        assert asked(rule["expr"]) <= declared(), rule
+
+
+def test_recorded_rules_are_asked_for() -> None:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    assert recorded <= {name for rule in alerts() for name in selectors(promql_parser.parse(rule["expr"]))}
+
+
+def test_each_alert_starts_its_guide_and_each_guide_has_an_alert() -> None:
+    assert len(alerts()) >= 15
+    guides = set(re.findall(r"^### (Fathom\w+)$", OPERATIONS, re.M))
+    assert guides == {rule["alert"] for rule in alerts()}
+    for rule in alerts():
+        file, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        assert (file, anchor) == ("docs/operations.md", rule["alert"].lower())
+        assert anchor in anchors()
         assert rule["labels"]["severity"] in ("page", "ticket")
+
+
+@pytest.mark.parametrize("alert", [rule["alert"] for rule in alerts()])
+def test_a_guide_says_what_starts_it_and_how_it_ends(alert: str) -> None:
+    guide = OPERATIONS.partition(f"\n### {alert}\n")[2].partition("\n### ")[0].partition("\n## ")[0]
+    expression = next(rule["expr"] for rule in alerts() if rule["alert"] == alert)
+    for metric in selectors(promql_parser.parse(expression)):
+        assert bare(metric) in guide, f"the guide does not name {metric}"
+    for part in ("**Starts it:**", "**See:**", "**Causes:**", "**Mend:**", "**Verify:**"):
+        assert part in guide, f"{alert} has no {part}"
+
+
+def test_absence_is_noticed_for_every_service() -> None:
+    (rule,) = [rule for rule in alerts() if rule["alert"] == "FathomServiceIsAbsent"]
+    assert set(re.findall(r'component="(\w+)"', rule["expr"])) == set(SERVICES)
+
+
+def test_the_runbooks_may_lie_elsewhere() -> None:
+    settings = ("monitoring.rules.enabled=true", "monitoring.runbooks=https://runbooks.example.com/fathom")
+    documents = render("helm4", CHART / "ci" / "minimal-values.yaml", "demo", *settings)
+    (rule,) = [document for document in documents if document["kind"] == "PrometheusRule"]
+    urls = {r["annotations"]["runbook_url"] for g in rule["spec"]["groups"] for r in g["rules"] if "alert" in r}
+    assert all(url.startswith("https://runbooks.example.com/fathom#fathom") for url in urls)
 
 
 def test_panels_ask_for_metrics_that_exist() -> None:
@@ -44,7 +123,60 @@ def test_panels_ask_for_metrics_that_exist() -> None:
         panels = json.loads(path.read_text())["panels"]
         assert panels
         assert len({panel["id"] for panel in panels}) == len(panels)
+        places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+        assert len(set(places)) == len(places)
         for panel in panels:
             for target in panel["targets"]:
+                promql_parser.parse(target["expr"])
                 assert asked(target["expr"]), panel["title"]
                 assert asked(target["expr"]) <= declared(), panel["title"]
+
+
+def test_metrics_of_the_runbooks_exist() -> None:
+    assert asked(OPERATIONS) <= declared(), asked(OPERATIONS) - declared()
+
+
+def commands(program: str) -> list[list[str]]:
+    """Commands of the runbooks, as words; what stands in capitals is the operator's to fill in."""
+    found = re.findall(rf"(?:^|[`\s(]){program} ((?:[a-z-]+|--)[^`\n|;&)#]*)", OPERATIONS)
+    return [shlex.split(text.translate(str.maketrans("…", "x", "[]\\"))) for text in found]
+
+
+def test_commands_of_the_runbooks_are_known() -> None:
+    given = {"FATHOM_BACKUP_URL": "file:///backups"}
+    tried = [words for words in commands("fathom") if words[0] in ("backup", "train", "doctor", "runs", "ask", "up")]
+    assert len(tried) >= 5
+    for words in tried:
+        kept = {name: value for name, value in os.environ.items() if name not in given}
+        try:
+            os.environ.update(given)
+            parses(words)
+        finally:
+            for name in given.keys() - kept.keys():
+                os.environ.pop(name, None)
+
+
+def test_targets_of_the_runbooks_are_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"`make ([a-z-]+)", OPERATIONS))
+    assert named
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
+
+
+def test_values_of_the_runbooks_are_in_the_chart() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    named = set(re.findall(r"--set ([a-zA-Z.]+)=", OPERATIONS)) | set(
+        re.findall(rf"`((?:{'|'.join(values)})\.[a-zA-Z.]+)`", OPERATIONS)
+    )
+    assert len(named) >= 15
+    for path in sorted(named):
+        place: Any = values
+        for key in path.replace("services.NAME", "services.planner").split("."):
+            if isinstance(place, dict) and key not in place and path.startswith("services."):
+                place = values["defaults"]
+            if place == {}:
+                break  # the keys are the operator's own
+            assert isinstance(place, dict), path
+            assert key in place, f"{path}: no {key}"
+            place = place[key]

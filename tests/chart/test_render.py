@@ -14,7 +14,16 @@ from tests.chart.rendering import CHART, ROOT, Document, HelmFailed, by_key, key
 
 GOLDENS = ROOT / "tests" / "golden" / "chart"
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
-CUSTOM = {"RayJob", "RayService", "ScaledObject", "ServiceMonitor", "PrometheusRule", "ExternalSecret", "HTTPRoute"}
+CUSTOM = {
+    "RayJob",
+    "RayService",
+    "ScaledObject",
+    "ServiceMonitor",
+    "PrometheusRule",
+    "ExternalSecret",
+    "HTTPRoute",
+    "GRPCRoute",
+}
 
 
 def test_helm_3_and_4_agree(values: Path) -> None:
@@ -85,6 +94,13 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         (("services.sandbox.autoscaling.enabled=true",), "know the pods of a StatefulSet by name"),
         (("services.planner.autoscaling.enabled=true", "services.planner.keda.enabled=true"), "both own the replicas"),
         (("gateway.httpRoute.enabled=true",), "parentRefs is needed"),
+        (("gateway.grpcRoute.enabled=true",), "ingressNamespace is needed"),
+        (("policyRayService.enabled=true", "policyRayService.autoscaling=true"), "apiServer is needed"),
+        (("nats.storage.size=500Mi",), "whole number of Gi"),
+        (
+            ("nats.enabled=false", "nats.external.servers=a:4222", "services.planner.keda.enabled=true"),
+            "the lag is read from the NATS of this release",
+        ),
         (("training.jobs.a-name-of-21-letters.workers=1", "nameOverride=x"), "nameOverride"),
     ],
 )

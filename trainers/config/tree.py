@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError, model_validator
 
 from fathom.config import ConfigError, Settings, read_file, unknown_key
+from trainers.config.comparing import BrpoConfig
 from trainers.config.grpo import number
 from trainers.config.imitation import ImitationConfig
 from trainers.config.learning import ActorConfig, CriticConfig, RewardModelConfig
@@ -42,6 +43,7 @@ class TrainConfig(Settings):
     collapse: CollapseConfig = CollapseConfig()
     interpreter: InterpreterConfig = InterpreterConfig()
     imitation: ImitationConfig = ImitationConfig()
+    brpo: BrpoConfig = BrpoConfig()
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:
@@ -52,6 +54,8 @@ class TrainConfig(Settings):
             raise ValueError(f"algorithm.adv_estimator {self.algorithm.adv_estimator} compares: rollout.n must be >= 2")
         if self.reward_model.enable and self.algorithm.use_kl_in_reward:
             raise ValueError("algorithm.use_kl_in_reward has no place in PRIME's rewards: use actor.use_kl_loss")
+        if self.reward.manager != "service" and self.rollout.protocol == "research":
+            raise ValueError(f"reward.manager {self.reward.manager} reads answer tags: rollout.protocol has none")
         prompts = self.data.train_batch_size
         if prompts % self.actor.ppo_mini_batch_size and prompts > self.actor.ppo_mini_batch_size:
             raise ValueError(f"actor.ppo_mini_batch_size must divide data.train_batch_size {prompts}")
@@ -73,6 +77,16 @@ def load_config(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Tr
     Raises ``ConfigError`` naming key and origin: a file that cannot be read, an unknown key (with the nearest
     known one), a wrong value, settings that contradict each other.
     """
+    try:
+        return TrainConfig.model_validate(layered(files, overrides))
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{path or 'settings'}: {first['msg']}", metadata={"field": path}) from error
+
+
+def layered(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """What files and overrides say together, without the defaults; raises ``ConfigError`` as ``load_config``."""
     values: dict[str, Any] = {}
     for file in files:
         content = read_file(file)
@@ -85,12 +99,7 @@ def load_config(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Tr
         content = nested(path.split("."), number(text))
         check_keys(TrainConfig, content, (), "overrides")
         merge(values, content)
-    try:
-        return TrainConfig.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{path or 'settings'}: {first['msg']}", metadata={"field": path}) from error
+    return values
 
 
 def nested(path: Sequence[str], value: Any) -> dict[str, Any]:

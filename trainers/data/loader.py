@@ -18,6 +18,7 @@ from fathom.errors import Conflict, InvalidField
 from trainers.config.sections import DataConfig
 from trainers.data.dataset import ChatTokenizer, RLHFDataset, collate_fn
 from trainers.data_proto import DataProto
+from trainers.prompts import epoch_order
 
 
 class EpochOrder(Sampler[list[int]]):
@@ -39,10 +40,7 @@ class EpochOrder(Sampler[list[int]]):
 
     def order(self) -> list[int]:
         """All row numbers of the present epoch."""
-        if not self.shuffle:
-            return list(range(self.rows))
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-        return torch.randperm(self.rows, generator=generator).tolist()
+        return epoch_order(self.rows, self.epoch, self.seed) if self.shuffle else list(range(self.rows))
 
     def __iter__(self) -> Iterator[list[int]]:
         order = self.order()

@@ -9,8 +9,8 @@
 | ``extra_info`` | {split, index}, and what Fathom adds |
 
 Fathom adds to ``extra_info`` what a rollout through planner needs, which brings its own instruction: ``id``, the bare
-``question``, ``language``, ``grader`` with ``grader_parameters`` and the ``scenario``. Files without these are read
-too: the question is then the last message of the chat.
+``question``, ``language``, ``grader`` with ``grader_parameters``, the ``scenario``, ``expected_tools``, those that
+fit, and the ``data_query``. Files without these are read too: the question is then the last message of the chat.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ SCHEMA = pa.schema(
                     ("grader", pa.string()),
                     ("grader_parameters", pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64())]))),
                     ("scenario", pa.string()),
+                    ("expected_tools", pa.list_(pa.string())),
+                    ("data_query", pa.string()),
                 ]
             ),
         ),
@@ -63,7 +65,8 @@ class Record:
     """One prompt with its acceptable answers.
 
     ``prompt`` are (role, content) pairs; ``question`` is what planner is asked; ``grader`` and its parameters are the
-    reward service's.
+    reward service's, whose graders of tools are told ``expected_tools``. ``data_query`` asks datafetch for the tables
+    that the task is about: a question, or the JSON of a ``TypedQuery``; empty is the question itself.
     """
 
     data_source: str
@@ -78,6 +81,8 @@ class Record:
     grader: str = "em"
     grader_parameters: Mapping[str, float] = field(default_factory=dict)
     scenario: str = ""
+    expected_tools: tuple[str, ...] = ()
+    data_query: str = ""
 
     def row(self) -> dict[str, Any]:
         """The record as a row of ``SCHEMA``."""
@@ -95,6 +100,8 @@ class Record:
                 "grader": self.grader,
                 "grader_parameters": [{"name": k, "value": v} for k, v in sorted(self.grader_parameters.items())],
                 "scenario": self.scenario,
+                "expected_tools": list(self.expected_tools),
+                "data_query": self.data_query,
             },
         }
 
@@ -130,6 +137,8 @@ def parse(row: Mapping[str, Any], number: int) -> Record:
         extra.get("grader") or "em",
         {item["name"]: item["value"] for item in extra.get("grader_parameters") or ()},
         extra.get("scenario") or "",
+        tuple(extra.get("expected_tools") or ()),
+        extra.get("data_query") or "",
     )
 
 

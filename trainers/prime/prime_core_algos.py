@@ -56,12 +56,12 @@ def compute_rloo_advantage_return(
     if not parts:
         raise InvalidField("sources", "no reward source has a coefficient other than 0")
     summed = torch.where(mask.bool(), torch.stack(parts).sum(dim=0), 0.0)
-    returns = torch.where(mask.bool(), reverse_cumsum(summed), 0.0)
+    returns = torch.where(mask.bool(), reverse_cumsum(summed), 0.0).to(torch.float32)
     return whiten(returns, mask), returns
 
 
 def source_advantage(name: str, values: Tensor, mask: Tensor, n_samples: int) -> Tensor:
-    """One source's advantage [B, T] float32, 0 where the source has no cell."""
+    """One source's advantage [B, T] float64 (a return sums thousands of them), 0 where the source has no cell."""
     if not bool(torch.isfinite(values).all()):
         raise InvalidField(name, "has a value that is not finite")
     if values.dim() == 1:
@@ -74,7 +74,7 @@ def source_advantage(name: str, values: Tensor, mask: Tensor, n_samples: int) ->
         rewards = torch.where(mask.bool(), values, 0.0)
     else:
         raise InvalidField(name, f"has shape {list(values.shape)}, the mask {list(mask.shape)}")
-    cells, rewards = cells.to(torch.float32), rewards.to(torch.float32)
+    cells, rewards = cells.to(torch.float64), rewards.to(torch.float64)
     row_means = rewards.sum(dim=-1) / cells.sum(dim=-1)
     baseline = row_means.view(-1, n_samples).mean(dim=-1).repeat_interleave(n_samples)
     return (rewards - baseline.unsqueeze(-1)) * (n_samples / (n_samples - 1)) * cells

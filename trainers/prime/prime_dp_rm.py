@@ -6,9 +6,14 @@ with the other ranks. Shapes: B rows (whole groups of n), T response columns.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, distributed
+from torch.distributed.tensor import DTensor
 from torch.nn import Module
+from torch.nn.utils import clip_grad_norm_
 
 from fathom.errors import InvalidField
 from fathom.implicit.masked import row_sums
@@ -17,7 +22,10 @@ from fathom.implicit.rewards import largest_return, prime_norm
 from fathom.implicit.sequences import Sequences
 from trainers.config.learning import RewardModelConfig
 from trainers.data_proto import DataProto
+from trainers.learners import fsdp
+from trainers.learners.forward import divided
 from trainers.learners.fsdp import sum_gradients, summed, world
+from trainers.learners.networks import device_of
 
 NEEDS_GROUPS = ("dpo", "bon_acc", "bon_rm")
 
@@ -27,12 +35,18 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
 
     Where torch.distributed is up, gradients are summed over its ranks and divided by the rows of all of them, so that
     any number of ranks makes the same step, and the norm's maximum is that of all ranks (``norm_scope: global``).
-    Without ``ref_module`` the rollout's own log-probabilities are the reference (PR11).
+    With ``shard`` the ranks divide both networks and phi's moments among them instead of each having a copy. Without
+    ``ref_module`` the rollout's own log-probabilities are the reference (PR11).
     """
 
-    def __init__(self, config: RewardModelConfig, reward_module: Module, ref_module: Module | None) -> None:
+    def __init__(
+        self, config: RewardModelConfig, reward_module: Module, ref_module: Module | None, *, shard: bool = False
+    ) -> None:
         self.config = config
         optim = config.optim
+        for module in (reward_module, ref_module) if shard else ():
+            if module is not None:
+                fsdp.shard(module, module)
         super().__init__(
             reward_module,
             ref_module,
@@ -72,6 +86,7 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
 
     def compute_rm_score(self, data: DataProto) -> tuple[DataProto, dict[str, float]]:
         """``rm_scores`` and ``q`` [B, T] float32 without gradient, in the rows' order however they were batched."""
+        data = data.to(device_of(self.phi))
         batch = self.batched(data)
         found = self.score(batch, samples(data), outcome_of(data), ref_log_probs=self.reference_log_probs(data))
         return scored(found, data), dict(found.metrics)
@@ -82,6 +97,7 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         Reads ``acc`` [B] in [0, 1], and for dpo and bon_* ``Q_bc`` and ``acc_bc`` [B, n], which
         ``update: reverse`` makes. Raises ``InvalidField`` naming what is missing.
         """
+        data = data.to(device_of(self.phi))
         batch, outcome = self.batched(data), data.tensor("acc")
         groups = None
         if self.config.loss_type in NEEDS_GROUPS:
@@ -108,6 +124,25 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
             return None
         old = data.tensor("old_log_probs")
         return torch.nn.functional.pad(old, (data.tensor("prompts").shape[1], 0))
+
+    def passes(self, lengths: Sequence[int]) -> list[list[int]]:
+        """As many on all ranks, since parameters are gathered from all of them in each."""
+        found = super().passes(lengths)
+        return divided(found, fsdp.largest(len(found)))
+
+    def clip(self) -> float:
+        """By the norm of all parts together."""
+        found = clip_grad_norm_(self.phi.parameters(), self.learning.grad_clip)
+        return float(found.full_tensor() if isinstance(found, DTensor) else found)
+
+    def state(self) -> dict[str, Any]:
+        """Of sharded tensors this rank's part."""
+        return {name: fsdp.own_parts(value) for name, value in super().state().items()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes up this rank's parts; raises ``RuntimeError`` or ``ValueError`` when they are another model's."""
+        fsdp.load_module(self.phi, state["phi"])
+        fsdp.load_optimizer(self.optimizer, state["optimizer"])
 
     def rows_together(self, rows: int) -> int:
         """Rows of the mini-batch over all ranks."""
@@ -155,4 +190,5 @@ def outcome_of(data: DataProto) -> Tensor | None:
 
 def scored(found: Scored, data: DataProto) -> DataProto:
     """Scores and q as fields."""
-    return DataProto.from_dict({"rm_scores": responses(found.rewards, data), "q": responses(found.q, data)})
+    fields = {"rm_scores": responses(found.rewards, data), "q": responses(found.q, data)}
+    return DataProto.from_dict({name: value.cpu() for name, value in fields.items()})

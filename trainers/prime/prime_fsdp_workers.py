@@ -1,4 +1,4 @@
-"""The worker of PRIME's reward model: phi and its frozen reference on one rank (PR25, PR26)."""
+"""The worker of PRIME's reward model: phi and its frozen reference on one rank, or this rank's parts (PR25, PR26)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ class PRIMERewardModelWorker:
     def init_model(self) -> None:
         """phi from ``reward_model.path`` (else the actor's start), the reference from ``ref_path`` (else phi's)."""
         settings, seed = self.config.reward_model, self.config.trainer.seed
-        phi = load_model(at(self.config.model, settings.path), seed)
+        device = self.config.trainer.device
+        phi = load_model(at(self.config.model, settings.path), seed).to(device)
         reference: Any = None
         if settings.ref_type == "freeze":
-            reference = load_model(at(self.config.model, settings.ref_path or settings.path), seed)
-        self.model = DataParallelPRIMERewardModel(settings, phi, reference)
+            reference = load_model(at(self.config.model, settings.ref_path or settings.path), seed).to(device)
+        shard = self.config.trainer.strategy == "fsdp2"
+        self.model = DataParallelPRIMERewardModel(settings, phi, reference, shard=shard)
 
     def compute_rm_score(self, data: DataProto) -> DataProto:
         """``rm_scores`` and ``q`` [B, T]."""

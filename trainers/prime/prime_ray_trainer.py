@@ -13,11 +13,12 @@ from trainers.data.loader import loader_batch_size
 from trainers.data_proto import DataProto
 from trainers.filters import prioritised_groups
 from trainers.masked import at_last
-from trainers.ppo import RayPPOTrainer, timed
+from trainers.ppo import RayPPOTrainer
 from trainers.prime.prime_core_algos import compute_rloo_advantage_return
 from trainers.prime.prime_dp_rm import NEEDS_GROUPS, broadcast_groups
 from trainers.roles import Learner, Metrics, Role
 from trainers.steps import batch_metrics, outcomes
+from trainers.surroundings import timed
 
 
 class RewardModelGroup(Learner, Protocol):
@@ -123,6 +124,7 @@ class RayPRIMETrainer(RayPPOTrainer):
             upper=data.accuracy_upper_bound,
             filter_accuracy=data.filter_accuracy,
             filter_truncate=data.filter_truncate,
+            stable_sort=data.stable_sort,
         )
         metrics |= {
             "filter/pass_rate": found.pass_rate,

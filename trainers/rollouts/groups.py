@@ -6,6 +6,7 @@ name in ``episode`` and its whole score.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fathom.api.planner.v1.trajectory_pb2 import Segment, Trajectory
+from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Segment, Trajectory
 from fathom.errors import InvalidField
-from trainers.batch import check_content, segments
 from trainers.data_proto import DataProto, object_array
 
 Row = Mapping[str, Any]
@@ -70,6 +70,37 @@ def parts(groups: Sequence[Group]) -> Iterator[Part]:
                 yield Part(group, sample, episode, ids, list(ids.mask).index(1))
 
 
+def segments(item: Trajectory) -> Sequence[Segment | Trajectory]:
+    """The stretches of an episode in which ids only grew; without a compaction the flat ids are the one.
+
+    Each sampled id has mask 1 in exactly one of them: what a compaction left is rendered anew with mask 0.
+    """
+    return list(item.segments) or [item]
+
+
+def check_content(item: Trajectory) -> None:
+    """Whole, exact and finite, whatever version sampled it; raises ``InvalidField`` naming the field."""
+    name = f"trajectory {item.run_id}"
+    if item.stop_reason == STOP_REASON_FAILED:
+        raise InvalidField("trajectory.stop_reason", f"{name} failed: {item.error}")
+    if not item.exact:
+        raise InvalidField("trajectory.exact", f"{name} lacks exact ids or log-probabilities: it cannot train")
+    for part in segments(item):
+        lengths = (len(part.token_ids), len(part.mask), len(part.log_probs))
+        if len(set(lengths)) != 1 or not lengths[0]:
+            raise InvalidField("trajectory.mask", f"{name} has {lengths} ids, mask and log-probabilities")
+        if set(part.mask) - {0, 1} or not any(part.mask):
+            raise InvalidField("trajectory.mask", f"{name} must be 0 or 1, and 1 somewhere")
+        if not all(math.isfinite(value) for value in part.log_probs):
+            raise InvalidField("trajectory.log_probs", f"{name} has a value that is not finite")
+    if item.segments and len(item.steps):
+        sampled = sum(len(step.completion.sampled_token_ids) for step in item.steps)
+        if sampled != sum(sum(part.mask) for part in item.segments):
+            raise InvalidField("trajectory.segments", f"{name} does not hold each of {sampled} sampled ids once")
+    if not math.isfinite(item.reward):
+        raise InvalidField("trajectory.reward", f"{name} has reward {item.reward}")
+
+
 def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None, pad: int = 0) -> DataProto:
     """The batch of some groups of equal size; ids, masks and log-probabilities are the episodes' own.
 
@@ -96,6 +127,11 @@ def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None,
     tensors["position_ids"] = (tensors["attention_mask"].cumsum(dim=1) - 1).clamp(min=0)
     tensors["acc"] = torch.tensor([outcome(part.episode) for part in rows], dtype=torch.float32)
     return DataProto(tensors, arrays(rows), dict(meta_info or {}))
+
+
+def ungraded(data: DataProto) -> DataProto:
+    """The batch without what a grader gave: a reward manager of the trainer's scores it (``reward.manager``)."""
+    return data.select([name for name, _ in data.columns() if name not in ("token_level_scores", "acc")])
 
 
 def fill(tensors: dict[str, torch.Tensor], index: int, part: Part, prompt: int) -> None:

@@ -4,6 +4,9 @@ The bound is strict and per sample: a group whose oldest token is more than ``bo
 given out. It is begun anew with its own prompt (one for one, so that as many groups are under way as before and no
 prompt is lost). A group that was begun anew ``max_restarts`` times is waited for when the next version would spoil
 it: long episodes are not lost to short ones, and it is within the bound when it comes.
+
+Places to sample in are counted by episode: a group whose other episodes have ended holds one place, not all of its
+own, so that a straggler keeps nobody waiting.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ class Job:
     restarts: int = 0
     begun_at: int = 0
     """Version that was current when it was begun: no token of it is older."""
+    playing: int = 0
+    """Episodes of it that have not ended."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class Counts:
 class Pool:
     """Used from one event loop. ``play`` gives a group or raises; what it raises ends the training.
 
-    ``limit`` bounds the groups in flight, 0 leaves them unbounded; ``single`` refuses groups of several versions.
+    ``limit`` bounds the episodes in flight, 0 leaves them unbounded; ``single`` refuses groups of several versions.
+    ``play`` says with ``heard`` how many episodes of its job have ended.
     """
 
     def __init__(
@@ -78,6 +84,11 @@ class Pool:
         """Groups that were submitted and not yet given out."""
         return len(self._waiting) + len(self._running) + len(self._ready)
 
+    def pending(self) -> list[str]:
+        """``uid`` of these groups' prompts, in the order of submission."""
+        jobs = [*self._waiting, *self._running.values(), *(one.job for one in self._ready)]
+        return [str(job.row["uid"]) for job in sorted(jobs, key=lambda job: job.place)]
+
     def submit(self, rows: list[Row], asked: Asked) -> None:
         """Takes prompts; they are begun as ``limit`` allows."""
         for row in rows:
@@ -95,6 +106,11 @@ class Pool:
         self._ready.sort(key=lambda one: (one.job.restarts < self._max_restarts, one.group.oldest, one.job.place))
         taken, self._ready = self._ready[:count], self._ready[count:]
         return [one.group for one in taken]
+
+    def heard(self, job: Job, ended: int) -> None:
+        """So many episodes of a job have ended: their places are free."""
+        job.playing = job.asked.n - ended
+        self._begin()
 
     def _due(self) -> bool:
         """A group that was begun anew too often would be too old, or of two versions, after this step."""
@@ -125,9 +141,12 @@ class Pool:
         self._waiting.appendleft(job)
 
     def _begin(self) -> None:
-        while self._waiting and (not self._limit or len(self._running) < self._limit):
+        playing = sum(job.playing for job in self._running.values())
+        # A group that is larger than the limit is played all the same, alone.
+        while self._waiting and (not self._limit or not playing or playing + self._waiting[0].asked.n <= self._limit):
             job = self._waiting.popleft()
-            job.begun_at = self.version
+            job.begun_at, job.playing = self.version, job.asked.n
+            playing += job.playing
             task = asyncio.get_running_loop().create_task(self._one(job), name=f"group {job.row['uid']}")
             self._running[task] = job
 

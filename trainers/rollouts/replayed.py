@@ -9,7 +9,7 @@ from pathlib import Path
 from fathom.errors import NotFound
 from trainers.data_proto import DataProto
 from trainers.rollouts.bridge import Bridge
-from trainers.rollouts.groups import Row, to_data
+from trainers.rollouts.groups import Row, to_data, ungraded
 from trainers.rollouts.pool import Counts
 from trainers.rollouts.recording import Recording
 from trainers.rollouts.requests import Asked
@@ -24,6 +24,8 @@ class ReplayedRollouts:
     bridge: Bridge
     ahead: int = 0
     pad: int = 0
+    graded: bool = True
+    """False where a reward manager of the trainer's scores the episodes."""
     _rows: dict[str, Row] = field(default_factory=dict, init=False)
     _validations: int = field(default=0, init=False)
     _version: int = field(default=0, init=False)
@@ -31,6 +33,10 @@ class ReplayedRollouts:
     def submit(self, prompts: DataProto) -> None:
         """Remembers the prompts: recorded groups refer to them."""
         self._rows |= {str(row["uid"]): row for row in rows_of(prompts)}
+
+    def pending(self) -> list[str]:
+        """Prompts that no batch had yet."""
+        return list(self._rows)
 
     def generate(self, prompts: DataProto) -> DataProto:
         """The recorded batch of this step.
@@ -49,7 +55,8 @@ class ReplayedRollouts:
         if not asked.validate:
             given = {group.uid for group in groups}
             self._rows = {uid: row for uid, row in rows.items() if uid not in given}
-        return to_data(groups, prompts.meta_info | {"metrics": measured(groups, version, Counts())}, self.pad)
+        data = to_data(groups, prompts.meta_info | {"metrics": measured(groups, version, Counts())}, self.pad)
+        return data if self.graded else ungraded(data)
 
     def publish(self, write: Callable[[Path], None]) -> int:
         """Counts only: what would sample is on record."""

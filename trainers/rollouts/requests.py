@@ -27,6 +27,7 @@ class Asked:
     seed: int
     step: int = 0
     validate: bool = False
+    submitted: bool = False
     temperature: float = 1.0
     top_p: float = 1.0
 
@@ -63,6 +64,7 @@ def rollout_request(
                 question=question_of(row),
                 references=references_of(row),
                 sheets=row.get("sheets") or (),
+                expected_tools=(row.get("extra_info") or {}).get("expected_tools") or (),
                 **(own_grader(row) if graded and config.reward.grader == OWN else {}),
             )
             for row in rows

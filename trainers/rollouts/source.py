@@ -10,9 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_INVALID, Trajectory
 from fathom.clients import Clients
 from fathom.config import ConfigError
@@ -20,8 +22,8 @@ from fathom.errors import InvalidField
 from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
 from trainers.rollouts.bridge import Bridge, RunningLoop
-from trainers.rollouts.client import Patience, collect
-from trainers.rollouts.groups import Group, Row, to_data
+from trainers.rollouts.client import Heard, Patience, collect, unheard
+from trainers.rollouts.groups import Group, Row, to_data, ungraded
 from trainers.rollouts.pace import Pace
 from trainers.rollouts.pool import Counts, Job, Pool
 from trainers.rollouts.publisher import Publisher
@@ -72,8 +74,13 @@ class PlannerRollouts:
             rollout.staleness,
             single=rollout.group_versions == "single",
             max_restarts=rollout.max_restarts,
-            limit=-(-rollout.concurrency // rollout.n),
+            limit=rollout.concurrency,
         )
+
+    @property
+    def graded(self) -> bool:
+        """Planner asks for a grade while it plays; else ``grade`` or the trainer's reward manager gives one."""
+        return self.grade is None and self.config.reward.manager == "service"
 
     @property
     def ahead(self) -> int:
@@ -89,11 +96,20 @@ class PlannerRollouts:
 
         self.bridge.call(begin())
 
+    def pending(self) -> list[str]:
+        """Prompts under way, whatever has become of them so far."""
+
+        async def look() -> list[str]:
+            return self._pool.pending()
+
+        return self.bridge.call(look())
+
     def generate(self, prompts: DataProto) -> DataProto:
         """As many groups as there are prompts; with a staleness, of any prompts that were submitted before."""
         started, asked = time.perf_counter(), Asked.of(prompts.meta_info)
         if self.ahead and not asked.validate:
-            self.submit(prompts)
+            if not asked.submitted:
+                self.submit(prompts)
             groups = self.bridge.call(self._pool.take(len(prompts)))
             counts, self._pool.counts = self._pool.counts, Counts()
         else:
@@ -104,7 +120,8 @@ class PlannerRollouts:
         self._record(asked, groups)
         metrics = measured(groups, self.publisher.version, counts) | more
         metrics["rollout/wait_s"] = time.perf_counter() - started
-        return to_data(groups, prompts.meta_info | {"metrics": metrics}, self.pad)
+        data = to_data(groups, prompts.meta_info | {"metrics": metrics}, self.pad)
+        return data if self.config.reward.manager == "service" else ungraded(data)
 
     def publish(self, write: Callable[[Path], None]) -> int:
         """Serves new weights and tells the pool."""
@@ -127,9 +144,9 @@ class PlannerRollouts:
             some, version = rows[start : start + MAX_TASKS], self.publisher.version
             kind = "val" if asked.validate else "step"
             name = f"{self.config.model.name}-{kind}{asked.step}-{start}"
-            request = rollout_request(self.config, name, some, asked, version, start, graded=self.grade is None)
+            request = rollout_request(self.config, name, some, asked, version, start, graded=self.graded)
             await self._pace.wait(len(some) * asked.n)
-            found = await collect(self.clients.planner, request, self._patience)
+            found = await self._collect(request)
             places = range(0, len(found), asked.n)
             groups += [Group(row, tuple(found[at : at + asked.n])) for row, at in zip(some, places, strict=True)]
         return groups
@@ -137,9 +154,12 @@ class PlannerRollouts:
     async def _group(self, job: Job) -> Group:
         """One prompt's episodes with whatever version is current; of a restart, nothing earlier is taken over."""
         name = f"{self.config.model.name}-{job.row['uid']}-v{job.begun_at}-r{job.restarts}"
-        request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.grade is None)
+        request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.graded)
         await self._pace.wait(job.asked.n)
-        return Group(job.row, tuple(await collect(self.clients.planner, request, self._patience)))
+        return Group(job.row, tuple(await self._collect(request, partial(self._pool.heard, job))))
+
+    async def _collect(self, request: pb.RolloutRequest, heard: Heard = unheard) -> list[Trajectory]:
+        return await collect(self.clients.planner, request, self._patience, heard, self.config.rollout.transport)
 
     def _record(self, asked: Asked, groups: list[Group]) -> None:
         if self.recording is None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from fathom.errors import InvalidField
 from trainers.data_proto import DataProto
-from trainers.search_r1.generation import GenerationConfig, LLMGenerationManager
+from trainers.search_r1.generation import LLMGenerationManager
+from trainers.search_r1.generation_config import GenerationConfig
 from trainers.search_r1.sampler import ModelSampler
 from trainers.search_r1.statistics import rollout_metrics
 from trainers.search_r1.tokens import Tokens
@@ -25,6 +26,10 @@ class SearchR1Rollouts:
     def __init__(self, sampler: ModelSampler, tokenizer: Any, config: GenerationConfig) -> None:
         self.sampler, self.tokenizer, self.config = sampler, tokenizer, config
         self.version = 0
+
+    def pending(self) -> list[str]:
+        """Nothing ever is."""
+        return []
 
     def submit(self, prompts: DataProto) -> None:
         raise InvalidField("ahead", "is 0: this source samples when it is asked")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -59,6 +60,12 @@ class SynthTask:
         """The tools of the path, each once: which tool fits which scenario (row Z03)."""
         return tuple(dict.fromkeys(step.tool for step in self.path))
 
+    @property
+    def data_query(self) -> str:
+        """What gives the task's tables, as JSON: the interpreter's episodes begin with them injected."""
+        first = self.path[0]
+        return json.dumps(first.arguments, ensure_ascii=False) if first.tool == "data" else ""
+
     def record(self, split: str, index: int) -> Record:
         """The task as a prompt of SR33's schema; searching ones carry Search-R1's instruction."""
         prompt = asked(self.question, "search_r1", self.language) if self.scenario == "search" else self.question
@@ -75,6 +82,8 @@ class SynthTask:
             self.grader,
             self.grader_parameters,
             self.scenario,
+            self.tools,
+            self.data_query,
         )
 
 

@@ -49,3 +49,8 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service | quote }}
 {{- $root := index . 0 -}}
 {{- mergeOverwrite (deepCopy $root.Values.defaults) (deepCopy (index $root.Values.services (index . 1))) | toYaml -}}
 {{- end -}}
+
+{{/* Port of a service's gRPC door: (list root name). Ray Serve's door is another one. */}}
+{{- define "fathom.port" -}}
+{{- ternary "9000" "50051" (and (eq (index . 1) "policy") (index . 0).Values.policyRayService.enabled) -}}
+{{- end -}}

@@ -12,28 +12,26 @@
 {{- $pods = append $pods (printf "%s-sandbox-%d.%s-sandbox:50051" $prefix $i $prefix) -}}
 {{- end -}}
 {{- $_ := set $found $peer (printf "grpc://%s" (join "," $pods)) -}}
-{{- else if and (eq $peer "policy") $root.Values.policyRayService.enabled -}}
-{{- $_ := set $found $peer (printf "grpc://%s-policy-serve-svc:9000" $prefix) -}}
 {{- else -}}
-{{- $_ := set $found $peer (printf "grpc://%s-%s:50051" $prefix $peer) -}}
+{{- $_ := set $found $peer (printf "grpc://%s-%s:%s" $prefix $peer (include "fathom.port" (list $root $peer))) -}}
 {{- end -}}
 {{- end -}}
 {{- $found | toJson -}}
 {{- end -}}
 
-{{/* URL of the bus; user and password come from the environment of the pod. */}}
+{{/* URL of the bus; user and password come from NATS_USER and NATS_PASSWORD: a URL could not hold every password. */}}
 {{- define "fathom.busUrl" -}}
 {{- $nats := .Values.nats -}}
-{{- $login := ternary "$(NATS_USER):$(NATS_PASSWORD)@" "" (ne $nats.authSecret "") -}}
+{{- $ca := ternary "&ca=/etc/nats-ca/ca.crt" "" (ne $nats.tlsSecret "") -}}
 {{- if $nats.enabled -}}
 {{- $scheme := ternary "tls" "nats" (ne $nats.tlsSecret "") -}}
-{{- printf "%s://%s%s-nats:4222?replicas=%d" $scheme $login (include "fathom.name" .) (int $nats.replicas) -}}
+{{- printf "%s://%s-nats:4222?replicas=%d%s" $scheme (include "fathom.name" .) (int $nats.replicas) $ca -}}
 {{- else -}}
 {{- $servers := list -}}
 {{- range splitList "," (required "nats.external.servers is needed when nats.enabled is false" $nats.external.servers) -}}
-{{- $servers = append $servers (printf "%s%s" $login (trim .)) -}}
+{{- $servers = append $servers (trim .) -}}
 {{- end -}}
-{{- printf "%s://%s?replicas=%d" (ternary "tls" "nats" $nats.external.tls) (join "," $servers) (int $nats.external.streamReplicas) -}}
+{{- printf "%s://%s?replicas=%d%s" (ternary "tls" "nats" $nats.external.tls) (join "," $servers) (int $nats.external.streamReplicas) $ca -}}
 {{- end -}}
 {{- end -}}
 
@@ -46,6 +44,39 @@
 {{- $endpoint := required "objectStore.endpoint is needed, or objectStore.dev.enabled for a trial" $store.endpoint -}}
 {{- printf "s3://%s/%s?secure=%t&region=%s" $endpoint $store.bucket $store.secure $store.region -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Settings of a service as its environment: (list root name). A change of them rolls its pods. */}}
+{{- define "fathom.settings" -}}
+{{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $service := include "fathom.service" . | fromYaml -}}
+FATHOM_RUNTIME_HOST: "0.0.0.0"
+FATHOM_RUNTIME_PORT: {{ ternary "8080" "50051" (eq $service.http true) | quote }}
+{{- if not $service.http }}
+FATHOM_RUNTIME_METRICS_PORT: "9090"
+{{- end }}
+{{- if $service.store }}
+FATHOM_RUNTIME_STORE_URL: {{ include "fathom.storeUrl" $root | quote }}
+{{- end }}
+{{- $sandbox := include "fathom.service" (list $root "sandbox") | fromYaml }}
+{{- if eq $name "sandbox" }}
+FATHOM_SANDBOX_OBJECTS: {{ $sandbox.store | quote }}
+{{- else if and (has $name (list "planner" "reward")) (not $sandbox.store) }}
+FATHOM_{{ upper $name }}_FRAMES_BY_REFERENCE: "false"
+{{- end }}
+FATHOM_RUNTIME_ENDPOINTS: {{ include "fathom.endpoints" (list $root $name) | quote }}
+FATHOM_RUNTIME_LOG_LEVEL: {{ $service.logLevel | quote }}
+# A pod that is the only one of its kind moves with its volume: its callers wait for it.
+FATHOM_RUNTIME_CALL_ATTEMPTS: "20"
+FATHOM_RUNTIME_GRACE_S: {{ $service.graceSeconds | quote }}
+{{- with ternary $root.Values.monitoring.otlpEndpoint "" (or $service.bus $service.store) }}
+FATHOM_RUNTIME_OTLP_ENDPOINT: {{ . | quote }}
+{{- end }}
+{{- if eq $name "gateway" }}
+FATHOM_GATEWAY_ALLOWED_HOSTS: {{ $root.Values.gateway.allowedHosts | toJson | quote }}
+{{- end }}
+{{- range $key, $value := $service.env }}
+FATHOM_{{ upper $name }}_{{ upper $key }}: {{ ternary $value ($value | toJson) (kindIs "string" $value) | quote }}
+{{- end }}
 {{- end -}}
 
 {{/* What every pod's security context says. */}}
@@ -66,7 +97,7 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* Secrets of bus and store as environment variables: (list root bus). */}}
+{{/* Secrets of bus and store as environment variables: (list root bus store). */}}
 {{- define "fathom.secretEnv" -}}
 {{- $root := index . 0 -}}
 {{- if index . 1 -}}
@@ -78,21 +109,25 @@ capabilities:
   valueFrom:
     secretKeyRef: {name: {{ . | quote }}, key: password}
 {{- end }}
-{{- if $root.Values.nats.tlsSecret }}
-- name: SSL_CERT_FILE
-  value: /etc/nats-ca/ca.crt
 {{- end }}
-{{- end }}
+{{- if index . 2 -}}
 {{- range list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
 - name: {{ . }}
   valueFrom:
     secretKeyRef: {name: {{ $root.Values.objectStore.existingSecret | quote }}, key: {{ . }}}
 {{- end }}
+{{- end }}
 {{- end -}}
 
-{{/* Where pods may land: (list root component). */}}
+{{/* Where pods may land: (list root component block), what the block says before what "pod" says. */}}
 {{- define "fathom.placement" -}}
-{{- $root := index . 0 -}}{{- $pod := $root.Values.pod -}}
+{{- $root := index . 0 -}}{{- $pod := deepCopy $root.Values.pod -}}
+{{- range $key := list "priorityClassName" "nodeSelector" "tolerations" "affinity" -}}
+{{- with index (index $ 2) $key -}}{{- $_ := set $pod $key . -}}{{- end -}}
+{{- end -}}
+{{- if not $pod.hostUsers }}
+hostUsers: false
+{{- end }}
 {{- with $pod.priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
@@ -130,13 +165,15 @@ imagePullSecrets:
 {{/* Pod template of a service: (list root name). */}}
 {{- define "fathom.pod" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $service := include "fathom.service" . | fromYaml -}}
-{{- $config := include (print $root.Template.BasePath "/configmap.yaml") $root -}}
 metadata:
   labels:
     {{- include "fathom.labels" . | nindent 4 }}
+    {{- with $service.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   annotations:
-    checksum/config: {{ $config | sha256sum }}
-    {{- with $root.Values.pod.annotations }}
+    checksum/config: {{ include "fathom.settings" . | sha256sum }}
+    {{- with merge (deepCopy $service.podAnnotations) $root.Values.pod.annotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
@@ -149,7 +186,11 @@ spec:
   terminationGracePeriodSeconds: {{ add $service.graceSeconds $service.preStopSeconds 10 }}
   securityContext:
     {{- include "fathom.podSecurity" $root | nindent 4 }}
-  {{- include "fathom.placement" . | nindent 2 }}
+  {{- include "fathom.placement" (list $root $name $service) | nindent 2 }}
+  {{- with $service.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: {{ $name }}
       image: {{ include "fathom.image" (list $root $service.image) | quote }}
@@ -158,16 +199,21 @@ spec:
       envFrom:
         - configMapRef:
             name: {{ include "fathom.name" $root }}-{{ $name }}
+        {{- with $service.extraEnvFrom }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       env:
-        {{- include "fathom.secretEnv" (list $root $service.bus) | nindent 8 }}
+        {{- include "fathom.secretEnv" (list $root $service.bus $service.store) | nindent 8 }}
         {{- if and (eq $name "gateway") $root.Values.gateway.tokenSecret }}
         - name: FATHOM_GATEWAY_TOKEN
           valueFrom:
             secretKeyRef: {name: {{ $root.Values.gateway.tokenSecret | quote }}, key: token}
         {{- end }}
-        # Here and not in the ConfigMap: only here are $(NATS_USER) and $(NATS_PASSWORD) put in.
         - name: FATHOM_RUNTIME_BUS_URL
           value: {{ ternary (include "fathom.busUrl" $root) "memory://" $service.bus | quote }}
+        {{- with $service.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       {{- if $service.http }}
       ports:
         - {name: http, containerPort: 8080}
@@ -209,7 +255,7 @@ spec:
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
         - {name: state, mountPath: /var/cache/fathom}
-        {{- if $root.Values.nats.tlsSecret }}
+        {{- if and $service.bus $root.Values.nats.tlsSecret }}
         - {name: nats-ca, mountPath: /etc/nats-ca, readOnly: true}
         {{- end }}
         {{- with $service.volume }}
@@ -217,20 +263,29 @@ spec:
         - {name: data, mountPath: {{ .mountPath }}}
         {{- end }}
         {{- end }}
+        {{- with $service.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    {{- with $service.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: tmp
       emptyDir:
         {{- if eq $name "sandbox" }}
         medium: Memory
         {{- end }}
-        sizeLimit: {{ $service.scratch | default "1Gi" }}
+        sizeLimit: {{ $service.scratch }}
     - name: state
-      emptyDir: {sizeLimit: 8Gi}
-    {{- with $root.Values.nats.tlsSecret }}
+      emptyDir: {sizeLimit: {{ $service.cache }}}
+    {{- if and $service.bus $root.Values.nats.tlsSecret }}
     - name: nats-ca
       secret:
-        secretName: {{ . | quote }}
+        secretName: {{ $root.Values.nats.tlsSecret | quote }}
         items: [{key: ca.crt, path: ca.crt}]
+    {{- end }}
+    {{- with $service.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
 {{- end -}}
 

@@ -1,23 +1,21 @@
-{{/* Environment of a training pod: the same services as production calls. */}}
+{{/* Environment of a training pod: the same services as production calls. Secrets first: $(NAME) finds earlier ones. */}}
 {{- define "fathom.trainerEnv" -}}
+{{- include "fathom.secretEnv" (list . true true) | trimPrefix "\n" }}
 - name: FATHOM_RUNTIME_BUS_URL
   value: {{ include "fathom.busUrl" . | quote }}
 - name: FATHOM_RUNTIME_STORE_URL
   value: {{ include "fathom.storeUrl" . | quote }}
 - name: FATHOM_RUNTIME_ENDPOINTS
   value: {{ include "fathom.trainerEndpoints" . | quote }}
-{{- include "fathom.secretEnv" (list . true) }}
 {{- end -}}
 
 {{- define "fathom.trainerEndpoints" -}}
 {{- $prefix := include "fathom.name" . -}}
 {{- $found := dict -}}
-{{- range $peer := list "planner" "policy" "reward" -}}
+{{- range $peer := list "planner" "policy" "reward" "datafetch" -}}
 {{- $_ := set $found $peer (printf "grpc://%s-%s:50051" $prefix $peer) -}}
 {{- end -}}
-{{- if .Values.policyRayService.enabled -}}
-{{- $_ := set $found "policy" (printf "grpc://%s-policy-serve-svc:9000" $prefix) -}}
-{{- end -}}
+{{- $_ := set $found "policy" (printf "grpc://%s-policy:%s" $prefix (include "fathom.port" (list . "policy"))) -}}
 {{- $found | toJson -}}
 {{- end -}}
 
@@ -29,13 +27,13 @@ metadata:
     {{- include "fathom.labels" (list $root .component) | nindent 4 }}
 spec:
   serviceAccountName: {{ include "fathom.account" (list $root .component) }}
-  automountServiceAccountToken: false
+  automountServiceAccountToken: {{ .token | default false }}
   enableServiceLinks: false
   restartPolicy: Never
   terminationGracePeriodSeconds: 60
   securityContext:
     {{- include "fathom.podSecurity" $root | nindent 4 }}
-  {{- include "fathom.placement" (list $root .component) | nindent 2 }}
+  {{- include "fathom.placement" (list $root .component (.placement | default dict)) | nindent 2 }}
   containers:
     - name: {{ .container }}
       image: {{ include "fathom.image" (list $root "gpu") | quote }}
@@ -47,7 +45,15 @@ spec:
         - {name: gcs, containerPort: 6379}
         - {name: dashboard, containerPort: 8265}
         - {name: client, containerPort: 10001}
+        - {name: serve, containerPort: 8000}
         - {name: metrics, containerPort: 8080}
+      {{- end }}
+      {{- with .ports }}
+      ports:
+        {{- . | nindent 8 }}
+      {{- end }}
+      {{- with .probes }}
+      {{- . | nindent 6 }}
       {{- end }}
       lifecycle:
         preStop:

@@ -112,6 +112,15 @@ class Closable(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class StreamState:
+    """What a stream holds now. In a work queue that is what is not done yet; ``oldest_s`` is 0 for an empty one."""
+
+    messages: int
+    size_bytes: int
+    oldest_s: float
+
+
 class Bus(Protocol):
     """Request/reply and streams. Payloads over 512 KiB travel through the object store by themselves.
 
@@ -150,7 +159,8 @@ class Bus(Protocol):
 
         The same ``message_id`` within the stream's duplicate window is stored once and gives the
         same sequence. With ``expected``: only while that is the sequence of the subject's last message (0 for none),
-        else ``Conflict``. Raises ``NotReady`` when the stream does not confirm after bounded retries.
+        else ``Conflict``. Raises ``NotReady`` when the stream does not confirm after bounded retries, and
+        ``Overloaded`` when a work queue holds all that it may.
         """
         ...
 
@@ -172,6 +182,10 @@ class Bus(Protocol):
 
     def bucket(self, name: str) -> KeyValue:
         """A declared bucket; raises ``NotFound``."""
+        ...
+
+    async def states(self) -> Mapping[str, StreamState]:
+        """Every stream by name. Raises ``NotReady`` or ``DependencyFailed`` when the server does not say."""
         ...
 
     async def close(self) -> None:

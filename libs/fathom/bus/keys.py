@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Callable
 
 from fathom.bus.base import Entry
 from fathom.bus.streams import Bucket, checked_key
-from fathom.errors import Conflict, InvalidField, NotReady, PayloadTooLarge
+from fathom.errors import Conflict, InvalidField, NotReady, Overloaded, PayloadTooLarge
 
 MAX_VALUE_BYTES = 65_536
+FULL_RETRY_S = 1.0
 
 
 def checked_put(key: str, value: bytes, revision: int | None) -> None:
@@ -36,6 +37,11 @@ def written_meanwhile(subject: str, expected: int) -> Conflict:
         f"message {expected} is no longer the last of {subject}: somebody else wrote there",
         metadata={"subject": subject, "expected": str(expected)},
     )
+
+
+def full(stream: str) -> Overloaded:
+    """What a publication raises when a work queue holds all that it may."""
+    return Overloaded(f"{stream} is full: its work waits to be done", FULL_RETRY_S)
 
 
 class MemoryKeyValue:

@@ -8,9 +8,14 @@ own deadline.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import os
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
@@ -23,6 +28,7 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DiscardPolicy, Header, RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import APIError, BadRequestError, NotFoundError
 
+from fathom.bus.base import StreamState
 from fathom.bus.claim import MAX_HEADER_BYTES, THRESHOLD
 from fathom.bus.serving import LOGGER
 from fathom.bus.streams import Bucket, Durable, Retention, Stream, Topology
@@ -50,18 +56,25 @@ class Link:
         self.client = Client()
         self.connected = asyncio.Event()
         self.epoch = 0
-        self._replicas = replicas
+        self.replicas = replicas
         self._log = logging.getLogger(LOGGER)
 
     @classmethod
     async def open(cls, url: str) -> Link:
-        """Connects to ``nats://host:port[,host:port]?replicas=1``; see ``open_bus`` for what is raised."""
-        servers, replicas = read_url(url)
+        """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised.
+
+        Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are it, and may hold any character.
+        """
+        servers, replicas, ca = read_url(url)
+        trust = trusting(ca) if ca else None
         link = cls(replicas)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 await link.client.connect(
                     servers,
+                    tls=trust,
+                    user=os.environ.get("NATS_USER"),
+                    password=os.environ.get("NATS_PASSWORD"),
                     connect_timeout=CONNECT_TIMEOUT_S,
                     reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # seconds, fractions work
                     max_reconnect_attempts=-1,
@@ -71,7 +84,8 @@ class Link:
                     reconnected_cb=link._on_reconnect,
                 )
         except (TimeoutError, NatsError, OSError) as error:
-            await link.client.close()
+            with suppress(AssertionError):  # nats-py's, for a client that never had a connection
+                await link.client.close()
             raise NotReady(f"no NATS server answers at {', '.join(map(without_secret, servers))}") from error
         if link.client.max_payload < THRESHOLD + 2 * MAX_HEADER_BYTES:
             await link.close()
@@ -128,12 +142,12 @@ class Link:
     async def declare(self, streams: Topology) -> None:
         """Creates or updates streams and durables."""
         for stream in streams.streams:
-            await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self._replicas)))
+            await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self.replicas)))
             for durable in stream.durables:
                 add = partial(self.jetstream.add_consumer, stream.name, consumer_config(durable))
                 await self.confirmed(f"durable {durable.name}", add)
         for bucket in streams.buckets:
-            await self.confirmed(f"bucket {bucket.name}", partial(self._declare, bucket_config(bucket, self._replicas)))
+            await self.confirmed(f"bucket {bucket.name}", partial(self._declare, bucket_config(bucket, self.replicas)))
 
     async def _declare(self, config: StreamConfig) -> None:
         try:
@@ -155,6 +169,22 @@ class Link:
         except NotFoundError:
             return None
         return found.seq if (found.headers or {}).get(Header.MSG_ID.value) == message_id else None
+
+    async def state(self, name: str) -> StreamState:
+        """What a stream holds."""
+
+        async def call() -> StreamState:
+            # nats-py drops the times; the server's own clock says both.
+            reply = await self.client.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=CALL_TIMEOUT_S)
+            said = json.loads(reply.data)
+            if "error" in said:
+                raise DependencyFailed("bus", f"stream {name}: {said['error'].get('description')}")
+            held = said["state"]
+            age = datetime.fromisoformat(said["ts"]) - datetime.fromisoformat(held["first_ts"])
+            return StreamState(held["messages"], held["bytes"], age.total_seconds() if held["messages"] else 0.0)
+
+        found: StreamState = await self.confirmed(f"the state of {name}", call)
+        return found
 
     async def settle(self, message: Msg, body: bytes) -> None:
         """Sends an acknowledgement of any kind and waits until the server has taken it."""
@@ -182,16 +212,29 @@ class Link:
         self._log.warning("bus: reconnected")
 
 
-def read_url(url: str) -> tuple[list[str], int]:
-    """Server URLs and the number of stream replicas; ``ConfigError`` when malformed."""
+def read_url(url: str) -> tuple[list[str], int, str]:
+    """Server URLs, the number of stream replicas, a file of authorities; ``ConfigError`` when malformed."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
-    replicas = query.pop("replicas", ["1"])[-1]
+    replicas, ca = query.pop("replicas", ["1"])[-1], query.pop("ca", [""])[-1]
     if not parts.netloc or query or replicas not in ("1", "3", "5"):
         raise ConfigError(
-            "bus_url: expected nats://host:port[,host:port]?replicas=1|3|5", metadata={"field": "bus_url"}
+            "bus_url: expected nats://host:port[,host:port]?replicas=1|3|5&ca=FILE", metadata={"field": "bus_url"}
         )
-    return [urlunsplit((parts.scheme, host, "", "", "")) for host in parts.netloc.split(",")], int(replicas)
+    return [urlunsplit((parts.scheme, host, "", "", "")) for host in parts.netloc.split(",")], int(replicas), ca
+
+
+def trusting(ca: str) -> ssl.SSLContext:
+    """Believes the authorities of a file beside the system's, for this connection alone; else ``ConfigError``.
+
+    ``SSL_CERT_FILE`` would replace the system's for every connection of the process, the object store's with them.
+    """
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(ca)
+    except OSError as error:  # ssl.SSLError is one, too
+        raise ConfigError(f"bus_url: ca={ca}: {error}", metadata={"field": "bus_url"}) from error
+    return context
 
 
 def without_secret(url: str) -> str:
@@ -209,6 +252,7 @@ def stream_config(stream: Stream, replicas: int) -> StreamConfig:
         max_age=stream.max_age_s,
         max_msgs_per_subject=stream.max_per_subject or -1,
         max_msgs=stream.max_messages or -1,
+        discard=DiscardPolicy.NEW if stream.retention is Retention.WORK_QUEUE else DiscardPolicy.OLD,
         duplicate_window=stream.duplicate_window_s,
         num_replicas=replicas,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fathom.bus.base import Message
-from fathom.bus.keys import written_meanwhile
+from fathom.bus.base import Message, StreamState
+from fathom.bus.keys import full, written_meanwhile
 from fathom.bus.streams import Durable, Retention, Stream, matches
 
 
@@ -48,7 +48,8 @@ class Log:
     def append(self, message: Message, message_id: str, now_s: float, expected: int | None = None) -> int:
         """Stores a message, or finds it by its id within the duplicate window; gives its sequence.
 
-        Raises ``Conflict`` when ``expected`` is not the sequence of the subject's last message, 0 for none.
+        Raises ``Conflict`` when ``expected`` is not the sequence of the subject's last message, 0 for none, and
+        ``Overloaded`` when a work queue is full.
         """
         self._expire(now_s)
         if message_id in self._seen:
@@ -57,11 +58,21 @@ class Log:
             last = next((n for n in reversed(self._entries) if self._entries[n].message.subject == message.subject), 0)
             if last != expected:
                 raise written_meanwhile(message.subject, expected)
+        limit = self.stream.max_messages
+        if self.stream.retention == Retention.WORK_QUEUE and limit and len(self._entries) >= limit:
+            raise full(self.stream.name)
         self._last += 1
         self._entries[self._last] = Entry(self._last, message, now_s)
         self._seen[message_id] = (self._last, now_s)
         self._limit(message.subject)
         return self._last
+
+    def state(self, now_s: float) -> StreamState:
+        """How much there is, and how old the oldest of it."""
+        self._expire(now_s)
+        entries = self._entries.values()
+        size = sum(len(entry.message.payload) for entry in entries)
+        return StreamState(len(entries), size, max((now_s - entry.time_s for entry in entries), default=0.0))
 
     def after(self, pattern: str, sequence: int, now_s: float) -> Entry | None:
         """The first message above ``sequence`` whose subject matches."""

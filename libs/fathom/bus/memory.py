@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from fathom.bus.base import Closable, Handler, Message
+from fathom.bus.base import Closable, Handler, Message, StreamState
 from fathom.bus.claim import ClaimCheck
 from fathom.bus.delivery import Followed, Leased
 from fathom.bus.keys import MemoryKeyValue
@@ -126,6 +126,10 @@ class MemoryBus:
 
     def bucket(self, name: str) -> MemoryKeyValue:
         return self._buckets[self._streams.bucket(name).name]
+
+    async def states(self) -> Mapping[str, StreamState]:
+        self._check_open()
+        return {name: log.state(time.monotonic()) for name, log in self._logs.items()}
 
     async def close(self) -> None:
         self._closed = True

@@ -14,10 +14,10 @@ from nats.errors import NoRespondersError
 from nats.js.api import Header
 from nats.js.errors import APIError, NoStreamResponseError
 
-from fathom.bus.base import Closable, Handler, Message
+from fathom.bus.base import Closable, Handler, Message, StreamState
 from fathom.bus.claim import ClaimCheck
 from fathom.bus.delivery import Followed, Leased
-from fathom.bus.keys import written_meanwhile
+from fathom.bus.keys import full, written_meanwhile
 from fathom.bus.keys_nats import WRONG_LAST_SEQUENCE, NatsKeyValue
 from fathom.bus.link import CALL_TIMEOUT_S, Link
 from fathom.bus.pull import JetStreamSettlement, replay, work
@@ -25,6 +25,9 @@ from fathom.bus.serving import answer, drained, received
 from fathom.bus.streams import Topology, checked_message_id, checked_subject, followed_stream
 from fathom.errors import DeadlineExceeded, NotReady
 from fathom.store.base import ObjectStore
+
+# What the server says of a stream that takes no more.
+FULL = "maximum messages exceeded"
 
 
 class NatsBus:
@@ -107,6 +110,8 @@ class NatsBus:
                 await self.declare()
                 raise
             except APIError as error:
+                if FULL in str(error.description):
+                    raise full(stream) from error
                 if expected is None or error.err_code not in WRONG_LAST_SEQUENCE:
                     raise
                 # The confirmation of an earlier attempt may have been lost: then the last message is one's own.
@@ -143,6 +148,9 @@ class NatsBus:
 
     def bucket(self, name: str) -> NatsKeyValue:
         return NatsKeyValue(self._link, self._streams.bucket(name), self.declare)
+
+    async def states(self) -> Mapping[str, StreamState]:
+        return {stream.name: await self._link.state(stream.name) for stream in self._streams.streams}
 
     async def close(self) -> None:
         await asyncio.gather(*(server.close() for server in self._servers))

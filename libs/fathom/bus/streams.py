@@ -26,7 +26,7 @@ LEGS = "LEGS"
 ROLLOUT_WORKERS = "rollout-workers"
 
 ALL_DEAD = "fathom.dead.>"
-ALL_TRAJECTORIES = "fathom.trajectories.*"
+ALL_TRAJECTORIES = "fathom.trajectories.*.*"
 ALL_FEEDBACK = "fathom.feedback.*"
 GIVEN_UP_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>"
 TERMINATED_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>"
@@ -35,6 +35,8 @@ ACK_WAIT_S = 10.0
 MAX_DELIVER = 5
 DUPLICATE_WINDOW_S = 120.0
 DAY_S = 86_400.0
+# Tasks of queued rollouts that wait, over all trainings.
+MAX_QUEUED_TASKS = 100_000
 # Runs delegate runs, and these once more.
 MAX_DEPTH = 2
 KEPT_REVISIONS = 16
@@ -67,7 +69,10 @@ class Durable:
 
 @dataclass(frozen=True)
 class Stream:
-    """Messages kept in order. Limits of 0 mean none; ages and windows are seconds."""
+    """Messages kept in order. Limits of 0 mean none; ages and windows are seconds.
+
+    Of ``max_messages`` and one more the oldest is dropped; a work queue, whose messages are work, takes no more.
+    """
 
     name: str
     subjects: tuple[str, ...]
@@ -166,6 +171,7 @@ def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) 
                 ("fathom.rollouts.*",),
                 Retention.WORK_QUEUE,
                 tuple(durable(rollout_durable(lane), rollout_subject(lane)) for lane in Lane),
+                max_messages=MAX_QUEUED_TASKS,
             ),
             Stream(TRAJECTORIES, (ALL_TRAJECTORIES,), Retention.LIMITS, max_age_s=30 * DAY_S),
             Stream(FEEDBACK, (ALL_FEEDBACK,), Retention.LIMITS, max_age_s=365 * DAY_S),
@@ -230,9 +236,10 @@ def rollout_durable(lane: Lane) -> str:
     return ROLLOUT_WORKERS if lane == Lane.TRAINING else f"{ROLLOUT_WORKERS}-{Lane(lane)}"
 
 
-def trajectory_subject(rollout_id: str) -> str:
-    """Notices of finished trajectories of one rollout request; the trajectories lie in the object store."""
-    return f"fathom.trajectories.{checked_id('rollout_id', rollout_id)}"
+def trajectory_subject(rollout_id: str, place: str = "*") -> str:
+    """Notices of the trajectories at a place of one rollout request, or at all; they lie in the object store."""
+    token = place if place == "*" else checked_id("place", place)
+    return f"fathom.trajectories.{checked_id('rollout_id', rollout_id)}.{token}"
 
 
 def feedback_subject(run_id: str) -> str:

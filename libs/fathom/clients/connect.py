@@ -108,7 +108,11 @@ class Clients:
 
 
 def connect(
-    endpoints: Mapping[str, str], telemetry: Telemetry | None = None, *, lane: Lane = Lane.INTERACTIVE
+    endpoints: Mapping[str, str],
+    telemetry: Telemetry | None = None,
+    *,
+    lane: Lane = Lane.INTERACTIVE,
+    policy: RetryPolicy | None = None,
 ) -> Clients:
     """Clients for programs that are no service: a terminal, a notebook, a trainer."""
-    return Clients(endpoints, telemetry or Telemetry("client", log_level="warning"), lane=lane)
+    return Clients(endpoints, telemetry or Telemetry("client", log_level="warning"), lane=lane, policy=policy)

@@ -62,6 +62,8 @@ class PlannerClient(Client):
     list_tools = Unary[planner.ListToolsRequest, planner.ListToolsResponse]()
     rollout = ServerStream[planner.RolloutRequest, planner.RolloutResponse]()
     submit_rollout = Unary[planner.SubmitRolloutRequest, planner.SubmitRolloutResponse]()
+    watch_rollout = ServerStream[planner.WatchRolloutRequest, planner.WatchRolloutResponse]()
+    stop_rollout = Unary[planner.StopRolloutRequest, planner.StopRolloutResponse]()
 
 
 class PolicyClient(Client):

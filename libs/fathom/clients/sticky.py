@@ -3,6 +3,9 @@
 Replicas are ranked per conversation by rendezvous hashing, so that all clients agree without talking, and only the
 conversations of a replica that goes or comes move. The first one in the ranking that is well and not crowded is taken
 (bounded loads): crowded is who has more than ``CROWDED`` times the mean of this client's calls in flight.
+
+A session of the sandbox lives in one replica only. Who has opened it remembers which; anybody else asks them all. When
+that replica is gone, so is the session, and its caller is told so at once instead of waiting for the replica.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
@@ -17,13 +21,16 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 
 from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
 from fathom.call import Call
 from fathom.clients.transport import Transport
-from fathom.errors import DependencyFailed, NotReady, Overloaded
+from fathom.errors import DependencyFailed, NotFound, NotReady, Overloaded, SessionLost
 from fathom.ids import sha256
 from fathom.rpc.contract import Method
 
 CROWDED, DOWN_S = 1.25, 2.0
+REMEMBERED = 10_000
+"""Sessions whose replica is remembered."""
 
 
 @dataclass(eq=False)
@@ -44,10 +51,17 @@ class StickyTransport:
     ) -> None:
         self._replicas = [Replica(name, transport) for name, transport in transports]
         self._clock = clock
+        self._homes: OrderedDict[str, Replica] = OrderedDict()
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
+        if session := session_of(request):
+            async with aclosing(self._at_home(session, method, request, call)) as responses:
+                return await anext(responses)
         with self._taken(affinity(request)) as replica:
-            return await replica.transport.unary(method, request, call)
+            response = await replica.transport.unary(method, request, call)
+            if isinstance(response, sandbox.CreateSessionResponse):
+                self._remember(response.session_id, replica)
+            return response
 
     async def stream(
         self, method: Method, requests: AsyncIterator[Message], call: Call
@@ -56,15 +70,47 @@ class StickyTransport:
             key, source = "", requests
         else:
             request = await anext(requests)
+            if session := session_of(request):
+                async with aclosing(self._at_home(session, method, request, call)) as responses:
+                    async for response in responses:
+                        yield response
+                return
             key, source = affinity(request), one(request)
         with self._taken(key) as replica:
             async with aclosing(replica.transport.stream(method, source, call)) as responses:
                 async for response in responses:
                     yield response
 
+    async def _at_home(
+        self, session: str, method: Method, request: Message, call: Call
+    ) -> AsyncGenerator[Message, None]:
+        """The call at the replica that has the session; raises ``SessionLost`` when that one cannot be reached."""
+        home = self._homes.get(session)
+        for last, replica in marked([home] if home is not None else self._replicas):
+            try:
+                with self._taken("", replica):
+                    async with aclosing(replica.transport.stream(method, one(request), call)) as responses:
+                        async for response in responses:
+                            self._remember(session, replica)
+                            yield response
+                return
+            except (NotFound, DependencyFailed) as error:
+                if isinstance(error, NotFound) and error.metadata.get("kind") != "session":
+                    raise
+                if self._homes.pop(session, None) is not None and isinstance(error, DependencyFailed):
+                    raise SessionLost(session, f"{replica.name}, which had it: {error.message}") from error
+                if last or home is not None:
+                    raise
+
+    def _remember(self, session: str, replica: Replica) -> None:
+        self._homes[session] = replica
+        self._homes.move_to_end(session)
+        while len(self._homes) > REMEMBERED:
+            self._homes.popitem(last=False)
+
     @contextmanager
-    def _taken(self, key: str) -> Iterator[Replica]:
-        replica = self.pick(key)
+    def _taken(self, key: str, chosen: Replica | None = None) -> Iterator[Replica]:
+        replica = chosen or self.pick(key)
         replica.in_flight += 1
         try:
             yield replica
@@ -91,13 +137,30 @@ class StickyTransport:
 
 
 def affinity(request: Message) -> str:
-    """The same for all turns of a conversation: its tools and messages up to the first answer; else empty."""
+    """The same for all turns of a conversation: its tools and messages up to the first answer; else empty.
+
+    A request for a session goes where the same request went before, also from another client.
+    """
+    if isinstance(request, sandbox.CreateSessionRequest):
+        return request.request_id
     if not isinstance(request, policy.GenerateRequest):
         return ""
     opening = itertools.takewhile(lambda message: message.role != policy.ROLE_ASSISTANT, request.messages)
     parts = [request.model, *(f"{message.role}\x01{message.content}" for message in opening)]
     parts += [f"{tool.name}\x01{tool.parameters_json}" for tool in request.tools]
     return sha256("\x00".join(parts).encode())
+
+
+def session_of(request: Message) -> str:
+    """Id of the sandbox session that a request is about; empty for others."""
+    session = getattr(request, "session_id", "")
+    return session if isinstance(session, str) and request.DESCRIPTOR.file.package == "fathom.api.sandbox.v1" else ""
+
+
+def marked(replicas: Sequence[Replica]) -> Iterator[tuple[bool, Replica]]:
+    """Each with whether it is the last."""
+    for place, replica in enumerate(replicas, 1):
+        yield place == len(replicas), replica
 
 
 async def one(request: Message) -> AsyncIterator[Message]:

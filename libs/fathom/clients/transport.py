@@ -20,7 +20,12 @@ from fathom.rpc.mount import STATUS_HEADER
 from fathom.rpc.server import MAX_MESSAGE_BYTES
 from fathom.rpc.status import from_grpc, from_status, to_status
 
+# A headless name has an address per replica: calls go to all of them in turn. The name is asked again when one of them
+# goes, and when a server ends a connection for its age, so that new replicas are found too.
+ROUND_ROBIN = '{"loadBalancingConfig": [{"round_robin": {}}]}'
 CHANNEL_OPTIONS = (
+    ("grpc.service_config", ROUND_ROBIN),
+    ("grpc.dns_min_time_between_resolutions_ms", 1000),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES + 1024),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES + 1024),
     ("grpc.initial_reconnect_backoff_ms", 100),

@@ -12,6 +12,8 @@ from torch import Tensor
 from fathom.errors import InvalidField
 
 EPS = 1e-8
+BLOCK = 64
+"""Columns whose decayed sums are one product of matrices."""
 
 
 def masked_sum(values: Tensor, mask: Tensor) -> Tensor:
@@ -44,8 +46,51 @@ def whiten(values: Tensor, mask: Tensor, *, shift_mean: bool = True) -> Tensor:
 
 
 def reverse_cumsum(values: Tensor) -> Tensor:
-    """[B, T]: the sum of each cell and all to its right."""
-    return values.flip(-1).cumsum(-1).flip(-1)
+    """[B, T]: the sum of each cell and all to its right, added up in float64."""
+    return values.flip(-1).cumsum(-1, dtype=torch.float64).flip(-1).to(values.dtype)
+
+
+def decayed_sums(values: Tensor, mask: Tensor, factor: float) -> Tensor:
+    """[B, T]: y = x + ``factor`` * y', y' being that of the row's next cell on the mask; 0 off it. No gradient."""
+    places = packed_places(mask)
+    return unpack(decayed(pack(values, places), factor), places).to(values.dtype)
+
+
+def decayed(values: Tensor, factor: float) -> Tensor:
+    """[B, T] float64: y = x + ``factor`` * y' of the next column. No loop over columns, one over blocks of them."""
+    values = values.detach().to(torch.float64)
+    rows, columns = values.shape
+    if factor == 1.0 or not columns:
+        return reverse_cumsum(values)
+    blocks = torch.nn.functional.pad(values, (0, -columns % BLOCK)).view(rows, -1, BLOCK)
+    steps = torch.arange(BLOCK, device=values.device)
+    powers = torch.pow(
+        torch.tensor(factor, dtype=torch.float64, device=values.device), torch.arange(BLOCK + 1, device=values.device)
+    )
+    within = torch.where(steps.unsqueeze(-1) >= steps, powers[(steps.unsqueeze(-1) - steps).clamp(min=0)], 0.0)
+    sums = blocks @ within  # column j: the sum over i >= j of x_i factor^(i - j)
+    to_next = powers[1:].flip(0)  # from each column to the next block's first
+    for block in range(sums.shape[1] - 2, -1, -1):
+        sums[:, block] += sums[:, block + 1, :1] * to_next
+    return sums.view(rows, -1)[:, :columns]
+
+
+def packed_places(mask: Tensor) -> Tensor:
+    """[B, T] int64: each cell's place among those of its row on the mask; T for the cells off it."""
+    kept = mask.bool()
+    return torch.where(kept, kept.cumsum(-1) - 1, mask.shape[-1])
+
+
+def pack(values: Tensor, places: Tensor) -> Tensor:
+    """[B, T] float64: the cells on the mask moved to the left of their rows, then zeros."""
+    rows, columns = places.shape
+    packed = torch.zeros(rows, columns + 1, dtype=torch.float64, device=values.device)
+    return packed.scatter(-1, places, values.to(torch.float64))[:, :columns]
+
+
+def unpack(packed: Tensor, places: Tensor) -> Tensor:
+    """[B, T]: what :func:`pack` moved, back in its cells; 0 off the mask."""
+    return torch.nn.functional.pad(packed, (0, 1)).gather(-1, places)
 
 
 def last_cells(mask: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ Source: arXiv 2412.01981, 2502.01456.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -117,7 +117,7 @@ class ImplicitRewardModel:
         """q [B, S] without gradient, rows in the order they came in, however they were batched (row PR16)."""
         found = torch.zeros(batch.input_ids.shape, dtype=torch.float32, device=batch.input_ids.device)
         with mode(self.phi, training=False):
-            for rows in micro_batches(batch.lengths, self.learning.max_tokens):
+            for rows in self.passes(batch.lengths):
                 part, start, end = batch.rows(rows)
                 known = None if ref_log_probs is None else ref_log_probs[rows, start:end]
                 found[rows, start:end] = forward_q(self.phi, part, self.reference, known)
@@ -194,7 +194,7 @@ class ImplicitRewardModel:
         self.optimizer.zero_grad(set_to_none=True)
         total, lengths, together = 0.0, batch.lengths, self.rows_together(len(rows))
         with mode(self.phi, training=True):
-            for chosen in micro_batches([lengths[row] for row in rows], self.learning.max_tokens):
+            for chosen in self.passes([lengths[row] for row in rows]):
                 picked = [rows[index] for index in chosen]
                 part, start, end = batch.rows(picked)
                 known = None if ref_log_probs is None else ref_log_probs[picked, start:end]
@@ -205,10 +205,18 @@ class ImplicitRewardModel:
                 loss.backward()
                 total += float(loss.detach())
         total = self.gather_gradients(total)
-        norm = float(clip_grad_norm_(self.phi.parameters(), self.learning.grad_clip))
+        norm = self.clip()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return total, norm
+
+    def passes(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Row numbers of each forward pass."""
+        return micro_batches(lengths, self.learning.max_tokens)
+
+    def clip(self) -> float:
+        """Bounds the gradient; gives its norm before."""
+        return float(clip_grad_norm_(self.phi.parameters(), self.learning.grad_clip))
 
     def rows_together(self, rows: int) -> int:
         """Rows of the mini-batch over all ranks; here there is one."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fathom.errors import InvalidField
-from fathom.implicit.masked import at_last, last_cells, reverse_cumsum
+from fathom.implicit.masked import at_last, decayed_sums, last_cells, reverse_cumsum
 
 NORM_EPS = 1e-6
 
@@ -25,19 +25,14 @@ def implicit_rewards(
     With ``outcome`` [B] (only with ``lam``) the last valid token's term is set so that each row's terms sum to
     its outcome. No gradient. Source: arXiv 2412.01981 for q; the recursion is the recipe's.
     """
-    kept = mask.bool()
-    rewards = torch.where(kept, beta * q.detach(), 0.0).to(torch.float32)
+    rewards = torch.where(mask.bool(), beta * q.detach(), 0.0).to(torch.float32)
     if lam == 0.0:
         return rewards
     if outcome is not None:
         last = at_last(torch.ones(len(mask), device=mask.device), mask).bool()
         before = torch.where(last, 0.0, rewards).sum(dim=-1)
         rewards = torch.where(last, (outcome.to(torch.float32) - before).unsqueeze(-1), rewards)
-    found, carried = torch.zeros_like(rewards), torch.zeros(len(rewards), device=rewards.device)
-    for column in range(rewards.shape[1] - 1, -1, -1):
-        carried = torch.where(kept[:, column], rewards[:, column] + lam * carried, carried)
-        found[:, column] = carried
-    return torch.where(kept, found, 0.0)
+    return decayed_sums(rewards, mask, lam)
 
 
 def token_level_scores(
@@ -57,6 +52,19 @@ def token_level_scores(
     if include_last_token:
         return rewards
     return rewards.scatter(-1, last_cells(mask).unsqueeze(-1), 0.0)
+
+
+def step_credit(rewards: Tensor, mask: Tensor) -> Tensor:
+    """What each step of an episode earned, [B, K] float32: the sums of ``rewards`` [B, T] over its stretches.
+
+    A step is a stretch of sampled tokens, that is one turn with its tool call; what a tool said parts two. K is the
+    most steps of a row, 0 stands behind the others'.
+    """
+    kept = mask.bool()
+    begins = kept & ~torch.nn.functional.pad(kept, (1, 0))[:, :-1]
+    step = (begins.cumsum(dim=-1) - 1).clamp(min=0)
+    credit = torch.zeros(len(mask), max(1, int(begins.sum(dim=-1).max())), device=mask.device)
+    return credit.scatter_add(-1, step, torch.where(kept, rewards, 0.0).to(torch.float32))
 
 
 def prime_norm(scores: Tensor, norm: Literal["batch_norm", "none"], largest: Tensor | None = None) -> Tensor:

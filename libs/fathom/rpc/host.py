@@ -10,7 +10,8 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from pydantic import Field
 from fathom.bus import open_bus
 from fathom.bus.base import Bus, Closable
 from fathom.clients import Clients
+from fathom.clients.retry import RetryPolicy
 from fathom.config import Settings, load
 from fathom.errors import FathomError
 from fathom.obs import Telemetry
@@ -56,6 +58,8 @@ class Runtime(Settings):
     """json or console."""
     otlp_endpoint: str = ""
     """OTLP/gRPC endpoint for traces; empty exports none."""
+    call_attempts: int = Field(default=10, ge=1)
+    """How often a call to another service is tried; 20 take half a minute, which a single pod may need to move."""
     grace_s: float = 5.0
     """Seconds that running calls get to end on shutdown."""
     die_with_parent: bool = False
@@ -91,7 +95,8 @@ async def dependencies(name: str, runtime: Runtime, log: TextIO | None = None) -
         bus: Bus = await open_bus(runtime.bus_url, store)
         try:
             await bus.declare()
-            clients = Clients(runtime.endpoints, telemetry, bus=bus)
+            policy = RetryPolicy(attempts=runtime.call_attempts)
+            clients = Clients(runtime.endpoints, telemetry, bus=bus, policy=policy)
             try:
                 yield Deps(clients, store, bus, telemetry)
             finally:
@@ -142,11 +147,23 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         # The bus first: its callers find another replica at once, gRPC's see NOT_SERVING and drain.
+        await server.leave()
         await asyncio.gather(*(subscription.close() for subscription in subscriptions))
-        await server.stop(runtime.grace_s)
+        ends = time.monotonic() + runtime.grace_s
+        await within(ends, service.drain())
+        await asyncio.gather(server.stop(max(0.0, ends - time.monotonic())), within(ends, service.finish()))
         dispatcher.ready = False
         await service.close()
         deps.telemetry.log.info("stopped")
+
+
+async def within(ends: float, work: Awaitable[None]) -> None:
+    """Waits for the work until a moment of the monotonic clock, then cancels it."""
+    try:
+        async with asyncio.timeout(max(0.0, ends - time.monotonic())):
+            await work
+    except TimeoutError:
+        return
 
 
 async def until_signalled(*duties: asyncio.Task[None]) -> None:

@@ -26,6 +26,9 @@ SERVER_OPTIONS = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.so_reuseport", 0),
+    # Calls that run are not cut: the client is told to make its next ones on a new connection, for which it asks the
+    # name again and finds replicas that came meanwhile.
+    ("grpc.max_connection_age_ms", 60_000),
 )
 HEALTH_NAMES = ("", "live", "ready", "startup")
 
@@ -64,9 +67,12 @@ class GrpcServer:
             await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
         self._facts.update(facts)
 
-    async def stop(self, grace_s: float) -> None:
-        """Turns health to NOT_SERVING, lets running calls end for ``grace_s`` seconds, then closes."""
+    async def leave(self) -> None:
+        """Turns health to NOT_SERVING for good; calls are still answered."""
         await self._health.enter_graceful_shutdown()
+
+    async def stop(self, grace_s: float) -> None:
+        """Takes no new calls, lets running ones end for ``grace_s`` seconds, then closes."""
         await self._server.stop(grace_s)
 
 

@@ -39,7 +39,9 @@ class Service:
     Health turns SERVING when ``warm_up`` has returned. ``facts`` are further names under which it
     then serves: what a probe can ask for and find or not, such as a level of isolation. ``changes``
     gives whether it can serve at every change after the warm-up, which health follows; it raises when
-    the service is of no use any more.
+    the service is of no use any more. At the end come, within the grace period, ``drain``, which
+    returns when what this replica alone holds is done with, while calls are still answered; ``finish``, which
+    returns when work that no call stands for is done, while running calls end; and then ``close``.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Service:
     close: Callable[[], Awaitable[None]] = nothing
     facts: Callable[[], Sequence[str]] = no_facts
     changes: Callable[[], AsyncIterator[bool]] = no_changes
+    drain: Callable[[], Awaitable[None]] = nothing
+    finish: Callable[[], Awaitable[None]] = nothing
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolSpec
 from fathom.protocol.tolerant import read_object
 from services.planner.answering.material import listing
 from services.planner.model import Episode
+from services.planner.ports import Policy
 from services.planner.window.view import View
-
-if TYPE_CHECKING:
-    from services.planner.loop import Policy
 
 CODE_TOKENS, JUDGE_TOKENS = 1_500, 800
 MATERIAL_TOKENS = 2_000

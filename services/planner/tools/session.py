@@ -10,7 +10,9 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients import Clients
+from fathom.clients.tables import carried
 from fathom.errors import DependencyFailed, NotFound, SessionLost
+from fathom.store import ObjectStore
 from services.planner.model import Kind, Material
 
 REBUILDS = 2
@@ -24,6 +26,8 @@ class Session:
     clients: Clients
     run_id: str
     timeout_s: float
+    store: ObjectStore | None = None
+    """Where sheets are read for a sandbox that reaches no store; None gives it their references."""
     sheets: dict[str, data.Sheet] = field(default_factory=dict)
     code: list[str] = field(default_factory=list)
     """Cells that ended well, in order."""
@@ -33,7 +37,13 @@ class Session:
 
     @classmethod
     def rebuilt(
-        cls, clients: Clients, run_id: str, timeout_s: float, material: Sequence[Material], given: Sequence[Any] = ()
+        cls,
+        clients: Clients,
+        run_id: str,
+        timeout_s: float,
+        material: Sequence[Material],
+        given: Sequence[Any] = (),
+        store: ObjectStore | None = None,
     ) -> Session:
         """The session of a run that goes on: its sheets and good cells come from the recorded material.
 
@@ -41,7 +51,7 @@ class Session:
         opened the session may have died between two calls, and its state cannot be trusted. ``given`` are sheets
         that are there from the beginning.
         """
-        session = cls(clients, run_id, timeout_s, _generation=len(material))
+        session = cls(clients, run_id, timeout_s, store, _generation=len(material))
         for sheet in given:
             session.put(sheet)
         for item in material:
@@ -100,7 +110,7 @@ class Session:
                     description=sheet.title,
                     lazy=variable not in newest,
                 )
-                await self.clients.sandbox.put_frame(request, timeout_s=self.timeout_s)
+                await self.clients.sandbox.put_frame(await carried(request, self.store), timeout_s=self.timeout_s)
                 self._held.add(variable)
 
     async def _run(self, request_id: str, code: str) -> list[pb.ExecuteResponse]:

@@ -19,8 +19,8 @@ from services.planner.answering.drafting import Draft
 from services.planner.budget import Account, account
 from services.planner.calls import Calls
 from services.planner.lifetime import Lifetime
-from services.planner.loop import Observer, Policy
 from services.planner.model import Answer, Episode, Outcome, Step, Stop, ToolResult, ToolState
+from services.planner.ports import Observer, Policy
 from services.planner.stage import Stage
 from services.planner.todo import TodoItem
 from services.planner.window.view import View

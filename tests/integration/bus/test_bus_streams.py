@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fathom.bus import Bus
+from fathom.bus import Bus, streams
 from fathom.bus.delivery import DEAD_ATTEMPTS, DEAD_REASON, DEAD_SEQUENCE, DEAD_STREAM, DEAD_SUBJECT
-from fathom.bus.streams import ALL_DEAD, RUNS, events_subject, run_durable, run_subject, weights_subject
+from fathom.bus.streams import (
+    ALL_DEAD,
+    RUNS,
+    events_subject,
+    rollout_durable,
+    rollout_subject,
+    run_durable,
+    run_subject,
+    weights_subject,
+)
 from fathom.call import Lane
-from fathom.errors import Conflict, InvalidField
+from fathom.errors import Conflict, InvalidField, Overloaded
 
 if TYPE_CHECKING:
     from tests.integration.bus.conftest import Make
@@ -161,3 +170,19 @@ async def test_any_model_name_is_one_subject(make: Make) -> None:
         await lab.bus.publish(weights_subject(model), model.encode(), message_id=weights_subject(model))
     assert [d.payload for d in await lab.read(weights_subject("org/model-1.5"), 1)] == [b"org/model-1.5"]
     assert [d.payload for d in await lab.read(weights_subject("模型 一"), 1)] == ["模型 一".encode()]
+
+
+async def test_a_full_work_queue_refuses_and_loses_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MAX_QUEUED_TASKS", 2)
+    lab = await make()
+    subject = rollout_subject(Lane.TRAINING)
+    for number in (1, 2):
+        await lab.bus.publish(subject, b"%d" % number, message_id=f"task-{number}")
+    with pytest.raises(Overloaded, match="ROLLOUTS is full"):
+        await lab.bus.publish(subject, b"3", message_id="task-3")
+    async with asyncio.timeout(10), aclosing(lab.bus.consume(rollout_durable(Lane.TRAINING))) as deliveries:
+        delivery = await anext(deliveries)
+        assert delivery.payload == b"1"
+        await delivery.ack()
+        await lab.bus.publish(subject, b"3", message_id="task-3")
+        assert (await anext(deliveries)).payload == b"2"

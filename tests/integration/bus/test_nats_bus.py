@@ -187,6 +187,8 @@ async def test_no_server_is_not_ready(monkeypatch: pytest.MonkeyPatch, caplog: p
         with pytest.raises(NotReady, match=f"no NATS server answers at 127.0.0.1:{port}") as failure:
             await open_bus(f"nats://user:hunter2@127.0.0.1:{port}", MemoryStore())
     assert "hunter2" not in str(failure.value)
+    with pytest.raises(NotReady, match=r"no NATS server answers at nats://nowhere\.invalid:4222"):
+        await open_bus("nats://nowhere.invalid:4222", MemoryStore())
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1", "nats://", "nats://h:4222?replicas=2", "nats://h?x=1"])

@@ -20,12 +20,13 @@ from trainers.checkpoints import StoreCheckpoints
 from trainers.config import TrainConfig
 from trainers.imitation import imitate
 from trainers.lookups import Lookup, lessons, lookups, vocabulary
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import RayPPOTrainer
 from trainers.prompts import Prompts
 from trainers.roles import Metrics
 from trainers.rollouts import PlannerRollouts
 from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.publisher import Publisher
+from trainers.surroundings import Surroundings
 from trainers.tasks import SYSTEM_PROMPT, records
 
 CORPUS = "lookups"

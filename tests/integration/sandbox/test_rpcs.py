@@ -157,3 +157,23 @@ async def test_a_display_store_that_fails_leaves_the_cell_to_be_asked_for_again(
         await answered(broken.Execute(request, Call.new()))
     events = await answered(SandboxServicer(front, open_store("memory://"), Config()).Execute(request, Call.new()))
     assert events[-1].outcome.status in (pb.EXECUTE_STATUS_OK, pb.EXECUTE_STATUS_INTERRUPTED)
+
+
+async def test_without_an_object_store_tables_and_figures_travel_in_the_calls(front: Front) -> None:
+    async def never(*args: object) -> None:
+        raise AssertionError("this sandbox has no store")
+
+    rpc, call = SandboxServicer(front, SimpleNamespace(put=never, get=never), Config(objects=False)), Call.new()
+    sid = (await rpc.CreateSession(pb.CreateSessionRequest(), call)).session_id
+    arrow = frames.to_arrow(pd.DataFrame({"a": range(100_000)}))
+    assert len(arrow) > 512 * 1024
+    reply = await rpc.PutFrame(pb.PutFrameRequest(session_id=sid, name="sheet_1", arrow=arrow), call)
+    assert reply.rows == 100_000
+    with pytest.raises(errors.InvalidField, match="objects is false"):
+        await rpc.PutFrame(pb.PutFrameRequest(session_id=sid, name="s2", ref=pb.PutFrameRequest().ref), call)
+    code = FIGURE.format(n=60_000).replace("list(", "list(str(i) for i in ") + "fig"
+    events = await answered(rpc.Execute(pb.ExecuteRequest(session_id=sid, code=code), call))
+    (display,) = [event.display for event in events if event.HasField("display")]
+    assert len(display.data) > 256 * 1024
+    assert json.loads(display.data)["data"]
+    await rpc.CloseSession(pb.CloseSessionRequest(session_id=sid), call)

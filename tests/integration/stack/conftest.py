@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from fathom.clients import Clients, connect
 from services.local import Endpoints, LocalSettings, LocalStack
+from tests.integration.stack.scripted_model import ScriptedModel, entry
 
 MODELS = {"rules": {"engine": "rules"}}
 
@@ -24,12 +25,23 @@ def prepare(home: Path, tables_dir: Path, corpus_dir: Path) -> Path:
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
+async def scripted_door() -> AsyncIterator[tuple[ScriptedModel, str]]:
+    """A model without scripts, and its address: a module's tests tell it theirs (``telling``)."""
+    model = ScriptedModel()
+    async with model.running() as address:
+        yield model, address
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def stack(
-    tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_dir: Path
+    tmp_path_factory: pytest.TempPathFactory,
+    tables_dir: Path,
+    corpus_dir: Path,
+    scripted_door: tuple[ScriptedModel, str],
 ) -> AsyncIterator[tuple[Endpoints, Clients]]:
-    """One shared stack for all tests that do not break it."""
+    """One shared stack for all tests that do not break it; its model ``scripted`` is behind ``scripted_door``."""
     home = prepare(tmp_path_factory.mktemp("stack") / "home", tables_dir, corpus_dir)
-    settings = LocalSettings(home=home, gateway_port=0, models=MODELS)
+    settings = LocalSettings(home=home, gateway_port=0, models={**MODELS, "scripted": entry(scripted_door[1])})
     async with LocalStack(settings).running() as endpoints:
         clients = connect(endpoints.services)
         yield endpoints, clients

@@ -9,8 +9,8 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from services.policy.backends.rules.tokenizer import RulesTokenizer, load_vocabu
 
 Line = tuple[str, dict[str, Any]]
 Said = Sequence[Mapping[str, Any]]
+Scripts = Mapping[str, Sequence[Line | Callable[[Said], Line]]]
 TOKENIZER = RulesTokenizer(load_vocabulary())
 
 
@@ -36,12 +37,22 @@ class Seen:
 class ScriptedModel:
     """Says the next line of the script whose key is in the question; a line may depend on what the model is shown."""
 
-    scripts: Mapping[str, Sequence[Line | Callable[[Said], Line]]]
+    scripts: Scripts = field(default_factory=dict)
     pause_s: float = 0.0
     """Between two pieces of a call's arguments; 0 sends them at once."""
     ended: list[float] = field(default_factory=list)
     """When each reply had been sent, by the monotonic clock."""
     seen: dict[str, Seen] = field(default_factory=dict)
+
+    @contextmanager
+    def telling(self, scripts: Scripts, pause_s: float = 0.0) -> Iterator[ScriptedModel]:
+        """For a while these scripts and no others, begun anew."""
+        before = self.scripts, self.pause_s, self.ended, self.seen
+        self.scripts, self.pause_s, self.ended, self.seen = scripts, pause_s, [], {}
+        try:
+            yield self
+        finally:
+            self.scripts, self.pause_s, self.ended, self.seen = before
 
     def answer(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], str, int]:
         """The message's delta, why it ended, and how many tokens were asked."""
@@ -95,6 +106,13 @@ class ScriptedModel:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         finally:
             server.close()
+
+
+def entry(address: str) -> dict[str, object]:
+    """The model at this address as policy's settings name it."""
+    return {
+        "engine": "openai", "model": "scripted", "base_url": address, "api_key_env": "", "window_tokens": 64_000,
+    }  # fmt: skip
 
 
 def pieces(delta: Mapping[str, Any]) -> list[dict[str, Any]]:

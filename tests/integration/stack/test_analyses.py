@@ -6,12 +6,10 @@ code; what the code finds is compared with a calculation of this test's own on t
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +20,16 @@ from fathom import frames
 from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.clients import connect
+from fathom.clients import Clients
 from fathom.clients.runs import run
 from fathom.codestyle import check
 from fathom.store import open_store
 from fathom.store.refs import read_ref
-from services.local import LocalSettings, LocalStack
-from tests.integration.stack.conftest import prepare
+from services.local import Endpoints
+from tests.integration.stack.scripted_model import Line, Said, ScriptedModel
 
-Line = tuple[str, dict[str, Any]]
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+Stack = tuple[Endpoints, Clients]
 
 TOP_THREE = """
 def highest_days(sheet, column, count):
@@ -152,98 +151,67 @@ SCRIPTS: dict[str, list[Line]] = {
 }
 
 
-@asynccontextmanager
-async def scripted() -> AsyncIterator[str]:
-    """A chat endpoint that says the next line of the script whose key is in the question; gives its address."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        size = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
-        body = json.loads(await reader.readexactly(int(size.group(1)))) if size else {}
-        name, arguments = line(body["messages"])
-        call = {"name": name, "arguments": json.dumps(arguments)}
-        delta = {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": call}]}
-        base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        for chunk in (
-            {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
-            {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
-            {**base, "choices": [], "usage": usage},
-        ):
-            writer.write(f"data: {json.dumps(chunk)}\n\n".encode())
-        writer.write(b"data: [DONE]\n\n")
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    finally:
-        server.close()
-
-
-def line(messages: Sequence[dict[str, Any]]) -> Line:
-    """The script's line after as many turns as the model has had; the answer is made of what the tools have said."""
-    question = next(str(message["content"]) for message in messages if message["role"] == "user")
-    script = next(lines for key, lines in SCRIPTS.items() if key in question)
-    name, arguments = script[sum(message["role"] == "assistant" for message in messages)]
+def told(line: Line, messages: Said) -> Line:
+    """The line of the script; the answer is made of what the tools have said."""
+    name, arguments = line
     said = [str(message["content"]) for message in messages if message["role"] == "tool"]
     results = [json.loads(found) for text in said for found in re.findall(r"^## stdout\n(\{.*\})$", text, re.MULTILINE)]
     return name, {key: value(results) if callable(value) else value for key, value in arguments.items()}
 
 
-@asynccontextmanager
-async def answered(question: str, home: Path) -> AsyncIterator[tuple[trajectory.Answer, dict[str, Any]]]:
-    """The answer of a whole stack, with its sheets as frames, its code records and its figures as JSON."""
-    async with scripted() as address:
-        model = {"engine": "openai", "model": "scripted", "base_url": address, "api_key_env": ""}
-        settings = LocalSettings(home=home, gateway_port=0, models={"rules": model})
-        async with LocalStack(settings).running() as endpoints:
-            clients, store = connect(endpoints.services), open_store(endpoints.store)
-            events = [event async for event in run(clients, pb.RunRequest(question=question))]
-            finished = events[-1].finished
-            assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
-
-            async def read(ref: ObjectRef) -> bytes:
-                return await read_ref(store, ref)
-
-            sheets = {m.variable: m.sheet for m in finished.material if m.HasField("sheet")}
-            codes = [m.code for m in finished.material if m.HasField("code")]
-            found = {
-                "sheets": {
-                    name: frames.to_frame(frames.read_stored(await read(s.data), s.data.content_type, name))
-                    for name, s in sheets.items()
-                },
-                "codes": codes,
-                "figures": [json.loads(await read(f.ref)) for code in codes for f in code.figures],
-            }
-            yield finished.answer, found
-            await clients.close()
-            await store.close()
+@pytest.fixture(scope="module", autouse=True)
+def scripts(scripted_door: tuple[ScriptedModel, str]) -> Iterator[None]:
+    lines = {key: [functools.partial(told, line) for line in lines] for key, lines in SCRIPTS.items()}
+    with scripted_door[0].telling(lines):
+        yield
 
 
-async def test_highest_days_and_a_five_year_curve(tmp_path: Path, tables_dir: Path, corpus_dir: Path) -> None:
+async def answered(question: str, stack: Stack) -> tuple[trajectory.Answer, dict[str, Any]]:
+    """The stack's answer, with its sheets as frames, its code records and its figures as JSON."""
+    endpoints, clients = stack
+    store = open_store(endpoints.store)
+    events = [event async for event in run(clients, pb.RunRequest(question=question, model="scripted"))]
+    finished = events[-1].finished
+    assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
+
+    async def read(ref: ObjectRef) -> bytes:
+        return await read_ref(store, ref)
+
+    sheets = {m.variable: m.sheet for m in finished.material if m.HasField("sheet")}
+    codes = [m.code for m in finished.material if m.HasField("code")]
+    found = {
+        "sheets": {
+            name: frames.to_frame(frames.read_stored(await read(s.data), s.data.content_type, name))
+            for name, s in sheets.items()
+        },
+        "codes": codes,
+        "figures": [json.loads(await read(f.ref)) for code in codes for f in code.figures],
+    }
+    await store.close()
+    return finished.answer, found
+
+
+async def test_highest_days_and_a_five_year_curve(stack: Stack) -> None:
     """Row R24: both analyses on bundled data, the second with a figure of at least 1,200 points."""
     question = "Is there a pattern in the three days with the highest share price of Apple? Draw its five-year growth."
-    async with answered(question, prepare(tmp_path / "home", tables_dir, corpus_dir)) as (answer, found):
-        assert all(code.ok for code in found["codes"]), [code.traceback for code in found["codes"]]
-        assert all(check(code.code).ok for code in found["codes"])
-        said = json.loads(found["codes"][0].stdout)
-        sheet = found["sheets"]["sheet_1"]
-        best = sheet.nlargest(3, "AAPL.close_adj").sort_values("date")
-        assert said["days"] == [str(pd.Timestamp(day).date()) for day in best["date"]]
-        assert said["values"] == best["AAPL.close_adj"].tolist()
-        traces = found["figures"][0]["data"]
-        assert [trace["name"] for trace in traces] == ["growth of 100", "price"]
-        assert min(points(trace) for trace in traces) >= 1_200
-        assert said["gaps"] == [int(days) for days in pd.to_datetime(best["date"]).diff().dt.days.dropna()]
-        assert not answer.unresolved
-        assert "{{figure:fig_1}}" in answer.markdown
-        for day, value in zip(best["date"], best["AAPL.close_adj"], strict=True):
-            assert f"{pd.Timestamp(day).date()} ({value:.2f})" in answer.markdown
-        assert f"{said['gaps'][0]} and {said['gaps'][1]} days apart" in answer.markdown
-        assert cites_code(answer, 2)
+    answer, found = await answered(question, stack)
+    assert all(code.ok for code in found["codes"]), [code.traceback for code in found["codes"]]
+    assert all(check(code.code).ok for code in found["codes"])
+    said = json.loads(found["codes"][0].stdout)
+    sheet = found["sheets"]["sheet_1"]
+    best = sheet.nlargest(3, "AAPL.close_adj").sort_values("date")
+    assert said["days"] == [str(pd.Timestamp(day).date()) for day in best["date"]]
+    assert said["values"] == best["AAPL.close_adj"].tolist()
+    traces = found["figures"][0]["data"]
+    assert [trace["name"] for trace in traces] == ["growth of 100", "price"]
+    assert min(points(trace) for trace in traces) >= 1_200
+    assert said["gaps"] == [int(days) for days in pd.to_datetime(best["date"]).diff().dt.days.dropna()]
+    assert not answer.unresolved
+    assert "{{figure:fig_1}}" in answer.markdown
+    for day, value in zip(best["date"], best["AAPL.close_adj"], strict=True):
+        assert f"{pd.Timestamp(day).date()} ({value:.2f})" in answer.markdown
+    assert f"{said['gaps'][0]} and {said['gaps'][1]} days apart" in answer.markdown
+    assert cites_code(answer, 2)
 
 
 def cites_code(answer: trajectory.Answer, number: int) -> bool:
@@ -261,31 +229,31 @@ def points(trace: dict[str, Any]) -> int:
     return len(values)
 
 
-async def test_the_best_moving_averages(tmp_path: Path, tables_dir: Path, corpus_dir: Path) -> None:
+async def test_the_best_moving_averages(stack: Stack) -> None:
     """Row R33, on an embedded price panel of three technology shares: equal to a reference to 1e-9."""
     question = "What would the best dual moving-average rule have earned on the three technology giants?"
-    async with answered(question, prepare(tmp_path / "home", tables_dir, corpus_dir)) as (answer, found):
-        record = found["codes"][0]
-        assert record.ok, record.traceback
-        said = json.loads(record.stdout)
-        wanted, hold = reference(found["sheets"]["sheet_1"], 0.0005)
-        best = max(wanted, key=lambda pair: wanted[pair])
-        assert tuple(said["pair"]) == best
-        assert said["return"] == pytest.approx(wanted[best], abs=1e-9)
-        assert said["hold"] == pytest.approx(hold, abs=1e-9)
-        assert said["tried"] == len(wanted)
-        assert said["worse_than_hold"] == sum(value < hold for value in wanted.values())
-        assert (said["first"], said["last"]) == ("2022-09-29", "2022-12-28")
-        names = [trace["name"] for trace in found["figures"][0]["data"]]
-        assert names == [f"moving averages {best}", "buy and hold"]
-        text = answer.markdown
-        assert f"{best[0]} and {best[1]} days, earned {wanted[best]:.2%}" in text
-        assert f"buy and hold {hold:.2%}" in text
-        assert f"among {len(wanted)}" in text
-        assert "fitted to these three months" in text
-        assert "{{figure:fig_1}}" in text
-        assert cites_code(answer, 2)
-        assert not answer.unresolved
+    answer, found = await answered(question, stack)
+    record = found["codes"][0]
+    assert record.ok, record.traceback
+    said = json.loads(record.stdout)
+    wanted, hold = reference(found["sheets"]["sheet_1"], 0.0005)
+    best = max(wanted, key=lambda pair: wanted[pair])
+    assert tuple(said["pair"]) == best
+    assert said["return"] == pytest.approx(wanted[best], abs=1e-9)
+    assert said["hold"] == pytest.approx(hold, abs=1e-9)
+    assert said["tried"] == len(wanted)
+    assert said["worse_than_hold"] == sum(value < hold for value in wanted.values())
+    assert (said["first"], said["last"]) == ("2022-09-29", "2022-12-28")
+    names = [trace["name"] for trace in found["figures"][0]["data"]]
+    assert names == [f"moving averages {best}", "buy and hold"]
+    text = answer.markdown
+    assert f"{best[0]} and {best[1]} days, earned {wanted[best]:.2%}" in text
+    assert f"buy and hold {hold:.2%}" in text
+    assert f"among {len(wanted)}" in text
+    assert "fitted to these three months" in text
+    assert "{{figure:fig_1}}" in text
+    assert cites_code(answer, 2)
+    assert not answer.unresolved
 
 
 def reference(sheet: pd.DataFrame, fee: float) -> tuple[dict[tuple[int, int], float], float]:

@@ -15,9 +15,11 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients, connect
 from fathom.clients.runs import run
+from fathom.smollm2 import smollm2_folder
 from services.local import LocalSettings, LocalStack
 from services.policy.backends.rules.backend import RulesBackend
 from services.policy.config import RulesModel
+from tests.conftest import HOME
 from tests.integration.policy.endpoint import endpoint
 from tests.integration.stack.conftest import prepare
 
@@ -32,6 +34,8 @@ async def clients(
 ) -> AsyncIterator[Clients]:
     """A stack with the reference policy far away, behind an endpoint, and with the small model in its process."""
     home = prepare(tmp_path_factory.mktemp("engines") / "home", tables_dir, corpus_dir)
+    (home / "models").mkdir()
+    (home / "models" / "smollm2").symlink_to(smollm2_folder(HOME / "models"))  # unpacked once on a machine
     async with AsyncExitStack() as stack:
         far = await stack.enter_async_context(endpoint(RulesBackend("far", RulesModel())))
         models = {
@@ -65,7 +69,7 @@ async def test_an_endpoint_answers_and_its_trajectory_is_marked(clients: Clients
 
 async def test_a_small_model_ends_its_run(clients: Clients) -> None:
     """It knows no tools, but its run has an end, exact ids, and its name on the answer."""
-    async with asyncio.timeout(300):  # it is unpacked first
+    async with asyncio.timeout(300):  # it is loaded first
         while (await clients.policy.get_model(policy.GetModelRequest(model="small"))).model.state != READY:
             await asyncio.sleep(0.5)
     event, found = await ask(clients, "small")

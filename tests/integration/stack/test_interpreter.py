@@ -22,7 +22,6 @@ from trainers.interpreter import CodeGrader, InterpreterTrainer, falling_length,
 from trainers.monitor.collapse import CollapseDetector
 from trainers.monitor.loggers import JsonLines
 from trainers.monitor.report import write_report
-from trainers.ppo import Surroundings
 from trainers.prompts import Prompts
 from trainers.roles import ResourcePoolManager, Role
 from trainers.rollouts import PlannerRollouts
@@ -30,6 +29,7 @@ from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.publisher import Publisher
 from trainers.rollouts.recording import Recording
 from trainers.rollouts.replayed import ReplayedRollouts
+from trainers.surroundings import Surroundings
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]

@@ -22,7 +22,7 @@ from fathom.store import ObjectStore, open_store
 from fathom.store.refs import read_ref
 from services.local import Endpoints, LocalSettings, LocalStack
 from tests.integration.stack.conftest import prepare
-from tests.integration.stack.scripted_model import TOKENIZER, Line, Said, ScriptedModel, Seen
+from tests.integration.stack.scripted_model import TOKENIZER, Line, Said, ScriptedModel, Seen, entry
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 POLICIES = {
@@ -92,16 +92,11 @@ async def scripted(
 ) -> AsyncIterator[tuple[Endpoints, Clients, ScriptedModel]]:
     model = ScriptedModel(SCRIPTS)
     async with model.running() as address:
-        entry = {
-            "engine": "openai",
-            "model": "scripted",
-            "base_url": address,
-            "api_key_env": "",
-            "window_tokens": 64_000,
-        }
         home = prepare(tmp_path_factory.mktemp("window") / "home", tables_dir, corpus_dir)
         (home / "fathom.yaml").write_text(f"planner:\n  max_rounds: {ROUNDS + 5}\n")
-        settings = LocalSettings(home=home, gateway_port=0, models={"rules": entry}, config=home / "fathom.yaml")
+        settings = LocalSettings(
+            home=home, gateway_port=0, models={"rules": entry(address)}, config=home / "fathom.yaml"
+        )
         async with LocalStack(settings).running() as endpoints:
             clients = connect(endpoints.services)
             yield endpoints, clients, model

@@ -14,7 +14,6 @@ from fathom.clients import Clients
 from fathom.store import open_store
 from services.local import Endpoints
 from trainers import grpo, tiny
-from trainers.batch import data_proto, make_batch
 from trainers.config import GrpoConfig, load_config
 from trainers.learners.actor import Actor
 from trainers.rollouts.groups import Group, to_data
@@ -91,8 +90,7 @@ async def test_the_loss_covers_model_tokens_and_nothing_else(stack: Stack, proto
         assert shown in observed
         assert not any(shown in one for one in trained)
 
-    batch = make_batch([item], 1, 1, item.version_min)
-    arrays = data_proto(batch)
+    arrays = to_data([Group({"uid": "g"}, (item,))]).batch
     assert arrays["input_ids"].shape == arrays["attention_mask"].shape == arrays["position_ids"].shape
     assert arrays["responses"].shape == arrays["response_mask"].shape == arrays["rollout_log_probs"].shape
     assert torch.equal(torch.cat([arrays["prompts"], arrays["responses"]], dim=1), arrays["input_ids"])

@@ -110,7 +110,7 @@ async def test_production_and_training_are_the_same_episode(stack: Stack) -> Non
 
 async def test_a_compacted_rollout_trains_on_each_sampled_token_once(stack: Stack) -> None:
     """A window so small that the view is compacted: segments instead of one stretch of ids, engine's own throughout."""
-    from trainers.batch import make_batch
+    from trainers.rollouts.groups import Group, to_data
 
     _, clients = stack
     question = "Compare the adjusted close of Apple and Microsoft from 2015 to 2019, with volatility and drawdown."
@@ -128,10 +128,26 @@ async def test_a_compacted_rollout_trains_on_each_sampled_token_once(stack: Stac
     assert compacted
     assert [part.first_step for part in item.segments][-len(compacted) :] == compacted
     sampled = [token for step in item.steps for token in step.completion.sampled_token_ids]
-    batch = make_batch([item], 1, 1, 0)
-    assert batch.input_ids[batch.loss_mask.bool()].tolist() == sampled
-    assert set(batch.owners.tolist()) == {0}
+    batch = to_data([Group({"uid": "t"}, (item,))])
+    assert batch.tensor("responses")[batch.tensor("response_mask").bool()].tolist() == sampled
+    assert set(batch.array("episode").tolist()) == {"t/0"}
     for step in item.steps:
         used = step.completion.usage.prompt_tokens
         assert step.context_tokens == used, "the measure is what the engine counted"
         assert step.index < compacted[0] or used < 0.70 * 14_500
+
+
+async def test_z03_tool_choice_is_graded_where_a_task_says_which_tools_fit(stack: Stack) -> None:
+    _, clients = stack
+    question, fitting = "What is maximum drawdown?", [["search"], ["python"], []]
+    request = pb.RolloutRequest(
+        tasks=[pb.RolloutTask(id=str(at), question=question, references=["x"], expected_tools=tools)
+               for at, tools in enumerate(fitting)],
+        group_size=1, protocol=trajectory.PROTOCOL_RESEARCH, model="rules", grader="agent",
+    )  # fmt: skip
+    found = {item.trajectory.task_index: item.trajectory async for item in clients.planner.rollout(request)}
+    used = {result.tool for step in found[0].steps for result in step.tool_results}
+    assert "search" in used
+    assert found[0].reward_components["tool_choice"] > found[1].reward_components["tool_choice"] == 0.0
+    assert "tool_choice" not in found[2].reward_components
+    assert found[0].reward > found[1].reward

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,13 +15,12 @@ import pytest_asyncio
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.clients import Clients, connect
+from fathom.clients import Clients
 from fathom.clients.runs import run, watch
-from services.local import Endpoints, LocalSettings, LocalStack
-from tests.integration.stack.conftest import prepare
+from services.local import Endpoints
 from tests.integration.stack.scripted_model import Line, Said, ScriptedModel
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.timeout(120)]
 PRICE = (
     "data",
     {"entities": ["AAPL"], "indicators": ["close_adj"], "start_date": "2020-12-31", "end_date": "2020-12-31"},
@@ -42,17 +40,10 @@ SCRIPTS: dict[str, list[Line | Callable[[Said], Line]]] = {
 Made = tuple[Endpoints, Clients, ScriptedModel]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def made(tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_dir: Path) -> AsyncIterator[Made]:
-    home = prepare(tmp_path_factory.mktemp("drafts") / "home", tables_dir, corpus_dir)
-    model = ScriptedModel(SCRIPTS, pause_s=0.02)
-    async with model.running() as url:
-        models = {"scripted": {"engine": "openai", "base_url": url, "model": "scripted", "api_key_env": ""}}
-        settings = LocalSettings(home=home, gateway_port=0, models={"rules": {"engine": "rules"}, **models})
-        async with LocalStack(settings).running() as endpoints:
-            clients = connect(endpoints.services)
-            yield endpoints, clients, model
-            await clients.close()
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def made(stack: tuple[Endpoints, Clients], scripted_door: tuple[ScriptedModel, str]) -> AsyncIterator[Made]:
+    with scripted_door[0].telling(SCRIPTS, pause_s=0.02) as model:
+        yield *stack, model
 
 
 async def asked(clients: Clients, case: str) -> list[tuple[float, pb.RunEvent]]:

@@ -19,7 +19,7 @@ from trainers.monitor.loggers import read_lines
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow]
 Stack = tuple[Endpoints, Clients]
-EXAMPLE = Path(__file__).parents[3] / "examples" / "train_tiny.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "train" / "grpo.yaml"
 SMALL = [
     "trainer.use_ray=false", "model.name=tiny-job", "model.hidden=16", "model.layers=1", "data.train_batch_size=2",
     "rollout.n=2", "actor.ppo_mini_batch_size=2", "actor.ppo_epochs=1", "trainer.save_freq=100", "trainer.test_freq=0",

@@ -42,7 +42,7 @@ def test_every_subject_belongs_to_exactly_one_stream() -> None:
         streams.run_subject(Lane.TRAINING): streams.RUNS,
         streams.events_subject("run_1"): streams.EVENTS,
         streams.rollout_subject(Lane.TRAINING): streams.ROLLOUTS,
-        streams.trajectory_subject("ro_1"): streams.TRAJECTORIES,
+        streams.trajectory_subject("ro_1", "0000-00"): streams.TRAJECTORIES,
         streams.feedback_subject("run_1"): streams.FEEDBACK,
         streams.weights_subject("org/model-1.5"): streams.WEIGHTS,
         streams.dead_subject("RUNS", "planner-training"): streams.DEAD_LETTERS,

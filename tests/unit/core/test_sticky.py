@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 
 import pytest
 from google.protobuf.message import Message
 
 from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
 from fathom.call import Call
 from fathom.clients.sticky import DOWN_S, StickyTransport, affinity, one
-from fathom.errors import DependencyFailed
+from fathom.errors import DependencyFailed, NotFound, SessionLost
 from fathom.rpc.contract import Method, contract
 
 GENERATE = contract("policy").methods["Generate"]
+CREATE, EXECUTE = (contract("sandbox").methods[name] for name in ("CreateSession", "Execute"))
 
 
 class Fake:
@@ -120,3 +123,89 @@ async def test_calls_without_a_conversation_go_where_the_least_is_in_flight() ->
     assert {replica.in_flight for replica in replicas.sticky._replicas} == {2}
     await replicas.sticky.close()
     assert all(fake.closed for fake in replicas.fakes.values())
+
+
+class Pod:
+    """A replica of the sandbox: knows its own sessions, or is out of reach."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.gone, self.sessions, self.asked = name, False, set[str](), 0
+
+    async def unary(self, method: Method, request: Message, call: Call) -> Message:
+        async with aclosing(self.stream(method, one(request), call)) as responses:
+            return await anext(responses)
+
+    async def stream(
+        self, method: Method, requests: AsyncIterator[Message], call: Call
+    ) -> AsyncGenerator[Message, None]:
+        self.asked += 1
+        if self.gone:
+            raise DependencyFailed("sandbox", "cannot be reached")
+        request = await anext(requests)
+        if isinstance(request, sandbox.CreateSessionRequest):
+            session = f"{self.name}/{request.request_id}"
+            self.sessions.add(session)
+            yield sandbox.CreateSessionResponse(session_id=session)
+        elif isinstance(request, sandbox.ExecuteRequest):
+            if request.session_id not in self.sessions:
+                raise NotFound("session", request.session_id)
+            yield sandbox.ExecuteResponse(output=sandbox.OutputChunk(text=self.name))
+
+    async def close(self) -> None:
+        pass
+
+
+class Sandboxes:
+    """Three pods and a client of them."""
+
+    def __init__(self, *pods: Pod) -> None:
+        self.pods = {pod.name: pod for pod in pods or [Pod(name) for name in "abc"]}
+        self.client = StickyTransport(list(self.pods.items()))
+
+    async def create(self, request_id: str) -> str:
+        request = sandbox.CreateSessionRequest(request_id=request_id)
+        created = await self.client.unary(CREATE, request, Call.new())
+        assert isinstance(created, sandbox.CreateSessionResponse)
+        return created.session_id
+
+    async def execute(self, session: str) -> str:
+        request = sandbox.ExecuteRequest(session_id=session)
+        [event] = [item async for item in self.client.stream(EXECUTE, one(request), Call.new())]
+        assert isinstance(event, sandbox.ExecuteResponse)
+        return event.output.text
+
+
+async def test_calls_about_a_session_go_to_the_pod_that_has_it() -> None:
+    found = Sandboxes()
+    sessions = [await found.create(f"run-{number}") for number in range(12)]
+    assert len({session[0] for session in sessions}) == 3, "sessions are shared out"
+    for session in sessions:
+        assert await found.execute(session) == session[0]
+    assert sum(pod.asked for pod in found.pods.values()) == 24, "nobody was asked in vain"
+
+
+async def test_another_client_finds_the_pod_of_a_session_and_repeats_its_opening_there() -> None:
+    first = Sandboxes()
+    session = await first.create("run-1")
+    second = Sandboxes(*first.pods.values())
+    assert await second.execute(session) == session[0]
+    asked = sum(pod.asked for pod in first.pods.values())
+    await second.execute(session)
+    assert sum(pod.asked for pod in first.pods.values()) == asked + 1, "it is remembered"
+    assert await Sandboxes(*first.pods.values()).create("run-1") == session
+
+
+async def test_a_session_is_lost_with_its_pod_and_a_new_one_opens_elsewhere() -> None:
+    found = Sandboxes()
+    session = await found.create("run-1")
+    found.pods[session[0]].gone = True
+    with pytest.raises(SessionLost, match="cannot be reached"):
+        await found.execute(session)
+    again = await found.create("run-1")
+    assert again[0] != session[0]
+    assert await found.execute(again) == again[0]
+
+
+async def test_a_closed_session_is_not_found_anywhere() -> None:
+    with pytest.raises(NotFound):
+        await Sandboxes().execute("nowhere/run-1")

@@ -123,10 +123,10 @@ def test_no_good_row_is_lost_among_others(noise: list[str]) -> None:
 
 
 def test_many_quotes_that_never_close_take_no_long_time() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     found = csv("a,b\n" + '"x,1\ny,2\n' * 20_000)
     assert found.table.num_rows == 20_000
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 def workbook(rows: list[list[Any]], title: str = "Data") -> bytes:

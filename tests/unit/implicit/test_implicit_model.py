@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fathom.errors import InvalidField
 from fathom.implicit.model import ImplicitRewardModel, Learning, Scoring, forward_q, log_probs
+from fathom.implicit.rewards import step_credit
 from fathom.implicit.sequences import Sequences, micro_batches, pad
 from trainers.prime import prime_core_algos
 from trainers.tiny import build_model
@@ -191,6 +192,35 @@ def test_gradient_does_not_depend_on_the_cut_into_passes(loss: str, reduction: s
     (loss_whole, whole), (loss_cut, cut) = gradient(10**6), gradient(1)
     assert loss_cut == pytest.approx(loss_whole, rel=1e-5)
     assert max(float((a - b).abs().max()) for a, b in zip(whole, cut, strict=True)) < 1e-5
+
+
+def test_credit_is_summed_per_step() -> None:
+    rewards = torch.tensor([[9.0, 1.0, 2.0, 9.0, 4.0, 9.0], [5.0, 9.0, 9.0, 9.0, 9.0, 9.0]])
+    mask = torch.tensor([[0, 1, 1, 0, 1, 0], [1, 0, 0, 0, 0, 0]])
+    assert step_credit(rewards, mask).tolist() == [[3.0, 4.0], [5.0, 0.0]]
+
+
+@pytest.mark.parametrize("deciding", [0, 1])
+def test_the_tool_step_that_decides_gets_credit_and_none_before_it(deciding: int) -> None:
+    """Row J03: outcomes say only whether an episode was right; the process reward finds the call that made it so.
+
+    Two turns with what a tool said between them; the token of one decides, that of the other is as often right as
+    wrong. What comes after the decision may share its credit, for it is sampled knowing it; what came before may not.
+    """
+    right = (torch.arange(32) % 2).float()
+    words = [(12 + row % 2, 20 + row // 2 % 4) for row in range(32)]
+    ids = [[9, pair[deciding], 15, 16, pair[1 - deciding]] for pair in words]
+    given = pad(ids, [[0, 1, 0, 0, 1]] * len(ids))
+    phi, _ = models()
+    learning = Learning(loss="ce", lr=1e-2)
+    model = ImplicitRewardModel(phi, copy.deepcopy(phi), replace(PLAIN, beta=0.5), learning)
+    for _ in range(30):
+        model.update(given, right, 4)
+    credit = step_credit(model.score(given, 4, right).rewards, given.mask)
+    gap = (credit[right > 0].mean(dim=0) - credit[right == 0].mean(dim=0)).tolist()
+    assert gap[deciding] > 1.0
+    if deciding == 1:
+        assert abs(gap[0]) < 0.1 * gap[1]
 
 
 def test_gradient_is_clipped() -> None:

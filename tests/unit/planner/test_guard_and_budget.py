@@ -191,9 +191,9 @@ def test_sentences_that_come_again_are_flagged(text: str, count: int) -> None:
 
 
 def test_a_flood_of_sentences_is_bounded() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     repetitions("\n".join(f"This is sentence {chr(97 + n % 26) * 40} of a flood {n}." for n in range(20_000)))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 async def test_a_finish_behind_other_calls_does_not_end_and_says_so() -> None:

@@ -13,8 +13,8 @@ from fathom.errors import CorruptData, DependencyFailed, InvalidField, NotFound
 from fathom.protocol.guidance import question_of, with_guidance
 from fathom.protocol.messages import Completion, FinishReason, Role, Sampling, ToolCall, Usage
 from services.planner.config import Config
-from services.planner.events import restatement
 from services.planner.model import Limits, Step, Task
+from services.planner.observer import restatement
 from services.planner.prompting import Prompts
 from services.planner.prompts.catalogue import Catalogue, catalogue, read_prompt
 from services.planner.prompts.compare import compare, score
@@ -95,7 +95,8 @@ def test_a_seed_draws_examples_and_numbering_and_gives_the_same_bytes_again() ->
 
 
 def test_answer_variants_are_drawn_by_weight_and_kept_for_a_key() -> None:
-    chosen = Counter(prompts().choose("why?", f"run_{number}")["answer"] for number in range(600))
+    made = prompts()
+    chosen = Counter(made.choose("why?", f"run_{number}")["answer"] for number in range(600))
     assert set(chosen) == {f"answer.{name}.v1.en" for name in ("conclusion", "evidence", "sections")}
     assert all(150 < count < 250 for count in chosen.values())
     assert prompts().choose("why?", "run_7") == prompts().choose("why?", "run_7")

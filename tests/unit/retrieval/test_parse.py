@@ -232,10 +232,10 @@ def test_a_fragment_is_read_too() -> None:
 
 
 def test_a_page_nested_without_end_is_answered_soon() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     found = list(parse(b"<div>" * 150_000 + b"deep", "text/html", "test"))
     assert found
-    assert time.monotonic() - started < 30
+    assert time.process_time() - started < 30
 
 
 def test_pages_of_a_pdf() -> None:

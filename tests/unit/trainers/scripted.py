@@ -12,9 +12,10 @@ import torch
 
 from trainers.config import TrainConfig, load_config
 from trainers.data_proto import DataProto
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import RayPPOTrainer
 from trainers.prompts import Prompts
 from trainers.roles import Metrics, ResourcePoolManager, Role
+from trainers.surroundings import Surroundings
 
 RECORDS = [
     {
@@ -59,17 +60,21 @@ class ScriptedSource:
     ) -> None:
         self.calls, self.ahead, self.queue, self.change = calls, ahead, list[DataProto](), change
         self.seen: list[DataProto] = []
-        self.version = 0
+        self.version, self.newest_first = 0, False
 
     def submit(self, prompts: DataProto) -> None:
         self.queue.append(prompts)
+
+    def pending(self) -> list[str]:
+        return [uid for prompts in self.queue for uid in prompts.array("uid").tolist()]
 
     def generate(self, prompts: DataProto) -> DataProto:
         if prompts.meta_info["validate"]:
             self.calls.append("validate")
             return episodes(prompts, 1)
-        self.submit(prompts)
-        oldest = self.queue.pop(0)
+        if not prompts.meta_info["submitted"]:
+            self.submit(prompts)
+        oldest = self.queue.pop(-1 if self.newest_first else 0)
         self.seen.append(oldest)
         self.calls.append("generate")
         found = episodes(oldest, oldest.meta_info["n"])

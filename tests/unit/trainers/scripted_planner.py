@@ -25,15 +25,23 @@ def trajectory(task: int, sample: int, version: int, *, prompt: int = 3, sampled
 
 
 class ScriptedPlanner:
-    """``play`` gives an episode's duration in seconds; ``trouble`` is raised after so many episodes of an attempt."""
+    """``play`` gives an episode's duration in seconds; ``trouble`` is raised after so many episodes of an attempt.
 
-    def __init__(self, play: Callable[[str, int], float] = lambda uid, sample: 0.0) -> None:
-        self.version, self.play = 1, play
+    At most ``places`` episodes are played at once, 0 for any number; ``busy_s`` is how long places were taken.
+    """
+
+    def __init__(self, play: Callable[[str, int], float] = lambda uid, sample: 0.0, places: int = 0) -> None:
+        self.version, self.play, self.busy_s = 1, play, 0.0
+        self.places = asyncio.Semaphore(places or 1 << 30)
         self.requests: list[pb.RolloutRequest] = []
         self.trouble: list[tuple[int, FathomError]] = []
         self.failing: dict[tuple[int, int], int] = {}
         """How often the sample of a task still fails."""
         self.played: list[tuple[str, int, int]] = []
+        self.queued: dict[str, pb.RolloutRequest] = {}
+        self.told: dict[str, list[Trajectory]] = {}
+        self.stopped: list[str] = []
+        self.error_code = ""
 
     async def rollout(
         self, request: pb.RolloutRequest, *, timeout_s: float = 600.0
@@ -59,7 +67,40 @@ class ScriptedPlanner:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
+    async def submit_rollout(self, request: pb.SubmitRolloutRequest) -> pb.SubmitRolloutResponse:
+        self.queued.setdefault(request.rollout.request_id, request.rollout)
+        return pb.SubmitRolloutResponse(rollout_id=request.rollout.request_id)
+
+    async def watch_rollout(
+        self, request: pb.WatchRolloutRequest, *, timeout_s: float = 600.0
+    ) -> AsyncGenerator[pb.WatchRolloutResponse, None]:
+        """What was told before comes first; the rest is played while somebody watches."""
+        rollout_id = request.rollout_id
+        told = self.told.setdefault(rollout_id, [])
+        for sequence, item in enumerate(told, 1):
+            if sequence > request.after_sequence:
+                yield pb.WatchRolloutResponse(trajectory=item, sequence=sequence)
+        left = pb.RolloutRequest.FromString(self.queued[rollout_id].SerializeToString())
+        known = {(item.task_index, item.sample_index) for item in told}
+        async for response in self.rollout(left):
+            item = response.trajectory
+            if (item.task_index, item.sample_index) not in known:
+                told.append(item)
+                yield pb.WatchRolloutResponse(trajectory=item, sequence=len(told))
+
+    async def stop_rollout(self, request: pb.StopRolloutRequest, *, timeout_s: float = 600.0) -> pb.StopRolloutResponse:
+        self.stopped.append(request.rollout_id)
+        return pb.StopRolloutResponse(was_queued=True)
+
     async def episode(self, request: pb.RolloutRequest, task: int, sample: int) -> Trajectory:
+        async with self.places:
+            begun = asyncio.get_running_loop().time()
+            try:
+                return await self.played_out(request, task, sample)
+            finally:
+                self.busy_s += asyncio.get_running_loop().time() - begun
+
+    async def played_out(self, request: pb.RolloutRequest, task: int, sample: int) -> Trajectory:
         version, uid = request.policy_version or self.version, request.tasks[task].id
         self.played.append((uid, sample, version))
         if (duration := self.play(uid, sample)) > 0:
@@ -70,6 +111,7 @@ class ScriptedPlanner:
         if self.failing.get((task, sample), 0):
             self.failing[(task, sample)] -= 1
             item.stop_reason, item.error, item.culprit = STOP_REASON_FAILED, "retrieval: out of reach", "retrieval"
+            item.error_code = self.error_code
         return item
 
 

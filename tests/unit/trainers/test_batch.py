@@ -19,10 +19,10 @@ from fathom.api.planner.v1.trajectory_pb2 import (
 )
 from fathom.api.policy.v1.policy_pb2 import Completion
 from fathom.config import ConfigError
-from fathom.errors import InvalidField, VersionMismatch
+from fathom.errors import InvalidField
 from trainers import tiny
-from trainers.batch import make_batch
 from trainers.config import read_overrides
+from trainers.rollouts.groups import Group, to_data
 from trainers.tasks import comparison_tasks, split, vocabulary
 
 
@@ -33,16 +33,6 @@ def trajectory(task: int, sample: int, **changes: Any) -> Trajectory:
         "version_min": 3, "version_max": 3, "stop_reason": STOP_REASON_FINISHED,
     }  # fmt: skip
     return Trajectory(**(fields | changes))
-
-
-def test_rows_are_ordered_by_group_and_padded_with_explicit_masks() -> None:
-    short = {"token_ids": [5, 0], "mask": [0, 1], "log_probs": [0.0, -1.0]}
-    batch = make_batch([trajectory(1, 1), trajectory(0, 1, **short), trajectory(1, 0), trajectory(0, 0)], 2, 2, 3)
-    assert batch.input_ids.tolist() == [[5, 6, 7], [5, 0, 0], [5, 6, 7], [5, 6, 7]]
-    assert batch.attention_mask[1].tolist() == [1, 1, 0]
-    assert batch.loss_mask[1].tolist() == [0.0, 1.0, 0.0]
-    assert batch.rewards.tolist() == [[0.0, 1.0], [0.0, 1.0]]
-    assert batch.trained_tokens == 7
 
 
 def compacted(task: int, sample: int, **changes: Any) -> Trajectory:
@@ -58,17 +48,21 @@ def compacted(task: int, sample: int, **changes: Any) -> Trajectory:
     return trajectory(task, sample, **({"segments": segments, "steps": steps} | last | changes))
 
 
-def test_each_segment_is_a_row_that_shares_its_episodes_reward() -> None:
-    batch = make_batch([trajectory(0, 0), compacted(0, 1)], 1, 2, 3)
-    assert batch.input_ids.tolist() == [[5, 6, 7, 0], [5, 6, 7, 8], [5, 8, 9, 0]]
-    assert batch.owners.tolist() == [0, 1, 1]
-    assert batch.rewards.tolist() == [[0.0, 1.0]]
-    assert batch.trained_tokens == 5
-    own = batch.input_ids[1:][batch.loss_mask[1:].bool()].tolist()
-    assert own == [6, 8, 9], "every sampled id once, none that was only rendered"
-    assert batch.log_probs[1:][batch.loss_mask[1:].bool()].tolist() == [-0.5, -0.25, -0.125]
+def group(*episodes: Trajectory) -> list[Group]:
+    return [Group({"uid": "g"}, episodes)]
+
+
+def test_each_segment_is_a_row_of_its_episode() -> None:
+    data = to_data(group(trajectory(0, 0), compacted(0, 1)))
+    assert data.tensor("prompts").tolist() == [[0, 5], [0, 5], [5, 8]]
+    assert data.tensor("responses").tolist() == [[6, 7, 0], [6, 7, 8], [9, 0, 0]]
+    assert data.array("episode").tolist() == ["g/0", "g/1", "g/1"]
+    assert data.tensor("token_level_scores").sum(dim=1).tolist() == [0.0, 1.0, 1.0]
+    mask = data.tensor("response_mask").bool()
+    assert data.tensor("responses")[mask].tolist() == [6, 7, 6, 8, 9], "every sampled id once, none only rendered"
+    assert data.tensor("rollout_log_probs")[mask].tolist() == [-0.5, -0.25, -0.5, -0.25, -0.125]
     with pytest.raises(InvalidField, match="each of 3 sampled ids"):
-        make_batch([trajectory(0, 0), compacted(0, 1, segments=compacted(0, 1).segments[1:])], 1, 2, 3)
+        to_data(group(trajectory(0, 0), compacted(0, 1, segments=compacted(0, 1).segments[1:])))
 
 
 @pytest.mark.parametrize(
@@ -81,18 +75,12 @@ def test_each_segment_is_a_row_that_shares_its_episodes_reward() -> None:
         ({"log_probs": [0.0, float("-inf"), 0.0]}, "trajectory.log_probs"),
         ({"reward": float("nan")}, "trajectory.reward"),
         ({"stop_reason": STOP_REASON_FAILED}, "trajectory.stop_reason"),
-        ({"sample_index": 5}, "trajectories"),
     ],
 )
 def test_what_cannot_train_is_named(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidField) as bad:
-        make_batch([trajectory(0, 0), trajectory(0, 1, **changes)], 1, 2, 3)
+        to_data(group(trajectory(0, 0), trajectory(0, 1, **changes)))
     assert bad.value.field == field
-
-
-def test_versions_are_not_mixed() -> None:
-    with pytest.raises(VersionMismatch):
-        make_batch([trajectory(0, 0), trajectory(0, 1, version_max=4)], 1, 2, 3)
 
 
 def test_tasks_are_split_without_overlap_and_reproducibly() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fathom.api.planner.v1.trajectory_pb2 import Answer, Trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.reward.v1 import reward_pb2 as pb
 from fathom.clients import Clients
@@ -19,7 +22,12 @@ from fathom.errors import InvalidField
 from fathom.rpc.dispatch import Dispatcher
 from tests.unit.reward.house import House
 from tests.unit.reward.scripted_policy import ScriptedPolicy
+from tests.unit.trainers.scripted import Scene
 from trainers.brpo import Comparison, broadcast, comparisons, judged, outcome_of, pairwise_rewards
+from trainers.comparing import BRPOTrainer, PairwiseGrader
+from trainers.config.comparing import BrpoConfig
+from trainers.roles import Role
+from trainers.rollouts.groups import Group
 
 UIDS = ["a"] * 4 + ["b"] * 4
 
@@ -146,6 +154,14 @@ def test_grades_become_outcomes(grade: Any, tie: float, outcome: float | None) -
     assert outcome_of(pb.Judgement(grade=grade), tie) == outcome
 
 
+def judge_of(reply: Callable[[policy.GenerateRequest], str | Exception]) -> Clients:
+    """The reward service's judge, whose model answers so."""
+    house = House(peers={"policy": ScriptedPolicy(reply)})
+    dispatcher = Dispatcher(house.service, house.telemetry)
+    dispatcher.ready = True
+    return Clients({"reward": "inproc://reward"}, house.telemetry, dispatchers={"reward": dispatcher})
+
+
 async def test_through_the_real_judge() -> None:
     """The whole way with a judge by length: JudgePairs in batches, both orders, one pair that fails."""
 
@@ -155,10 +171,7 @@ async def test_through_the_real_judge() -> None:
             return "unreadable"
         return json.dumps({"first": min(10, len(shown[0])), "second": min(10, len(shown[1]))})
 
-    house = House(peers={"policy": ScriptedPolicy(reply)})
-    dispatcher = Dispatcher(house.service, house.telemetry)
-    dispatcher.ready = True
-    clients = Clients({"reward": "inproc://reward"}, house.telemetry, dispatchers={"reward": dispatcher})
+    clients = judge_of(reply)
     uids = [f"g{group}" for group in range(60) for _ in range(6)]
     answers = ["x" * (1 + row % 6) for row in range(360)]
     compared = comparisons(uids, seed=1)
@@ -172,3 +185,39 @@ async def test_through_the_real_judge() -> None:
     ]
     found = pairwise_rewards(uids, compared, outcomes)
     assert 0 < found.metrics["brpo/groups_skewed"] < 1
+
+
+async def test_groups_of_episodes_get_their_judgements_as_rewards() -> None:
+    """As ``fathom train brpo`` grades: the longer answer wins; a validation's group of one is compared with nobody."""
+
+    def reply(request: policy.GenerateRequest) -> str | Exception:
+        shown = re.findall(r"answer\n<quoted>\n(.*?)\n</quoted>", request.messages[1].content, re.DOTALL)
+        return json.dumps({"first": min(10, len(shown[0])), "second": min(10, len(shown[1]))})
+
+    def episode(answer: str) -> Trajectory:
+        return Trajectory(answer=Answer(markdown=answer), reward=9.0, reward_components={"old": 1.0})
+
+    groups = [
+        Group({"uid": "a", "question": "q"}, tuple(map(episode, ("xxxx [1]", "x", "xxx", "xx")))),
+        Group({"uid": "alone", "question": "q"}, (episode("x"),)),
+    ]
+    grader = PairwiseGrader(judge_of(reply), BrpoConfig(style="pairwise", skew=1.0), 5)
+    (several, alone), metrics = await grader(groups)
+    lengths = (4, 1, 3, 2)
+    [reference] = {one.reference for one in comparisons(["a"] * 4, seed=5)}
+    wanted = [float((length > lengths[reference]) - (length < lengths[reference])) for length in lengths]
+    assert [one.reward for one in several.episodes] == wanted
+    assert dict(several.episodes[0].reward_components) == {"pairwise": wanted[0], "kept": 1.0}
+    assert alone.episodes[0].reward == 0.0
+    assert metrics["brpo/judge_failed"] == 0
+    assert (await grader(groups[1:]))[1] == {}
+
+
+def test_a_rewards_is_its_advantage_and_observations_have_none(tmp_path: Path) -> None:
+    """Row F04: no mean is taken off. The scripted episodes' scores are 0 and 1, an observation in the middle."""
+    scene = Scene(tmp_path, "trainer.total_training_steps=1", trainer=BRPOTrainer)
+    scene.trainer.fit()
+    [batch] = scene.groups[Role.ACTOR].trained
+    assert batch.tensor("advantages").tolist() == [[0.0] * 3, [1.0, 0.0, 1.0]] * 2
+    with pytest.raises(InvalidField, match=r"brpo\.references"):
+        Scene(tmp_path, "brpo.references=2", trainer=BRPOTrainer)

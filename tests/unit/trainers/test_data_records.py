@@ -31,6 +31,8 @@ RECORD = Record(
     "number",
     {"rel_tol": 0.01, "abs_tol": 0.5},
     "search",
+    ("search", "fetch"),
+    '{"entities": ["AAPL"]}',
 )
 
 

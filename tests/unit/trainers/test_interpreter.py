@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from fathom.api.datafetch.v1.datafetch_pb2 import QueryResponse, Sheet
+from fathom.api.datafetch.v1.datafetch_pb2 import QueryRequest, QueryResponse, Sheet
 from fathom.api.planner.v1.trajectory_pb2 import Answer, CodeRecord, Material, Step, Trajectory
 from fathom.api.reward.v1.reward_pb2 import Score, ScoreRequest, ScoreResponse
 from fathom.errors import DependencyFailed, InvalidField
@@ -175,17 +175,22 @@ def test_components_are_compared_each_by_itself() -> None:
 def test_tasks_get_the_tables_that_their_questions_need() -> None:
     class Datafetch:
         def __init__(self) -> None:
-            self.datafetch, self.asked = self, list[str]()
+            self.datafetch, self.asked, self.requests = self, list[str](), list[QueryRequest]()
 
         async def query(self, request: Any, *, timeout_s: float) -> QueryResponse:
             self.asked.append(request.question)
+            self.requests.append(request)
             return QueryResponse(sheets=[] if "nothing" in request.question else [Sheet(id="s", rows=3)])
 
     house: Any = Datafetch()
     own = {"question": "c", "sheets": (Sheet(id="own"),)}
-    rows = [{"question": "a"}, {"question": "b", "extra_info": {"data_question": "a"}}, own]
+    rows = [{"question": "a"}, {"question": "b", "extra_info": {"data_query": "a"}}, own]
     found = asyncio.run(with_sheets(rows, house))
     assert [row["sheets"][0].id for row in found] == ["s", "s", "own"]
     assert house.asked == ["a"], "each question once"
     with pytest.raises(InvalidField, match="row 1: there are no tables for 'nothing here'"):
         asyncio.run(with_sheets([{"question": "a"}, {"question": "nothing here"}], house))
+    asyncio.run(with_sheets([{"question": "x", "extra_info": {"data_query": '{"entities": ["AAPL"]}'}}], house))
+    assert list(house.requests[-1].typed.entities) == ["AAPL"]
+    with pytest.raises(InvalidField, match=r"rows\[0\]\.extra_info\.data_query"):
+        asyncio.run(with_sheets([{"question": "x", "extra_info": {"data_query": '{"entitties": 1}'}}], house))

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from fathom.config import ConfigError
-from fathom.errors import InvalidField
+from fathom.errors import Conflict, InvalidField
 from tests.unit.trainers.scripted import RECORDS, Scene
 from trainers.config import load_config
 from trainers.data_proto import DataProto
-from trainers.kl import AdaptiveKLController, FixedKLController
-from trainers.ppo import TrainingDiverged, kl_controller
+from trainers.kl import AdaptiveKLController, FixedKLController, kl_controller
 from trainers.prompts import Prompts
 from trainers.roles import ResourcePoolManager, Role
+from trainers.surroundings import TrainingDiverged
 
 GAE = ("algorithm.adv_estimator=gae", "algorithm.use_kl_in_reward=true", "algorithm.kl_coef=0.1")
 
@@ -102,11 +102,41 @@ def test_a_resume_with_nothing_left_trains_nothing(tmp_path: Path) -> None:
     assert again.calls == ["publish", "close"], "the trained weights are served all the same"
 
 
+def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+    """Checkpoints are known by the name of the output folder, which two trainings may share."""
+    Scene(tmp_path, "trainer.total_training_steps=1").trainer.fit()
+    with pytest.raises(Conflict, match="is of the model 'tiny', not 'other'"):
+        Scene(tmp_path, "model.name=other").trainer.fit()
+    anew = ("trainer.resume_mode=disable", "trainer.total_training_steps=2", "trainer.save_freq=0")
+    assert Scene(tmp_path, "model.name=other", *anew).trainer.fit()["training/global_step"] == 2
+
+
 def test_prompts_are_submitted_ahead_and_come_in_order(tmp_path: Path) -> None:
     scene = Scene(tmp_path, ahead=2)
     scene.trainer.fit()
     assert [batch.meta_info["step"] for batch in scene.source.seen] == [1, 2, 3, 4]
-    assert len(scene.source.queue) == 2, "what was submitted beyond the end is the source's to drop"
+    assert scene.source.queue == [], "nothing is begun that the training does not want"
+
+
+def test_a_resume_goes_on_with_the_prompts_that_were_under_way(tmp_path: Path) -> None:
+    """Sampled ahead, given out in any order: what the checkpoint has pending comes first, nothing comes twice."""
+    whole = Scene(tmp_path / "whole", ahead=2)
+    whole.trainer.fit()
+    first = Scene(tmp_path / "broken", "trainer.save_freq=1", ahead=2)
+    first.source.newest_first = True
+    first.trainer.init_workers()
+    for _ in range(2):
+        first.source.submit(first.trainer.next_prompts())
+    first.trainer.run_step()
+    assert first.source.pending() == [f"{batch}-{place}" for batch in (0, 1) for place in range(2)]
+    with pytest.raises(Conflict, match="4 prompts under way, drawn by 2; now 1"):
+        Scene(tmp_path / "broken", "data.train_batch_size=1", ahead=2).trainer.fit()
+    second = Scene(tmp_path / "broken", ahead=2)
+    second.trainer.fit()
+    seen, known = ([batch.array("uid").tolist() for batch in s] for s in (second.source.seen, whole.source.seen))
+    assert seen == [known[0], known[1], known[3]], "batch 2 was trained on before the kill"
+    texts = [str(batch.array("prompt").tolist()) for batch in second.source.seen]
+    assert texts == [str(whole.source.seen[place].array("prompt").tolist()) for place in (0, 1, 3)]
 
 
 def test_epochs_are_permutations_and_uids_never_repeat() -> None:
@@ -216,6 +246,6 @@ def test_rewards_come_from_a_function_where_the_source_does_not_grade(tmp_path: 
 
 
 def test_the_controller_is_the_settings() -> None:
-    assert kl_controller(load_config(overrides=["algorithm.kl_coef=0.2"])) == FixedKLController(0.2)
-    adaptive = kl_controller(load_config(overrides=["algorithm.kl_ctrl=adaptive", "algorithm.kl_coef=0.2"]))
+    assert kl_controller(load_config(overrides=["algorithm.kl_coef=0.2"]).algorithm) == FixedKLController(0.2)
+    adaptive = kl_controller(load_config(overrides=["algorithm.kl_ctrl=adaptive", "algorithm.kl_coef=0.2"]).algorithm)
     assert adaptive == AdaptiveKLController(0.2, 0.1, 10_000)

@@ -180,6 +180,20 @@ def test_a_step_lowers_each_loss(mode: algos.BonMode) -> None:
     assert loss() < before
 
 
+@pytest.mark.parametrize("mode", ["bon_acc", "bon_rm"])
+def test_the_recipes_sum_of_best_of_n_is_the_mean_times_the_rows(mode: algos.BonMode) -> None:
+    """``bon_reduction``: the sum's scale grows with the micro-batch."""
+    torch.manual_seed(0)
+    q = torch.randn(4, 4)
+    group_q = (q * MASK).sum(-1).view(2, 2).repeat_interleave(2, 0)
+    group_acc = ACC.view(2, 2).repeat_interleave(2, 0)
+    mean, total = (
+        algos.compute_detach_dpo_loss_rm(q, ACC, group_q, group_acc, MASK, 1.0, bon_mode=mode, bon_reduction=reduction)
+        for reduction in ("mean", "sum")
+    )
+    assert total.item() == pytest.approx(4 * mean.item())
+
+
 def test_gradients_against_finite_differences() -> None:
     torch.manual_seed(0)
     q = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
@@ -221,6 +235,21 @@ def test_without_filters_the_order_stays() -> None:
         SCORES, LENGTHS, keep_groups=1, max_response_length=1, filter_accuracy=False, filter_truncate=False
     )
     assert kept.rows.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_stable_sort_keeps_the_order_and_an_unstable_one_the_flags(stable: bool) -> None:
+    """The recipe's sort promises no order among groups of one kind: parity is the same groups, those that pass first."""
+    torch.manual_seed(0)
+    scores = (torch.rand(200, 4) < torch.rand(200, 1)).float()
+    kept = prioritised_groups(scores, torch.ones(200, 4), keep_groups=200, max_response_length=9, stable_sort=stable)
+    order = [row // 4 for row in kept.rows.tolist()[::4]]
+    passes = [bool(0.2 <= mean <= 0.8) for mean in scores.mean(dim=1).tolist()]
+    flags = [passes[group] for group in order]
+    assert sorted(order) == list(range(200))
+    assert flags == sorted(flags, reverse=True)
+    if stable:
+        assert order == [g for g in range(200) if passes[g]] + [g for g in range(200) if not passes[g]]
 
 
 @pytest.mark.parametrize("groups", [0, 5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from fathom.errors import InvalidField
 from tests.unit.trainers.scripted import RECORDS, ScriptedGroup, ScriptedSource
 from trainers.config import load_config
 from trainers.data_proto import DataProto
-from trainers.ppo import Surroundings
 from trainers.prime.prime_ray_trainer import RayPRIMETrainer
 from trainers.prompts import Prompts
 from trainers.roles import ResourcePoolManager, Role
+from trainers.surroundings import Surroundings
 
 ORDER = ["generate", "old_log_prob"]
 
@@ -250,6 +251,10 @@ def test_pr01_pr25_the_workers_reward_model_learns_on_a_tiny_model() -> None:
     losses = [worker.update_rm(data).meta_info["metrics"]["reward_model/dpo_loss"] for _ in range(5)]
     assert losses[-1] < losses[0]
     after = worker.compute_rm_score(data)
+    again = worker.model._forward_micro_batch(data)
+    assert torch.allclose(again.detach(), after.tensor("q"), atol=1e-5)
+    assert again.requires_grad
+    assert not after.tensor("q").requires_grad, "PR10: the gradient flows through q, not through scores"
     assert after.tensor("rm_scores")[data.tensor("response_mask") == 0].eq(0).all()
     assert after.tensor("q").abs().max() > 1e-3
     for one, other in zip(before, reference.parameters(), strict=True):
@@ -268,6 +273,93 @@ def test_pr01_pr25_the_workers_reward_model_learns_on_a_tiny_model() -> None:
     assert torch.allclose(small.compute_rm_score(data).tensor("rm_scores"), after.tensor("rm_scores"), atol=1e-5)
     with pytest.raises(InvalidField, match="must be 1"):
         PRIMERewardModelWorker(settings("reward_model.ulysses_sequence_parallel_size=2"))
+
+
+@pytest.mark.parametrize(("scope", "largest"), [("global", 10.0), ("rank", 4.0)])
+def test_pr15_the_norm_is_of_all_ranks_or_of_ones_own(
+    scope: str, largest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``norm_scope``: another rank's largest return is 10, this one's 4; the recipe takes each rank's own."""
+    from tests.unit.trainers.test_learners import settings
+    from trainers.prime import prime_dp_rm
+    from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
+
+    worker = PRIMERewardModelWorker(settings(f"reward_model.norm_scope={scope}"))
+
+    class Group:
+        ReduceOp = torch.distributed.ReduceOp
+
+        @staticmethod
+        def is_initialized() -> bool:
+            return True
+
+        @staticmethod
+        def all_reduce(tensor: torch.Tensor, op: Any) -> None:
+            assert op == torch.distributed.ReduceOp.MAX
+            tensor.fill_(max(10.0, float(tensor)))
+
+    monkeypatch.setattr(prime_dp_rm, "distributed", Group)
+    found = worker.model.prime_norm(torch.tensor([[1.0, 3.0], [0.0, -2.0]]))
+    assert found[0].tolist() == pytest.approx([1.0 / largest, 3.0 / largest], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("grader", "targets", "acc"),
+    [
+        ("em", ["1/2", "1/2"], [1.0, 0.0]), ("math", ["0.5", "0.5"], [1.0, 1.0]), ("number", ["0.505", "0.6"], [0.0, 1.0]),
+        ("sub_em", ["1/2", "it is 1/2"], [1.0, 0.0]),
+    ],
+)  # fmt: skip
+def test_j03_any_grader_is_the_loops_verifier(grader: str, targets: list[str], acc: list[float]) -> None:
+    """Row J03: a setting swaps the outcome; acc, the filter and the advantages follow from it."""
+    from tests.unit.trainers.test_prime_reward_manager import TOKENIZER
+    from tests.unit.trainers.test_prime_reward_manager import batch as written
+    from trainers.assembly import verifiers
+
+    rows = written(["<answer> 1/2 </answer>", "about <answer> 0.5 </answer>"] * 2, [[one] for one in targets] * 2)
+    if grader == "number":
+        rows = written(["<answer> 7 </answer>", "<answer> 0.5 </answer>"] * 2, [[one] for one in targets] * 2)
+
+    def change(episodes: DataProto) -> DataProto:
+        names = [name for name, _ in episodes.columns() if name not in ("acc", "token_level_scores", "reward_model")]
+        width = rows.tensor("responses").shape[1]
+        mask = rows.tensor("response_mask")
+        kept = {
+            name: episodes.array(name) for name in names if name in episodes.non_tensor_batch and name != "extra_info"
+        }
+        prompts = episodes.tensor("prompts")
+        tensors = {
+            "prompts": prompts, "responses": rows.tensor("responses"), "response_mask": mask,
+            "input_ids": torch.cat([prompts, rows.tensor("responses")], dim=1),
+            "attention_mask": torch.cat([torch.ones_like(prompts), mask], dim=1),
+            "position_ids": torch.arange(2 + width).repeat(4, 1), "rollout_log_probs": torch.zeros(4, width),
+        }  # fmt: skip
+        return DataProto(tensors, kept | rows.non_tensor_batch, dict(episodes.meta_info))
+
+    parameters = "{rel_tol: 0.2}" if grader == "number" else "{}"
+    scene = Scene("reward.manager=prime", f"reward.grader={grader}", f"reward.parameters={parameters}", change=change)
+    scene.trainer.reward_fn = verifiers(scene.trainer.config, TOKENIZER)
+    metrics = scene.trainer.fit()
+    assert scene.actor.trained[0].tensor("acc").tolist() == acc * 2
+    assert metrics["acc"] == sum(acc) / 2
+
+
+def test_pr01_the_files_are_there_and_the_pure_functions_need_torch_only() -> None:
+    """Six files with the seed's names; of what is installed beside this project the functions import torch alone."""
+    import subprocess
+    import sys
+
+    folder = Path(str(resources.files("trainers.prime")))
+    names = ("main_prime", "prime_ray_trainer", "prime_core_algos", "prime_dp_rm", "prime_fsdp_workers")
+    assert all((folder / f"{name}.py").is_file() for name in names)
+    assert (folder / "config" / "prime_trainer.yaml").is_file()
+    probe = (
+        "import torch, sys; before = set(sys.modules); import trainers.prime.prime_core_algos as algos; "
+        "new = {name.split('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names); "
+        "print(sorted(new), algos.compute_rloo_advantage_return.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['fathom', 'trainers'] compute_rloo_advantage_return"
 
 
 def test_pr11_without_a_reference_the_old_policy_is_one() -> None:

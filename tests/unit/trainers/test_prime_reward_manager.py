@@ -11,10 +11,11 @@ import torch
 
 from fathom.errors import InvalidField
 from trainers.assembly import verifiers
-from trainers.config import TrainConfig
+from trainers.config import TrainConfig, load_config
 from trainers.data_proto import DataProto
 from trainers.prime import reward_manager
 from trainers.prime.reward_manager import PrimeRewardManager
+from trainers.search_r1 import RewardManager
 from trainers.tiny import build_tokenizer
 
 WORDS = ["<answer>", "</answer>", "7", "8", "0.5", "1/2", "seven", "nothing", "about"]
@@ -126,3 +127,18 @@ def test_the_settings_choose_the_manager() -> None:
     made = verifiers(chosen, TOKENIZER)
     assert isinstance(made, PrimeRewardManager)
     assert (made.grader, made.timeout_s) == ("math", config.reward.timeout_s)
+
+
+@pytest.mark.parametrize("parity", [False, True])
+def test_search_r1s_manager_and_its_parity_switch(parity: bool) -> None:
+    """With parity the prompt's own example counts as an answer, as in the original."""
+    overrides = ["reward.manager=search_r1", "reward.format_score=0.1", f"reward.parity_answer_extraction={parity}"]
+    made = verifiers(load_config([], overrides), TOKENIZER)
+    assert isinstance(made, RewardManager)
+    data = batch(["nothing", "<answer> 8 </answer>"], [["7"], ["7"]])
+    prompt = TOKENIZER.encode("<answer> about </answer> <answer> 7 </answer>", add_special_tokens=False)
+    prompts = torch.tensor([prompt] * 2)
+    valid = torch.cat([torch.ones_like(prompts), data.tensor("response_mask")], dim=1)
+    whole = data.with_tensors(prompts=prompts, attention_mask=valid)
+    found = made(DataProto(whole.batch, whole.non_tensor_batch | {"data_source": np.array(["nq"] * 2, dtype=object)}))
+    assert found.sum(dim=1).tolist() == pytest.approx([1.0, 0.1] if parity else [0.0, 0.1])

@@ -24,8 +24,8 @@ from fathom.errors import (
 from trainers.algorithms import ALGORITHMS, Algorithm, configured, find
 from trainers.launch import Interrupted, Interruption, Place, Run, with_vocabulary
 from trainers.monitor.collapse import TrainingCollapsed
-from trainers.ppo import TrainingDiverged
 from trainers.ray_job import main, parsed, status_of
+from trainers.surroundings import TrainingDiverged
 
 ENVIRON = {
     "FATHOM_RUNTIME_ENDPOINTS": json.dumps({"planner": "grpc://127.0.0.1:1"}),

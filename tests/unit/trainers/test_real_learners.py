@@ -16,13 +16,14 @@ from trainers.config import TrainConfig
 from trainers.grpo import GRPOTrainer
 from trainers.learners.models import load_model, load_tokenizer
 from trainers.lookups import Lookup, found, lookups, shown, vocabulary
-from trainers.ppo import RayPPOTrainer, Surroundings
+from trainers.ppo import RayPPOTrainer
 from trainers.prompts import Prompts
 from trainers.rloo import RLOOTrainer
 from trainers.roles import Metrics
 from trainers.search_r1 import GenerationConfig, LLMGenerationManager, RewardManager
 from trainers.search_r1.rollouts import SearchR1Rollouts
 from trainers.search_r1.sampler import ModelSampler
+from trainers.surroundings import Surroundings
 from trainers.tasks import records
 from trainers.workers import LocalGroup, RayGroup
 

@@ -20,6 +20,7 @@ from fathom.errors import (
     CorruptData,
     DeadlineExceeded,
     DependencyFailed,
+    FailedPrecondition,
     FathomError,
     InvalidField,
     NotFound,
@@ -28,7 +29,7 @@ from fathom.errors import (
 from fathom.store import open_store
 from tests.unit.trainers.scripted_planner import ScriptedClients, ScriptedPlanner, broken, trajectory
 from trainers.config import TrainConfig, load_config
-from trainers.data.records import Record
+from trainers.data.records import Record, read, write
 from trainers.data_proto import DataProto
 from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.client import Patience, collect
@@ -39,6 +40,7 @@ from trainers.rollouts.recording import Recording
 from trainers.rollouts.replayed import ReplayedRollouts
 from trainers.rollouts.requests import Asked, question_of, references_of, rollout_request
 from trainers.rollouts.source import PlannerRollouts
+from trainers.synth.task import Step, SynthTask
 
 QUICK = Patience(10.0, 3, RetryPolicy(first_delay_s=0.001, max_delay_s=0.002))
 ASYNC = ["rollout.mode=async", "rollout.staleness=2", "rollout.n=2"]
@@ -120,6 +122,36 @@ async def test_the_deadline_bounds_all_attempts_together() -> None:
         await collect(cast(Any, planner), request(), Patience(0.2, 3))
 
 
+async def test_a_queued_request_is_followed_over_broken_streams_and_its_end_is_an_end() -> None:
+    planner = ScriptedPlanner()
+    planner.trouble = [(1, broken()), (3, broken())]
+    found = await collect(cast(Any, planner), request(), QUICK, transport="queue")
+    assert [(item.task_index, item.sample_index) for item in found] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert len(planner.queued) == 1
+    assert planner.stopped == []
+    for code, kind, said in (
+        ("", DependencyFailed, "retrieval: out of reach"), ("INVALID_ARGUMENT", FailedPrecondition, "out of reach"),
+    ):  # fmt: skip
+        planner = ScriptedPlanner()
+        planner.failing, planner.error_code = {(1, 0): 99}, code
+        with pytest.raises(kind, match=said):
+            await collect(cast(Any, planner), request(), QUICK, transport="queue")
+        assert len(planner.requests) == 1, "the queue has played it as often as it may"
+        assert planner.stopped == [request().request_id]
+
+
+async def test_a_queued_request_that_is_given_up_is_stopped() -> None:
+    planner = ScriptedPlanner(lambda uid, sample: 60.0)
+    asking = asyncio.create_task(collect(cast(Any, planner), request(), QUICK, transport="queue"))
+    await asyncio.sleep(0.05)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    with pytest.raises(DeadlineExceeded, match="0 of 4 episodes"):
+        await collect(cast(Any, planner), request(version=2), Patience(0.1, 3), transport="queue")
+    assert planner.stopped == [request().request_id, request(version=2).request_id]
+
+
 def test_the_same_prompts_give_the_same_request_and_different_rows_different_seeds() -> None:
     assert request() == request()
     assert request().request_id != request(version=2).request_id
@@ -191,9 +223,13 @@ def test_the_barrier_pins_the_version_and_gives_whole_groups(bridge: Bridge) -> 
         rollouts.generate(DataProto.concat([prompts(0, 1), prompts(0, 1)]))
 
 
-@pytest.mark.parametrize("staleness", [1, 2])
-@pytest.mark.parametrize("kind", ["single", "weighted"])
-def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(bridge: Bridge, staleness: int, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("staleness", "kind", "transport"),
+    [(1, "single", "stream"), (2, "single", "queue"), (1, "weighted", "queue"), (2, "weighted", "stream")],
+)
+def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(
+    bridge: Bridge, staleness: int, kind: str, transport: str
+) -> None:
     """Durations with a long tail over many versions: ages, groups, and each prompt once."""
     rng, lengths = random.Random(3), {}
 
@@ -207,6 +243,7 @@ def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(bridge: Bridge,
         f"rollout.staleness={staleness}",
         "rollout.n=2",
         f"rollout.group_versions={kind}",
+        f"rollout.transport={transport}",
     ]
     if kind == "weighted":
         overrides.append("rollout.importance_cap=2.0")
@@ -308,6 +345,22 @@ def test_a_recorded_run_is_replayed_to_the_bit(bridge: Bridge, tmp_path: Path, m
     assert bridge.call(recording.steps()) == 4
 
 
+@pytest.mark.parametrize("manager", ["prime", "search_r1"])
+def test_a_reward_manager_of_the_trainers_gets_ungraded_episodes(bridge: Bridge, tmp_path: Path, manager: str) -> None:
+    """Row PR31: else the setting would change nothing, for the loop keeps the scores that a batch brings."""
+    planner, recording = ScriptedPlanner(), Recording(open_store(f"file://{tmp_path}"), "rollouts")
+    config = load_config(overrides=[f"reward.manager={manager}", "rollout.n=2"])
+    played = source(planner, bridge, config, recording).generate(prompts(0, 2))
+    replayed = ReplayedRollouts(recording, bridge, graded=False)
+    replayed.publish(lambda folder: None)
+    assert [(one.grader, dict(one.grader_parameters)) for one in planner.requests] == [("", {})]
+    for data in (played, replayed.generate(prompts(0, 2))):
+        assert not {"token_level_scores", "acc"} & {name for name, _ in data.columns()}
+        assert data.array("reward_model")[0] == {"ground_truth": {"target": ["0"]}}, "what the manager compares with"
+    with pytest.raises(ConfigError, match="answer tags"):
+        load_config(overrides=[f"reward.manager={manager}", "rollout.protocol=research"])
+
+
 async def test_a_record_of_other_prompts_or_of_half_a_file_is_refused() -> None:
     store = open_store("memory://")
     recording, asked = Recording(store, "r"), Asked(1, 0, 1)
@@ -351,3 +404,16 @@ def test_each_prompt_may_have_its_own_grader() -> None:
         rollout_request(config, "x", [{"uid": "a", "question": "q"}], Asked(1, 0), 1)
     plain = rollout_request(load_config(), "x", rows, Asked(1, 0), 1)
     assert (plain.grader, plain.tasks[0].grader) == ("search_r1", "")
+
+
+def test_z03_the_tools_that_fit_a_task_reach_its_grader(tmp_path: Path) -> None:
+    """From a made task over its parquet file to planner's request."""
+    task = SynthTask(
+        "table", "growth", "f", "en", "How fast?", ("12%",), "number", (Step("data", {}), Step("python", {}), Step("data", {}))
+    )  # fmt: skip
+    write([task.record("train", 0)], tmp_path / "tasks.parquet")
+    [record] = read(tmp_path / "tasks.parquet")
+    assert record.expected_tools == ("data", "python")
+    rows = [{"uid": "a", **record.row()}, {"uid": "b", "question": "q"}]
+    asked = rollout_request(load_config(overrides=["reward.grader=agent"]), "x", rows, Asked(1, 0), 1)
+    assert [list(item.expected_tools) for item in asked.tasks] == [["data", "python"], []]

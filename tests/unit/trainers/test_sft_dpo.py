@@ -23,8 +23,8 @@ from trainers.data.sequences import Preference, Row, batch, pair_batch, read_pai
 from trainers.dpo import DpoTrainer, Preferences, answer_sums
 from trainers.learners.forward import response_tokens
 from trainers.learners.networks import Placement, PolicyNetwork
-from trainers.ppo import TrainingDiverged
 from trainers.sft import Imitation, ImitationTrainer, SftTrainer
+from trainers.surroundings import TrainingDiverged
 
 WORDS = [f"w{n}" for n in range(12)]
 SIZE = len(tiny.SPECIAL) + len(WORDS)

@@ -454,7 +454,7 @@ class ListToolsResponse(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[_Union[_policy_pb2.ToolSpec, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RolloutTask(_message.Message):
-    __slots__ = ("id", "question", "references", "sheets", "grader", "grader_parameters")
+    __slots__ = ("id", "question", "references", "sheets", "grader", "grader_parameters", "expected_tools")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -468,13 +468,15 @@ class RolloutTask(_message.Message):
     SHEETS_FIELD_NUMBER: _ClassVar[int]
     GRADER_FIELD_NUMBER: _ClassVar[int]
     GRADER_PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_TOOLS_FIELD_NUMBER: _ClassVar[int]
     id: str
     question: str
     references: _containers.RepeatedScalarFieldContainer[str]
     sheets: _containers.RepeatedCompositeFieldContainer[_datafetch_pb2.Sheet]
     grader: str
     grader_parameters: _containers.ScalarMap[str, float]
-    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    expected_tools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., expected_tools: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RolloutRequest(_message.Message):
     __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools")
@@ -543,3 +545,31 @@ class SubmitRolloutResponse(_message.Message):
     ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
     rollout_id: str
     def __init__(self, rollout_id: _Optional[str] = ...) -> None: ...
+
+class WatchRolloutRequest(_message.Message):
+    __slots__ = ("rollout_id", "after_sequence")
+    ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    rollout_id: str
+    after_sequence: int
+    def __init__(self, rollout_id: _Optional[str] = ..., after_sequence: _Optional[int] = ...) -> None: ...
+
+class WatchRolloutResponse(_message.Message):
+    __slots__ = ("trajectory", "sequence")
+    TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    trajectory: _trajectory_pb2.Trajectory
+    sequence: int
+    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class StopRolloutRequest(_message.Message):
+    __slots__ = ("rollout_id",)
+    ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
+    rollout_id: str
+    def __init__(self, rollout_id: _Optional[str] = ...) -> None: ...
+
+class StopRolloutResponse(_message.Message):
+    __slots__ = ("was_queued",)
+    WAS_QUEUED_FIELD_NUMBER: _ClassVar[int]
+    was_queued: bool
+    def __init__(self, was_queued: bool = ...) -> None: ...

@@ -95,6 +95,16 @@ class PlannerServiceStub(object):
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SubmitRolloutRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SubmitRolloutResponse.FromString,
                 _registered_method=True)
+        self.WatchRollout = channel.unary_stream(
+                '/fathom.api.planner.v1.PlannerService/WatchRollout',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.WatchRolloutRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.WatchRolloutResponse.FromString,
+                _registered_method=True)
+        self.StopRollout = channel.unary_unary(
+                '/fathom.api.planner.v1.PlannerService/StopRollout',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRolloutRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRolloutResponse.FromString,
+                _registered_method=True)
 
 
 class PlannerServiceServicer(object):
@@ -189,7 +199,28 @@ class PlannerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SubmitRollout(self, request, context):
-        """Queues rollouts durably; trajectories go to the object store with a notice on the bus.
+        """Queues rollouts durably; trajectories go to the object store with a notice on the bus. Each task waits until a
+        planner has played its group and all of it is kept; what a planner that dies had begun, another one plays. One
+        trajectory is kept per task and sample, whoever has played it. The same request_id is the same rollout.
+        Errors: INVALID_ARGUMENT (field named), ABORTED (the request_id was used for another request),
+        RESOURCE_EXHAUSTED (the queue is full).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchRollout(self, request, context):
+        """Streams the trajectories of a queued rollout: those that are kept, then each as soon as it is; ends with the
+        last. Of an episode that failed for good, the trajectory says why.
+        Errors: NOT_FOUND, CANCELLED (the rollout was stopped).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopRollout(self, request, context):
+        """Gives a queued rollout up: what waits is not played, what is played is cut short. What is kept stays.
+        Errors: NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -257,6 +288,16 @@ def add_PlannerServiceServicer_to_server(servicer, server):
                     servicer.SubmitRollout,
                     request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SubmitRolloutRequest.FromString,
                     response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SubmitRolloutResponse.SerializeToString,
+            ),
+            'WatchRollout': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchRollout,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.WatchRolloutRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.WatchRolloutResponse.SerializeToString,
+            ),
+            'StopRollout': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopRollout,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRolloutRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRolloutResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -584,6 +625,60 @@ class PlannerService(object):
             '/fathom.api.planner.v1.PlannerService/SubmitRollout',
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SubmitRolloutRequest.SerializeToString,
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SubmitRolloutResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchRollout(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/WatchRollout',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.WatchRolloutRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.WatchRolloutResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopRollout(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/StopRollout',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRolloutRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.StopRolloutResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -355,7 +355,7 @@ class Finding(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., kind: _Optional[_Union[FindingKind, str]] = ..., text: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., detail: _Optional[str] = ..., found_in: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit")
+    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit", "error_code")
     class RewardComponentsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -396,6 +396,7 @@ class Trajectory(_message.Message):
     LEG_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CULPRIT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     question: str
     protocol: Protocol
@@ -422,4 +423,5 @@ class Trajectory(_message.Message):
     leg: int
     parent_run_id: str
     culprit: str
-    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., max_context_tokens: _Optional[int] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ...) -> None: ...
+    error_code: str
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., max_context_tokens: _Optional[int] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ..., error_code: _Optional[str] = ...) -> None: ...

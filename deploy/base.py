@@ -1,0 +1,65 @@
+"""Makes a base image with debootstrap, for machines without a registry: ``python deploy/base.py [NAME]`` as root.
+
+It stands in for python:3.11-slim-bookworm: Debian 12 with python3 3.11, venv and certificates, without documents. Needs
+debootstrap, podman or docker, and a Debian mirror (MIRROR). NAME is ``localhost/fathom-base:bookworm`` unless given;
+build on it with ``BASE=localhost/fathom-base:bookworm make images``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+NAME, SUITE = "localhost/fathom-base:bookworm", "bookworm"
+INCLUDE = "ca-certificates,python3-minimal,python3-venv"
+DISPENSABLE = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "usr/share/info",
+    "var/cache/apt",
+    "var/lib/apt/lists",
+)
+
+
+def bootstrap(root: Path, mirror: str) -> None:
+    """Debian's smallest system and Python in ``root``; raises ``CalledProcessError``, mostly for want of a mirror."""
+    step = ["debootstrap", "--variant=minbase", f"--include={INCLUDE}", SUITE, str(root), mirror]
+    subprocess.run(step, check=True, stdout=subprocess.DEVNULL)
+    for name in DISPENSABLE:
+        shutil.rmtree(root / name, ignore_errors=True)
+        (root / name).mkdir()
+    (root / "var/lib/apt/lists/partial").mkdir()
+
+
+def take(root: Path, name: str) -> None:
+    """The folder as an image; raises ``LookupError`` without podman and docker."""
+    engine = next((found for found in ("podman", "docker") if shutil.which(found)), None)
+    if engine is None:
+        raise LookupError("neither podman nor docker is installed")
+    with subprocess.Popen(
+        ["tar", "--create", "--numeric-owner", "--directory", root, "."], stdout=subprocess.PIPE
+    ) as tar:
+        subprocess.run([engine, "import", "-", name], stdin=tar.stdout, check=True, stdout=subprocess.DEVNULL)
+
+
+def main(name: str) -> int:
+    """Makes the image and prints its size; 1 when this machine cannot."""
+    if os.geteuid() or not shutil.which("debootstrap"):
+        print("needs root and debootstrap", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch) / "root"
+        bootstrap(root, os.environ.get("MIRROR", "http://deb.debian.org/debian"))
+        take(root, name)
+        size = sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    print(f"{name}: {size / 1e6:.0f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1] if len(sys.argv) > 1 else NAME))

@@ -1,0 +1,165 @@
+"""Fathom on a cluster of one's own, in Docker: ``python -m deploy.kind up|deploy|smoke|down``.
+
+``up`` makes the cluster if there is none and puts the images of ``make images`` into it; ``deploy`` applies
+deploy/k8s/overlays/kind and waits for every pod; ``smoke`` asks the gateway a question; ``down`` removes it all. Each
+may be called again. Needs docker and kind; kubectl is taken from .fathom/tools (``python deploy/helm.py``) or the path.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy import smoke as question
+
+ROOT = Path(__file__).parents[1]
+CLUSTER, NAMESPACE, STORE = "fathom", "fathom", "fathom-object-store"
+OVERLAY = ROOT / "deploy" / "k8s" / "overlays" / "kind"
+IMAGES = ("core", "sandbox", "gpu")
+NEEDED = ("core", "sandbox")
+"""Images without which no service starts; gpu is for training jobs."""
+ROLLOUT_S, COMMAND_S = 900, 600
+
+
+class KindFailed(Exception):
+    """Something that is needed is missing, or did not happen in time; the text says what to do."""
+
+
+def tool(name: str) -> str:
+    """A program's path; raises ``KindFailed`` saying where it comes from."""
+    own = ROOT / ".fathom" / "tools" / name
+    found = str(own) if own.exists() else shutil.which(name)
+    if not found:
+        hint = {
+            "kubectl": "python deploy/helm.py",
+            "kind": "https://kind.sigs.k8s.io",
+            "docker": "https://docs.docker.com",
+        }
+        raise KindFailed(f"{name} is not installed: {hint.get(name, name)}")
+    return found
+
+
+def run(*command: str, feed: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """One command with a deadline; raises ``KindFailed`` with its last words."""
+    try:
+        done = subprocess.run(command, input=feed, capture_output=True, text=True, timeout=COMMAND_S + ROLLOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise KindFailed(f"{' '.join(command[:4])} took longer than {error.timeout:.0f} s") from error
+    if check and done.returncode:
+        raise KindFailed(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-2000:]}")
+    return done
+
+
+def kubectl(*arguments: str, feed: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """kubectl on this cluster and no other."""
+    return run(tool("kubectl"), "--context", f"kind-{CLUSTER}", *arguments, feed=feed, check=check)
+
+
+def up() -> None:
+    """The cluster, with the images in it."""
+    docker, kind = tool("docker"), tool("kind")
+    if CLUSTER not in run(kind, "get", "clusters").stdout.split():
+        print("+ kind create cluster (minutes)", flush=True)
+        run(kind, "create", "cluster", "--name", CLUSTER, "--wait", "180s")
+    for target in IMAGES:
+        name = f"fathom-{target}:dev"
+        if run(docker, "image", "inspect", name, check=False).returncode:
+            if target in NEEDED:
+                raise KindFailed(f"image {name} is not there: make images BUILDER=docker")
+            print(f"- {name} is not there: no training jobs")
+            continue
+        print(f"+ kind load {name}", flush=True)
+        run(kind, "load", "docker-image", name, "--name", CLUSTER)
+
+
+def deploy() -> None:
+    """The namespace, its Secret, the overlay; returns when every pod is ready."""
+    kubectl("apply", "-f", str(ROOT / "deploy" / "k8s" / "base" / "namespace.yaml"))
+    if kubectl("-n", NAMESPACE, "get", "secret", STORE, check=False).returncode:
+        kubectl("apply", "-f", "-", feed=store_secret())
+    print("+ kubectl apply -k deploy/k8s/overlays/kind", flush=True)
+    kubectl("apply", "-k", str(OVERLAY))
+    found = kubectl("-n", NAMESPACE, "get", "deployments,statefulsets", "-o", "name").stdout.split()
+    for workload in found:
+        print(f"+ {workload}", flush=True)
+        done = kubectl("-n", NAMESPACE, "rollout", "status", workload, f"--timeout={ROLLOUT_S}s", check=False)
+        if done.returncode:
+            raise KindFailed(f"{done.stdout}{done.stderr}{waiting()}")
+
+
+def waiting() -> str:
+    """What the pods and their last events say."""
+    pods = kubectl("-n", NAMESPACE, "get", "pods", check=False).stdout
+    events = kubectl("-n", NAMESPACE, "get", "events", "--sort-by=.lastTimestamp", check=False).stdout
+    return "\n".join([pods, *events.splitlines()[-15:], "fathom doctor --cluster says more"])
+
+
+def store_secret() -> str:
+    """A new login for the store of this trial, as YAML."""
+    login = {"AWS_ACCESS_KEY_ID": "fathom", "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(24)}
+    lines = [f"  {name}: {base64.b64encode(value.encode()).decode()}" for name, value in login.items()]
+    return "\n".join(
+        ["apiVersion: v1", "kind: Secret", f"metadata: {{name: {STORE}, namespace: {NAMESPACE}}}", "data:", *lines, ""]
+    )
+
+
+def ask() -> int:
+    """The smoke question through a port of its own; the exit status of deploy/smoke.py."""
+    with forwarded("svc/fathom-gateway", 80) as url:
+        return question.main([url, *os.environ.get("QUESTION", "").split()], os.environ)
+
+
+@contextmanager
+def forwarded(target: str, port: int) -> Iterator[str]:
+    """A free port of this machine that leads to ``port`` of the target, for the time of the block."""
+    command = [tool("kubectl"), "--context", f"kind-{CLUSTER}", "-n", NAMESPACE, "port-forward", target, f":{port}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+        # A port-forward that never says its port is ended, and with it the reading below.
+        alarm = threading.Timer(60, child.terminate)
+        alarm.start()
+        try:
+            assert child.stdout is not None
+            said = ""
+            for line in child.stdout:
+                said += line
+                if match := re.search(r"127\.0\.0\.1:(\d+)", line):
+                    alarm.cancel()
+                    yield f"http://localhost:{match[1]}"
+                    return
+            raise KindFailed(f"port-forward: {said.strip() or 'nothing in 60 s'}")
+        finally:
+            alarm.cancel()
+            child.terminate()
+
+
+def down() -> None:
+    """Removes the cluster with everything in it."""
+    run(tool("kind"), "delete", "cluster", "--name", CLUSTER)
+
+
+ACTIONS: Mapping[str, Callable[[], int | None]] = {"up": up, "deploy": deploy, "smoke": ask, "down": down}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """One action; 1 and the reason when it fails."""
+    if len(arguments) != 1 or arguments[0] not in ACTIONS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        return ACTIONS[arguments[0]]() or 0
+    except KindFailed as error:
+        print(f"kind: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

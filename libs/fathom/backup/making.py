@@ -1,0 +1,116 @@
+"""Makes a backup. The streams first, the objects after them: whatever a message refers to was stored before it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fathom import distribution_version
+from fathom.backup.manifest import Manifest, StreamCopy, blob_key, encoded, manifest_key
+from fathom.errors import NotFound
+from fathom.ids import new_id, sha256
+from fathom.store import ObjectStore, StoredObject
+
+if TYPE_CHECKING:
+    from fathom.bus.snapshots import Snapshots
+
+PART_BYTES = 8 * 1024**2
+AT_ONCE = 4
+"""Objects that are copied side by side: each is in memory as a whole."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is backed up; None leaves a part out. ``memory`` is the SQLite file of the service."""
+
+    snapshots: Snapshots | None
+    store: ObjectStore | None
+    memory: Path | None
+
+
+async def back_up(sources: Sources, place: ObjectStore, say: Say) -> Manifest:
+    """Copies everything into ``place`` while the services run, and gives the manifest.
+
+    ``say`` gets a line per stream and one for the objects. Raises what the stores and the bus raise; an end before
+    the manifest leaves blobs that the next backup uses and ``prune`` removes.
+    """
+    backup_id, created = new_id("backup"), time.time()
+    streams = tuple([await copy_stream(sources.snapshots, name, place, say) for name in await names(sources)])
+    memory = await keep(place, await asyncio.to_thread(database, sources.memory)) if sources.memory else ""
+    objects = await copy_objects(sources.store, place, say) if sources.store else ()
+    manifest = Manifest(backup_id, created, distribution_version(), streams, objects, memory)
+    await place.put(manifest_key(backup_id), encoded(manifest), "application/json")
+    return manifest
+
+
+async def names(sources: Sources) -> list[str]:
+    return await sources.snapshots.names() if sources.snapshots else []
+
+
+async def keep(place: ObjectStore, data: bytes) -> str:
+    """Stores a content unless it is there; its SHA-256."""
+    checksum = sha256(data)
+    if await place.head(blob_key(checksum)) is None:
+        await place.put(blob_key(checksum), data)
+    return checksum
+
+
+async def copy_stream(snapshots: Snapshots | None, name: str, place: ObjectStore, say: Say) -> StreamCopy:
+    """One stream, in parts of at most ``PART_BYTES`` and one piece."""
+    assert snapshots is not None
+    parts: list[str] = []
+    async with snapshots.of(name) as snapshot:
+        gathered = bytearray()
+        async for piece in snapshot.pieces:
+            gathered += piece
+            if len(gathered) >= PART_BYTES:
+                parts.append(await keep(place, bytes(gathered)))
+                gathered.clear()
+        if gathered:
+            parts.append(await keep(place, bytes(gathered)))
+    say(f"stream {name}: {snapshot.state['messages']} messages")
+    return StreamCopy(snapshot.config, snapshot.state, tuple(parts))
+
+
+async def copy_objects(store: ObjectStore, place: ObjectStore, say: Say) -> tuple[StoredObject, ...]:
+    """Every object whose content ``place`` has not yet; one that is deleted meanwhile is left out."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def copied(stored: StoredObject) -> StoredObject | None:
+        async with slots:
+            if await place.head(blob_key(stored.sha256)) is not None:
+                return stored
+            try:
+                data = await store.get(stored.key)
+            except NotFound:
+                return None
+            # What was replaced since it was listed goes in as what it is now.
+            return StoredObject(stored.key, len(data), await keep(place, data), stored.content_type)
+
+    found = await asyncio.gather(*(copied(stored) for stored in await store.list("")))
+    whole = tuple(stored for stored in found if stored is not None)
+    say(f"objects: {len(whole)}, {sum(stored.size_bytes for stored in whole):,} bytes")
+    return whole
+
+
+def database(path: Path) -> bytes:
+    """A consistent copy of a SQLite database that others are writing to; raises ``NotFound``."""
+    if not path.is_file():
+        raise NotFound("database", str(path))
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "copy.sqlite3"
+        source, target = sqlite3.connect(f"file:{path}?mode=ro", uri=True), sqlite3.connect(copy)
+        try:
+            source.backup(target)
+        finally:
+            source.close()
+            target.close()
+        return copy.read_bytes()

@@ -1,0 +1,108 @@
+"""What a backup says of itself, and the blobs that it stands on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fathom.errors import CorruptData, NotFound
+from fathom.ids import checked_id
+from fathom.store import ObjectStore, StoredObject
+
+FORMAT = 1
+ROOT = "backups"
+BLOBS = "blobs"
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class StreamCopy:
+    """A stream: settings and state as the server spelt them, the blobs with its bytes in order."""
+
+    config: Mapping[str, Any]
+    state: Mapping[str, Any]
+    parts: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.config["name"])
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One backup. ``created`` is in seconds since the epoch; ``memory`` is a blob, "" when memory was left out."""
+
+    id: str
+    created: float
+    version: str
+    streams: tuple[StreamCopy, ...]
+    objects: tuple[StoredObject, ...]
+    memory: str = ""
+
+    @property
+    def blobs(self) -> frozenset[str]:
+        """The SHA-256 of everything that this backup needs."""
+        parts = {part for stream in self.streams for part in stream.parts}
+        return frozenset(parts | {stored.sha256 for stored in self.objects} | ({self.memory} - {""}))
+
+
+def blob_key(sha256: str) -> str:
+    """Where a content lies."""
+    return f"{BLOBS}/{sha256[:2]}/{sha256}"
+
+
+def manifest_key(backup_id: str) -> str:
+    """Where a backup's manifest lies; raises ``InvalidField("id")``."""
+    return f"{ROOT}/{checked_id('id', backup_id)}/{MANIFEST}"
+
+
+def encoded(manifest: Manifest) -> bytes:
+    """The manifest as it is stored."""
+    return json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode()
+
+
+def decoded(data: bytes, key: str) -> Manifest:
+    """The stored manifest; raises ``CorruptData``."""
+    try:
+        said = json.loads(data)
+        if said.pop("format") != FORMAT:
+            raise ValueError("a format of another version of Fathom")
+        streams = tuple(StreamCopy(s["config"], s["state"], tuple(s["parts"])) for s in said.pop("streams"))
+        objects = tuple(StoredObject(**item) for item in said.pop("objects"))
+        return Manifest(streams=streams, objects=objects, **said)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptData(key, f"is no manifest: {error}") from error
+
+
+async def read_manifest(place: ObjectStore, backup_id: str) -> Manifest:
+    """A backup's manifest; ``latest`` is the newest one's. Raises ``NotFound`` with the ids that there are."""
+    known = await list_backups(place)
+    if backup_id == "latest" and known:
+        backup_id = known[-1]
+    if backup_id not in known:
+        raise NotFound("backup", backup_id, known)
+    key = manifest_key(backup_id)
+    return decoded(await place.get(key), key)
+
+
+async def list_backups(place: ObjectStore) -> list[str]:
+    """Ids of whole backups, oldest first."""
+    found = await place.list(f"{ROOT}/")
+    return sorted(stored.key.split("/")[1] for stored in found if stored.key.endswith(f"/{MANIFEST}"))
+
+
+async def prune(place: ObjectStore, keep: int) -> Sequence[str]:
+    """Removes all but the newest ``keep`` backups, and the blobs that none of those needs; gives the removed ids."""
+    known = await list_backups(place)
+    leaving, staying = known[:-keep], known[-keep:]
+    if not leaving:
+        return []
+    needed = {blob for backup_id in staying for blob in (await read_manifest(place, backup_id)).blobs}
+    for backup_id in leaving:
+        await place.delete(manifest_key(backup_id))
+    for stored in await place.list(f"{BLOBS}/"):
+        if stored.key.rpartition("/")[2] not in needed:
+            await place.delete(stored.key)
+    return leaving

@@ -1,0 +1,144 @@
+"""Whole streams out of a NATS server and into one, as its own snapshots: messages, sequences, durables, positions.
+
+The server's requests ``STREAM.SNAPSHOT`` and ``STREAM.RESTORE``; the bytes between them are the server's own (a
+compressed archive), which every server of its version or a newer one reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from fathom.bus.link import Link
+from fathom.bus.streams import Topology, topology
+from fathom.errors import Conflict, DependencyFailed, NotFound
+
+API = "$JS.API"
+CALL_S = 30.0
+"""For one request, and for the next piece: a server writes a large stream to its disk first."""
+PIECE_BYTES = 256 * 1024
+NO_STREAM = 10059
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One stream: settings and state as the server spells them, and its bytes piece by piece, to be read once."""
+
+    config: Mapping[str, Any]
+    state: Mapping[str, Any]
+    pieces: AsyncGenerator[bytes, None]
+
+
+class Snapshots:
+    """The streams and buckets of one bus. Every method raises ``DependencyFailed("bus")`` for a server's refusal."""
+
+    def __init__(self, link: Link, replicas: int, streams: Topology) -> None:
+        self._link, self._replicas = link, replicas
+        self._known = [stream.name for stream in streams.streams] + [b.stream.name for b in streams.buckets]
+
+    async def names(self) -> list[str]:
+        """Fathom's streams that this server has; those of others are left alone."""
+        return [name for name in self._known if await self.messages(name) is not None]
+
+    async def messages(self, name: str) -> int | None:
+        """Messages in a stream, None when there is none of that name."""
+        try:
+            return int((await self._call(f"STREAM.INFO.{name}", {}))["state"]["messages"])
+        except NotFound:
+            return None
+
+    @asynccontextmanager
+    async def of(self, name: str) -> AsyncIterator[Snapshot]:
+        """A stream as it is now; raises ``NotFound`` when there is none."""
+        inbox = self._link.client.new_inbox()
+        subscription = await self._link.client.subscribe(inbox)
+        try:
+            order = {"deliver_subject": inbox, "no_consumers": False, "chunk_size": PIECE_BYTES}
+            reply = await self._call(f"STREAM.SNAPSHOT.{name}", order)
+            yield Snapshot(reply["config"], reply["state"], pieces(name, subscription))
+        finally:
+            await subscription.unsubscribe()
+
+    async def restore(
+        self, config: Mapping[str, Any], state: Mapping[str, Any], parts: AsyncIterable[bytes], *, replace: bool = False
+    ) -> int:
+        """Makes the stream anew from its bytes and gives its messages.
+
+        An empty stream of that name gives way; one with messages raises ``Conflict`` unless ``replace``.
+        Copies are as many as this bus keeps, whatever the snapshot says.
+        """
+        name = str(config["name"])
+        held = await self.messages(name)
+        if held and not replace:
+            raise Conflict(f"stream {name} holds {held} messages already; a restore would throw them away")
+        if held is not None:
+            await self._call(f"STREAM.DELETE.{name}", {})
+        order = {"config": {**config, "num_replicas": self._replicas}, "state": state}
+        target = (await self._call(f"STREAM.RESTORE.{name}", order))["deliver_subject"]
+        async for part in parts:
+            for start in range(0, len(part), PIECE_BYTES):
+                await self._send(name, target, part[start : start + PIECE_BYTES])
+        made = await self._send(name, target, b"")
+        return int(made["state"]["messages"])
+
+    async def _send(self, name: str, target: str, piece: bytes) -> Mapping[str, Any]:
+        try:
+            reply = await self._link.client.request(target, piece, timeout=CALL_S)
+        except (NatsError, TimeoutError) as error:
+            raise DependencyFailed("bus", f"restoring {name}: {type(error).__name__}") from error
+        return answered(name, reply.data)
+
+    async def _call(self, subject: str, order: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = subject.rpartition(".")[2]
+        try:
+            reply = await self._link.client.request(f"{API}.{subject}", json.dumps(order).encode(), timeout=CALL_S)
+        except (NatsError, TimeoutError) as error:
+            raise DependencyFailed("bus", f"{subject}: {type(error).__name__}") from error
+        return answered(name, reply.data)
+
+
+def answered(name: str, data: bytes) -> Mapping[str, Any]:
+    """What the server said; its errors typed."""
+    said: Mapping[str, Any] = json.loads(data) if data else {}
+    error = said.get("error")
+    if error and error.get("err_code") == NO_STREAM:
+        raise NotFound("stream", name)
+    if error:
+        raise DependencyFailed("bus", f"{name}: {error.get('description', error)}")
+    return said
+
+
+async def pieces(name: str, subscription: Subscription) -> AsyncGenerator[bytes, None]:
+    """The bytes of a snapshot in order; what is confirmed lets the server send more."""
+    while True:
+        try:
+            message = await subscription.next_msg(timeout=CALL_S)
+        except (NatsError, TimeoutError) as error:
+            raise DependencyFailed("bus", f"the snapshot of {name} stopped: {type(error).__name__}") from error
+        if not message.data:
+            status = (message.headers or {}).get("Status", "204")
+            if status not in ("200", "204"):
+                raise DependencyFailed("bus", f"the snapshot of {name} broke off: status {status}")
+            return
+        yield message.data
+        if message.reply:  # the server asks now and then, not for every piece
+            await message.respond(b"")
+
+
+@asynccontextmanager
+async def open_snapshots(url: str, streams: Topology | None = None) -> AsyncIterator[Snapshots]:
+    """Connects as ``open_bus`` does, without declaring anything: a server that is to be restored stays empty."""
+    link = await Link.open(url)
+    try:
+        async with asyncio.timeout(CALL_S):
+            await link.up()
+        yield Snapshots(link, link.replicas, streams or topology())
+    finally:
+        await link.close()

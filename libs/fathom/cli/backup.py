@@ -1,0 +1,132 @@
+"""``fathom backup``: streams, objects and conversations into an object store of their own, and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from fathom.backup import Manifest, Sources, back_up, list_backups, prune, read_manifest, restore, verify
+from fathom.config import ConfigError
+from fathom.store import ObjectStore, open_store
+
+app = typer.Typer(help="Backs up and restores streams, objects and conversations.", no_args_is_help=True)
+
+Place = Annotated[
+    str, typer.Option("--at", help="Where backups lie: file:///dir or s3://host/bucket.", envvar="FATHOM_BACKUP_URL")
+]
+Bus = Annotated[str, typer.Option(help='NATS; "" leaves the streams out.', envvar="FATHOM_RUNTIME_BUS_URL")]
+Store = Annotated[str, typer.Option(help='Object store; "" leaves it out.', envvar="FATHOM_RUNTIME_STORE_URL")]
+Memory = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(help="SQLite file of memory; without, conversations are left out.", envvar="FATHOM_MEMORY_PATH"),
+]
+Id = Annotated[str, typer.Argument(help="Which backup; latest is the newest.")]
+
+
+@app.command()
+def create(
+    at: Place,
+    bus: Bus = "",
+    store: Store = "",
+    memory: Memory = None,
+    keep: Annotated[int, typer.Option(help="Backups to keep, this one among them; 0 keeps all.", min=0)] = 0,
+) -> None:
+    """Makes a backup while the services run; prints its id."""
+
+    async def run() -> None:
+        async with places(at, bus, store, memory) as (place, sources):
+            manifest = await back_up(sources, place, typer.echo)
+            for gone in await prune(place, keep) if keep else ():
+                typer.echo(f"removed {gone}")
+            typer.echo(f"{manifest.id} is whole")
+
+    asyncio.run(run())
+
+
+@app.command("list")
+def list_all(at: Place) -> None:
+    """Lists the backups, oldest first."""
+
+    async def run() -> None:
+        async with places(at, "", "", None, nothing=True) as (place, _):
+            for backup_id in await list_backups(place):
+                typer.echo(line(await read_manifest(place, backup_id)))
+
+    asyncio.run(run())
+
+
+@app.command("verify")
+def check(at: Place, backup_id: Id = "latest") -> None:
+    """Reads a whole backup and compares every checksum."""
+
+    async def run() -> list[str]:
+        async with places(at, "", "", None, nothing=True) as (place, _):
+            manifest = await read_manifest(place, backup_id)
+            typer.echo(line(manifest))
+            return await verify(manifest, place)
+
+    wrong = asyncio.run(run())
+    for said in wrong:
+        typer.echo(said, err=True)
+    if wrong:
+        raise typer.Exit(1)
+    typer.echo("every checksum is right")
+
+
+@app.command("restore")
+def bring_back(
+    at: Place,
+    backup_id: Id = "latest",
+    bus: Bus = "",
+    store: Store = "",
+    memory: Memory = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Throw away streams and conversations there.")] = False,
+) -> None:
+    """Restores a backup, while no service runs, into empty streams and no database (or with --replace)."""
+
+    async def run() -> None:
+        async with places(at, bus, store, memory) as (place, targets):
+            manifest = await read_manifest(place, backup_id)
+            typer.echo(line(manifest))
+            await restore(manifest, place, targets, typer.echo, replace=replace)
+
+    asyncio.run(run())
+
+
+@asynccontextmanager
+async def places(
+    at: str, bus: str, store: str, memory: Path | None, *, nothing: bool = False
+) -> AsyncIterator[tuple[ObjectStore, Sources]]:
+    """Where backups lie, and what they are of; raises ``ConfigError`` when that is nothing, or the same place."""
+    from fathom.bus.snapshots import open_snapshots
+
+    bus, store = bus.replace("memory://", ""), store.replace("memory://", "")
+    if not nothing and not (bus or store or memory):
+        raise ConfigError("bus: give --bus, --store or --memory", metadata={"field": "bus"})
+    if store and store == at:
+        raise ConfigError("at: a backup in the store that it is of is lost with it", metadata={"field": "at"})
+    async with AsyncExitStack() as stack:
+        place = open_store(at)
+        stack.push_async_callback(place.close)
+        source = open_store(store) if store else None
+        if source:
+            stack.push_async_callback(source.close)
+        snapshots = await stack.enter_async_context(open_snapshots(bus)) if bus else None
+        yield place, Sources(snapshots, source, memory)
+
+
+def line(manifest: Manifest) -> str:
+    """One backup in one line."""
+    when = datetime.fromtimestamp(manifest.created, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    held = sum(int(stream.state["messages"]) for stream in manifest.streams)
+    conversations = "conversations" if manifest.memory else "no conversations"
+    return (
+        f"{manifest.id}  {when}  fathom {manifest.version}  {len(manifest.streams)} streams, {held} messages, "
+        f"{len(manifest.objects)} objects, {conversations}"
+    )

@@ -1,0 +1,293 @@
+"""``fathom doctor --cluster``: what a release needs of its cluster, what it has, and how to mend the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from fathom.cli.doctor import Finding, shown
+from fathom.cli.on_cluster import Place
+from fathom.cluster.api import CONFIGMAPS, EVENTS, PODS, Cluster, Object, Resource, UnknownKind, connect
+from fathom.cluster.pending import Observed, reasons
+from fathom.cluster.rayjob import full_name
+from fathom.errors import FathomError, NotFound, UpstreamRefused
+
+OLDEST = (1, 29)
+"""The oldest Kubernetes that the chart takes."""
+OPERATOR = (1, 7)
+"""The KubeRay that the chart is checked against."""
+DEPLOYMENTS, STATEFULSETS = Resource("apps", "v1", "deployments"), Resource("apps", "v1", "statefulsets")
+CLAIMS, SECRETS = Resource("", "v1", "persistentvolumeclaims"), Resource("", "v1", "secrets")
+TRAINING = (
+    ("create", "ray.io", "rayjobs"), ("get", "ray.io", "rayjobs"), ("watch", "ray.io", "rayjobs"),
+    ("delete", "ray.io", "rayjobs"), ("list", "", "pods"), ("get", "", "pods/log"), ("list", "", "events"),
+)  # fmt: skip
+"""What submitting, following and explaining a training asks for: (verb, group, resource)."""
+ENFORCE = "pod-security.kubernetes.io/enforce"
+BRINGS: Mapping[str, str] = {
+    "ray.io": "KubeRay's operator", "kueue.x-k8s.io": "Kueue", "keda.sh": "KEDA",
+    "monitoring.coreos.com": "the Prometheus operator", "external-secrets.io": "External Secrets",
+    "gateway.networking.k8s.io": "the Gateway API",
+}  # fmt: skip
+CLOSES = ("calico", "cilium", "antrea", "kube-router", "weave", "kindnet", "ovn", "canal", "aws-node")
+"""Networks that enforce NetworkPolicies, by the beginnings of their DaemonSets' names."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """What is examined; ``needs`` is the chart's own list of what its values need."""
+
+    cluster: Cluster
+    name: str
+    needs: Mapping[str, Any]
+
+    @property
+    def labels(self) -> str:
+        return f"app.kubernetes.io/name=fathom,app.kubernetes.io/instance={self.name}"
+
+
+def examine_cluster(place: Place) -> int:
+    """Prints the report; 0 when nothing that is needed is missing, else 1. Raises ``ConfigError``, ``MissingExtra``."""
+    cluster = connect(place.namespace, place.context, place.kubeconfig)
+    return shown(list(findings(cluster, place.release)))
+
+
+def findings(cluster: Cluster, release: str) -> Iterator[Finding]:
+    """Every check in order; a server that cannot be reached ends them."""
+    try:
+        yield version(cluster)
+    except FathomError as error:
+        yield Finding(
+            "API server", False, error.message, "kubectl cluster-info; is the kubeconfig's context the right one?"
+        )
+        return
+    needs, finding = wanted(cluster, release)
+    yield finding
+    examined = Release(cluster, release, needs)
+    for name, check in CHECKS:
+        try:
+            yield from check(examined)
+        except FathomError as error:
+            yield unseen(name, error)
+
+
+def unseen(name: str, error: FathomError) -> Finding:
+    """What may not be looked at is no fault of the release; anything else is."""
+    forbidden = isinstance(error, UpstreamRefused) and error.status == 403
+    remedy = "ask who runs the cluster" if forbidden else "kubectl get --raw /readyz?verbose"
+    return Finding(name, False, f"not known: {error.message}", remedy, needed=not forbidden)
+
+
+def version(cluster: Cluster) -> Finding:
+    said = cluster.raw("GET", "/version")["gitVersion"]
+    found = numbers(said)
+    oldest = ".".join(map(str, OLDEST))
+    return Finding("Kubernetes", found >= OLDEST, said, f"the chart wants {oldest} or newer: upgrade")
+
+
+def numbers(text: str) -> tuple[int, int]:
+    """Major and minor of a version; (0, 0) for none."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def wanted(cluster: Cluster, release: str) -> tuple[Mapping[str, Any], Finding]:
+    """The release's own list of its needs."""
+    subject, name = f"release {release}", f"{full_name(release)}-needs"
+    try:
+        needs: Mapping[str, Any] = json.loads(cluster.read(CONFIGMAPS, name)["data"]["needs.json"])
+        return needs, Finding(subject, True, f"in namespace {cluster.namespace}")
+    except (FathomError, KeyError, ValueError) as error:
+        said = f"ConfigMap {name} in {cluster.namespace}: {error}"
+        return {}, Finding(subject, False, said, "helm list -A, then --release and --namespace; or install it")
+
+
+def namespace(release: Release) -> Iterator[Finding]:
+    """Pod Security: what is only warned about at the Deployment fails at its pods."""
+    name = release.cluster.namespace
+    labels = release.cluster.raw("GET", f"/api/v1/namespaces/{quote(name)}")["metadata"].get("labels", {})
+    level = labels.get(ENFORCE, "")
+    detail = f"{ENFORCE}={level or 'not set'}"
+    if level != "restricted" and labels.get(ENFORCE.replace("enforce", "warn")) == "restricted":
+        detail += " (it only warns)"
+    yield Finding(
+        "Pod Security", level == "restricted", detail, f"kubectl label ns {name} {ENFORCE}=restricted --overwrite"
+    )
+
+
+def permissions(release: Release) -> Iterator[Finding]:
+    """What training asks for; one line for all that is missing."""
+    refused = [
+        f"{verb} {resource}" for verb, group, resource in TRAINING if not may(release.cluster, verb, group, resource)
+    ]
+    role = f"bind yourself to the Role {full_name(release.name)}-trainer: training.subjects in the values"
+    detail = f"may not {', '.join(refused)}" if refused else "submit, follow, explain and delete trainings"
+    yield Finding("permissions", not refused, detail, role)
+
+
+def may(cluster: Cluster, verb: str, group: str, resource: str) -> bool:
+    """The server's own answer (SelfSubjectAccessReview)."""
+    plural, _, part = resource.partition("/")
+    asked = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": plural, "subresource": part}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {name: value for name, value in asked.items() if value}},
+    }  # fmt: skip
+    answer = cluster.raw("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+    return bool(answer["status"].get("allowed"))
+
+
+def kinds(release: Release) -> Iterator[Finding]:
+    """Custom resources: those that the values use, and RayJobs, without which nothing is trained here."""
+    used = [str(kind) for kind in release.needs.get("kinds", ())]
+    for kind in [*used, *({"ray.io/v1/rayjobs"} - set(used))]:
+        group, number, plural = kind.split("/")
+        try:
+            listed = release.cluster.raw("GET", f"/apis/{group}/{number}").get("resources", [])
+            there = any(one["name"] == plural for one in listed)
+        except (UnknownKind, NotFound):
+            there = False
+        remedy = f"install {BRINGS.get(group, group)}, or turn off in the values what needs it"
+        yield Finding(f"{plural}.{group}", there, number if there else "not installed", remedy, needed=kind in used)
+
+
+def operator(release: Release) -> Iterator[Finding]:
+    """KubeRay's operator: up, and not older than what the chart is checked against."""
+    path = "/apis/apps/v1/deployments?labelSelector=" + quote("app.kubernetes.io/name=kuberay-operator")
+    found = release.cluster.raw("GET", path).get("items", [])
+    needed = any(str(kind).startswith("ray.io/") for kind in release.needs.get("kinds", ()))
+    if not found:
+        yield Finding("KubeRay", False, "no operator", "helm install kuberay-operator kuberay/kuberay-operator", needed)
+    for deployment in found:
+        image = str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+        tag = image.rpartition(":")[2]
+        place = deployment["metadata"].get("namespace", "?")
+        ready = (deployment.get("status") or {}).get("readyReplicas", 0) > 0
+        if not ready:
+            yield Finding("KubeRay", False, f"{tag} in {place} is not ready", f"kubectl -n {place} get pods", needed)
+        else:
+            remedy = f"the chart is checked against {OPERATOR[0]}.{OPERATOR[1]}: helm upgrade it"
+            yield Finding("KubeRay", numbers(tag) >= OPERATOR, f"{tag} in {place}", remedy, needed=False)
+        yield from heard(release, place)
+
+
+def heard(release: Release, place: str) -> Iterator[Finding]:
+    """The walls let in who runs in the operator's namespace, known by its label."""
+    wanted = release.needs.get("rayOperator") or {}
+    name = wanted.get("kubernetes.io/metadata.name", place)
+    if release.needs.get("networkPolicies") and name != place:
+        remedy = f"networkPolicy.rayOperatorNamespace={{kubernetes.io/metadata.name: {place}}} in the values"
+        yield Finding("KubeRay's way in", False, f"the walls let in {name}, the operator is in {place}", remedy)
+
+
+def workloads(release: Release) -> Iterator[Finding]:
+    """Deployments and StatefulSets, with the reasons of those that are not ready."""
+    cluster, found = release.cluster, 0
+    for kind in (DEPLOYMENTS, STATEFULSETS):
+        for one in cluster.listed(kind, release.labels):
+            found += 1
+            status, count = one.get("status") or {}, one["spec"].get("replicas", 1)
+            ready = status.get("readyReplicas", 0)
+            rolled = status.get("observedGeneration", 0) >= one["metadata"].get("generation", 0)
+            good = ready >= count and rolled
+            detail = f"{ready}/{count} ready" + ("" if rolled else ", a change is not rolled out")
+            why = [] if good else why_not(cluster, one)
+            detail = "; ".join([detail, *(what for what, _ in why)])
+            name = one["metadata"]["name"]
+            yield Finding(
+                name, good, detail, "; ".join(remedy for _, remedy in why) or f"kubectl logs of {name}'s pods"
+            )
+    if not found:
+        yield Finding("workloads", False, f"none of release {release.name}", "helm status; helm install")
+
+
+def why_not(cluster: Cluster, workload: Object) -> Sequence[tuple[str, str]]:
+    """Reasons of its pods, in words: (what, what mends it)."""
+    labels = ",".join(f"{name}={value}" for name, value in workload["spec"]["selector"]["matchLabels"].items())
+    pods = cluster.listed(PODS, labels)
+    name = workload["metadata"]["name"]
+    events = [
+        e for e in cluster.listed(EVENTS) if str((e.get("involvedObject") or {}).get("name", "")).startswith(name)
+    ]
+    return [(reason.what, reason.remedy) for reason in reasons(Observed(workload, None, pods, events, None))]
+
+
+def claims(release: Release) -> Iterator[Finding]:
+    """Volumes are bound."""
+    for claim in release.cluster.listed(CLAIMS, release.labels):
+        phase = (claim.get("status") or {}).get("phase", "Pending")
+        kind = claim["spec"].get("storageClassName") or "the default StorageClass"
+        remedy = f"kubectl describe pvc {claim['metadata']['name']}; is there {kind}, and room in it?"
+        yield Finding(f"pvc/{claim['metadata']['name']}", phase == "Bound", phase, remedy)
+
+
+def secrets(release: Release) -> Iterator[Finding]:
+    """The Secrets that the values name, with every key that is read."""
+    for name, keys in (release.needs.get("secrets") or {}).items():
+        there: set[str] | None = None
+        try:
+            held = release.cluster.read(SECRETS, name)
+            there = {key for key, value in (held.get("data") or {}).items() if value}
+        except NotFound:
+            there = None
+        except FathomError as error:
+            yield unseen(f"secret/{name}", error)
+            continue
+        missing = sorted(set(keys) - (there or set()))
+        detail = "missing" if there is None else f"without {', '.join(missing)}" if missing else ", ".join(keys)
+        made = " ".join(f"--from-literal={key}=…" for key in keys)
+        yield Finding(f"secret/{name}", not missing, detail, f"kubectl create secret generic {name} {made}")
+
+
+def classes(release: Release) -> Iterator[Finding]:
+    """RuntimeClasses, e.g. gvisor for the sandbox."""
+    for name in release.needs.get("runtimeClasses", ()):
+        try:
+            handler = release.cluster.raw("GET", f"/apis/node.k8s.io/v1/runtimeclasses/{quote(name)}")["handler"]
+            yield Finding(f"runtimeclass/{name}", True, f"handler {handler}")
+        except NotFound:
+            yield Finding(
+                f"runtimeclass/{name}", False, "missing", "install gVisor on the nodes; runtimeClass.create=true"
+            )
+
+
+def network(release: Release) -> Iterator[Finding]:
+    """A hint only: no API says whether NetworkPolicies are enforced."""
+    if not release.needs.get("networkPolicies"):
+        yield Finding("network policies", False, "off in the values", "networkPolicy.enabled=true", needed=False)
+        return
+    found = release.cluster.raw("GET", "/apis/apps/v1/namespaces/kube-system/daemonsets").get("items", [])
+    names = [str(one["metadata"]["name"]) for one in found]
+    known = [name for name in names if name.startswith(CLOSES)]
+    detail = f"enforced by {known[0]}, as far as its name tells" if known else "nobody is known to enforce them"
+    remedy = "a network that enforces them (Calico, Cilium …); without one the sandbox's walls are its own alone"
+    yield Finding("network policies", bool(known), detail, remedy, needed=False)
+
+
+def queue(release: Release) -> Iterator[Finding]:
+    """Kueue's LocalQueue of trainings."""
+    name = release.needs.get("queue")
+    if name:
+        try:
+            release.cluster.read(Resource("kueue.x-k8s.io", "v1beta1", "localqueues"), name)
+            yield Finding(f"localqueue/{name}", True, "there")
+        except (NotFound, UnknownKind):
+            yield Finding(f"localqueue/{name}", False, "missing", "make it, or training.queue= in the values")
+
+
+CHECKS: tuple[tuple[str, Callable[[Release], Iterator[Finding]]], ...] = (
+    ("Pod Security", namespace),
+    ("permissions", permissions),
+    ("kinds", kinds),
+    ("KubeRay", operator),
+    ("workloads", workloads),
+    ("volumes", claims),
+    ("secrets", secrets),
+    ("RuntimeClasses", classes),
+    ("network policies", network),
+    ("queue", queue),
+)

@@ -1,0 +1,138 @@
+"""``fathom train --on-cluster``: checks the settings here, submits a RayJob, follows it, says why it waits."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+import yaml
+
+from fathom.cluster.api import RAYJOBS, Cluster, connect
+from fathom.cluster.following import Follower, Pace
+from fathom.cluster.rayjob import Wanted, filled, new_job, submit, template
+from fathom.errors import InvalidField
+
+if TYPE_CHECKING:
+    from trainers.config import TrainConfig
+
+STORE = "store:"
+IN_THE_IMAGE = ("tiny", "smollm2")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the release is; "" and None take the kubeconfig's."""
+
+    release: str = "fathom"
+    namespace: str = ""
+    context: str = ""
+    kubeconfig: Path | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says about the job itself."""
+
+    algorithm: str
+    files: Sequence[Path] = ()
+    overrides: Sequence[str] = ()
+    job: str = ""
+    workers: int | None = None
+    gpus: int | None = None
+    follow: bool = True
+    stop: bool = False
+    """Ctrl-C deletes the job; without, it goes on."""
+
+    def wanted(self) -> Wanted:
+        """The job, its settings checked by the code that will read them.
+
+        Raises ``NotFound`` for the algorithm, ``ConfigError`` by key, ``InvalidField`` for files of this machine.
+        """
+        from trainers.algorithms import configured
+        from trainers.config.tree import layered
+
+        wanted = Wanted(self.algorithm, "", self.job or new_job(), self.workers, self.gpus)
+        check_places(configured(self.algorithm, self.files, self.overrides))
+        said: dict[str, Any] = layered(self.files, self.overrides)
+        # Results are kept under the folder's name: two jobs must not write over each other's.
+        said.setdefault("trainer", {}).setdefault("output", f".fathom/training/{wanted.name}")
+        return replace(wanted, settings=yaml.safe_dump(said, sort_keys=True, allow_unicode=True))
+
+
+def check_places(config: TrainConfig) -> None:
+    """Raises ``InvalidField`` for a place that a pod does not have."""
+    if config.rollout.replay is not None:
+        raise InvalidField("rollout.replay", "is a folder of this machine: replay where the recording is")
+    files = [
+        (f"data.{kind}_files", path) for kind in ("train", "val") for path in getattr(config.data, f"{kind}_files")
+    ]
+    for field, path in (*files, ("model.path", Path(config.model.path))):
+        said = str(path)
+        if not (said.startswith(STORE) or path.is_absolute() or said in IN_THE_IMAGE):
+            raise InvalidField(
+                field, f"{said} is of this machine: put it into the release's object store and name it {STORE}KEY"
+            )
+
+
+def train_on_cluster(asked: Asked, place: Place, pace: Pace | None = None) -> int:
+    """Submits and follows; the exit status of the training, 0 when detached, 130 after Ctrl-C.
+
+    Raises typed errors: for settings, for the release, for what the API server refuses.
+    """
+    wanted = asked.wanted()
+    cluster = connect(place.namespace, place.context, place.kubeconfig)
+    job = filled(template(cluster, place.release), wanted, place.release)
+    _, new = submit(cluster, job)
+    typer.echo(f"{wanted.name} {'submitted to' if new else 'is there already in'} namespace {cluster.namespace}")
+    if not asked.follow:
+        typer.echo(again(wanted, asked, place))
+        return 0
+    try:
+        with sigterm_as_interrupt():
+            end = Follower(cluster, wanted.name, typer.echo, typer.echo, pace or Pace()).run()
+    except KeyboardInterrupt:
+        return interrupted(cluster, wanted, asked, place)
+    typer.secho(f"{wanted.name}: {end.words}", fg="green" if end.status == 0 else "red", err=end.status != 0)
+    return end.status
+
+
+def interrupted(cluster: Cluster, wanted: Wanted, asked: Asked, place: Place) -> int:
+    """After Ctrl-C: with ``--stop`` the job is deleted, else it goes on."""
+    if asked.stop:
+        cluster.deleted(RAYJOBS, wanted.name)
+        typer.echo(f"{wanted.name} is deleted; what it had kept in the object store stays")
+    else:
+        typer.echo(f"{wanted.name} goes on. " + again(wanted, asked, place))
+    return 130
+
+
+def again(wanted: Wanted, asked: Asked, place: Place) -> str:
+    """How to come back to a job, and how to end it."""
+    where = f" --namespace {place.namespace}" if place.namespace else ""
+    return (
+        f"To follow it: the same command with --job-id {wanted.job}. "
+        f"To end it: kubectl{where} delete rayjob {wanted.name}"
+    )
+
+
+@contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM (a runner that is stopped) does what Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

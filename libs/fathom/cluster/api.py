@@ -1,0 +1,299 @@
+"""One namespace behind one API server: plain objects in and out, typed errors, deadlines and bounded retries.
+
+The official client does what is tiresome (kubeconfig, exec plugins, certificates, proxies); objects stay the mappings
+that the server sends, so that fields of newer servers and of custom resources are simply there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fathom.config import ConfigError
+from fathom.errors import Conflict, FailedPrecondition, FathomError, MissingExtra, NotFound, NotReady, UpstreamRefused
+
+Object = dict[str, Any]
+SERVER = "the API server"
+CORE = {
+    "pods": "pod", "events": "event", "configmaps": "config_map", "secrets": "secret",
+    "persistentvolumeclaims": "persistent_volume_claim",
+}  # fmt: skip
+"""Kinds of the core group, with their names in the client."""
+CLOCKS_S = 60
+"""How far the clocks here and there may be apart; lines that come twice are dropped by who reads."""
+TRANSIENT = frozenset({429, 500, 502, 503, 504})
+
+
+class Expired(Conflict):
+    """The version that a watch was to go on from is too old (410): read again, then watch from there."""
+
+
+class UnknownKind(FailedPrecondition):
+    """The server knows no such resource: what brings it (an operator) is not installed."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind of object: group ("" is the core's), version, plural."""
+
+    group: str
+    version: str
+    plural: str
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+PODS, EVENTS, CONFIGMAPS = Resource("", "v1", "pods"), Resource("", "v1", "events"), Resource("", "v1", "configmaps")
+RAYJOBS, RAYCLUSTERS = Resource("ray.io", "v1", "rayjobs"), Resource("ray.io", "v1", "rayclusters")
+WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds and numbers of attempts of one request; ``backoff_s`` doubles with each."""
+
+    connect_s: float = 5.0
+    read_s: float = 30.0
+    attempts: int = 4
+    backoff_s: float = 0.5
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A namespace; ``client`` is an ``ApiClient``. Made by ``connect``."""
+
+    client: Any
+    namespace: str
+    patience: Patience = Patience()
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+
+    def read(self, kind: Resource, name: str) -> Object:
+        """One object; raises ``NotFound``, ``UnknownKind``, and what ``asked`` raises."""
+        if kind.group:
+            return self.asked(self._custom().get_namespaced_custom_object, *self._path(kind), name)
+        return self.asked(getattr(self._core(), f"read_namespaced_{CORE[kind.plural]}"), name, self.namespace)
+
+    def listed(self, kind: Resource, labels: str = "", fields: str = "") -> list[Object]:
+        """At most 500 objects that labels and fields select."""
+        options: dict[str, Any] = {"limit": 500}
+        if labels:
+            options["label_selector"] = labels
+        if fields:
+            options["field_selector"] = fields
+        found = self.asked(self._lister(kind), *self._place(kind), **options)
+        items: list[Object] = found.get("items") or []
+        return items
+
+    def created(self, kind: Resource, content: Mapping[str, Any]) -> Object:
+        """Creates; raises ``Conflict`` when the name is taken, which after a lost answer may be by this very call.
+
+        Unknown fields are refused by the server, and not dropped.
+        """
+        create = self._custom().create_namespaced_custom_object
+        return self.asked(create, *self._path(kind), dict(content), field_validation="Strict")
+
+    def deleted(self, kind: Resource, name: str) -> None:
+        """Deletes with everything that it owns; what is gone already is no error."""
+        try:
+            self.asked(
+                self._custom().delete_namespaced_custom_object, *self._path(kind), name, propagation_policy="Background"
+            )
+        except NotFound:
+            return
+
+    def changes(self, kind: Resource, name: str, version: str, window_s: float) -> Iterator[tuple[str, Object]]:
+        """(ADDED, MODIFIED or DELETED, object) from ``version`` on, for at most ``window_s`` seconds.
+
+        Raises ``Expired``, ``NotReady`` when the connection breaks, and what ``asked`` raises.
+        """
+        seconds = max(1, round(window_s))
+        watch = importlib.import_module("kubernetes.watch").Watch()
+        stream = watch.stream(
+            self._lister(kind), *self._place(kind), field_selector=f"metadata.name={name}", resource_version=version,
+            timeout_seconds=seconds, _request_timeout=(self.patience.connect_s, seconds + 5.0),
+        )  # fmt: skip
+        for event in self.guarded(stream):
+            yield event["type"], event["raw_object"]
+
+    def log(
+        self, pod: str, container: str, *, since: str = "", follow: bool = False, silence_s: float = 15.0
+    ) -> Iterator[str]:
+        """Lines, each behind its time; ``since`` is such a time. Ends with the container or after a long silence."""
+        options: dict[str, Any] = {"container": container, "timestamps": True}
+        if since:
+            age = datetime.now(UTC) - datetime.fromisoformat(since[:19] + "+00:00")
+            options["since_seconds"] = max(1, int(age.total_seconds()) + CLOCKS_S)
+        watch = importlib.import_module("kubernetes.watch").Watch()
+        timeout = (self.patience.connect_s, silence_s if follow else self.patience.read_s)
+        read = self._core().read_namespaced_pod_log
+
+        def once(name: str, namespace: str, **more: Any) -> Any:
+            return read(name, namespace, **{**more, "follow": follow})
+
+        once.__doc__ = ":param follow:"
+        yield from self.guarded(watch.stream(once, pod, self.namespace, _request_timeout=timeout, **options))
+
+    def raw(self, method: str, path: str, content: Mapping[str, Any] | None = None) -> Object:
+        """Any path of the server."""
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+
+        def call(**options: Any) -> Any:
+            arguments = self.client.param_serialize(
+                method, path, header_params=dict(headers), body=content, auth_settings=["BearerToken"]
+            )
+            return self.client.call_api(*arguments, _request_timeout=options["_request_timeout"]).response
+
+        return self.asked(call)
+
+    def asked(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Object:
+        """One request, tried again while the server is away; raises typed errors.
+
+        ``NotFound``, ``UnknownKind``, ``Conflict``, ``Expired``, ``UpstreamRefused`` (with the status, e.g. 403) and
+        ``NotReady`` after the last attempt.
+        """
+        patience = self.patience
+        for attempt in range(patience.attempts):
+            try:
+                return self._once(call, *arguments, **options)
+            except NotReady as error:
+                if attempt + 1 == patience.attempts:
+                    raise
+                self.sleep(min(patience.backoff_s * 2**attempt, error.retry_after_s or 8.0, 8.0))
+        raise AssertionError("unreachable")
+
+    def _once(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Object:
+        timeout = (self.patience.connect_s, self.patience.read_s)
+        extra = {} if "_request_timeout" in options else {"_preload_content": False}
+        try:
+            answer = call(*arguments, _request_timeout=timeout, **extra, **options)
+            body = answer.data
+        except api_exception() as error:
+            raise refused_by(error) from error
+        except broken() as error:
+            raise unreachable(error) from error
+        if not 200 <= answer.status < 300:
+            raise refused(answer.status, body, answer.headers.get("Retry-After", ""))
+        found: Object = json.loads(body)
+        return found
+
+    def guarded(self, lines: Iterator[Any]) -> Iterator[Any]:
+        """The same stream, with typed errors for what breaks it."""
+        try:
+            yield from lines
+        except api_exception() as error:
+            raise refused_by(error) from error
+        except broken() as error:
+            raise unreachable(error) from error
+
+    def _core(self) -> Any:
+        return importlib.import_module("kubernetes.client").CoreV1Api(self.client)
+
+    def _custom(self) -> Any:
+        return importlib.import_module("kubernetes.client").CustomObjectsApi(self.client)
+
+    def _lister(self, kind: Resource) -> Callable[..., Any]:
+        found: Callable[..., Any] = (
+            self._custom().list_namespaced_custom_object
+            if kind.group
+            else getattr(self._core(), f"list_namespaced_{CORE[kind.plural]}")
+        )
+        return found
+
+    def _path(self, kind: Resource) -> tuple[str, str, str, str]:
+        return kind.group, kind.version, self.namespace, kind.plural
+
+    def _place(self, kind: Resource) -> Sequence[str]:
+        return self._path(kind) if kind.group else (self.namespace,)
+
+
+def connect(
+    namespace: str = "", context: str = "", kubeconfig: Path | None = None, patience: Patience | None = None
+) -> Cluster:
+    """The cluster of the kubeconfig (``KUBECONFIG``, ~/.kube/config), or the one that this process runs in.
+
+    ``namespace`` is by default the context's. Raises ``MissingExtra`` without the client, ``ConfigError`` naming what
+    is wrong with the kubeconfig.
+    """
+    try:
+        config = importlib.import_module("kubernetes.config")
+        client = importlib.import_module("kubernetes.client")
+    except ImportError as error:
+        raise MissingExtra("kubernetes", "cluster") from error
+    settings = client.Configuration()
+    file = str(kubeconfig) if kubeconfig else None
+    try:
+        if kubeconfig is None and not context and inside():
+            config.load_incluster_config(client_configuration=settings)
+            known = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace").read_text().strip()
+        else:
+            config.load_kube_config(file, context or None, settings, persist_config=False)
+            _, current = config.list_kube_config_contexts(file)
+            chosen = next((c for c in config.list_kube_config_contexts(file)[0] if c["name"] == context), current)
+            known = chosen["context"].get("namespace", "default")
+    except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"the kubeconfig cannot be used: {error}", metadata={"field": "kubeconfig"}) from error
+    settings.retries = False  # ours are bounded by attempts and typed
+    return Cluster(client.ApiClient(settings), namespace or known, patience or Patience())
+
+
+def inside() -> bool:
+    """This process runs in a pod with a token."""
+    return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").exists()
+
+
+def broken() -> tuple[type[BaseException], ...]:
+    """What a connection that fails raises."""
+    urllib3: Any = importlib.import_module("urllib3")
+    return urllib3.exceptions.HTTPError, OSError
+
+
+def api_exception() -> type[Exception]:
+    """What the client raises for an answer that is no success."""
+    found: type[Exception] = importlib.import_module("kubernetes.client.exceptions").ApiException
+    return found
+
+
+def refused_by(error: Any) -> FathomError:
+    """The typed error of the client's."""
+    return refused(error.status or 500, error.body or error.reason, (error.headers or {}).get("Retry-After", ""))
+
+
+def unreachable(error: BaseException) -> NotReady:
+    return NotReady(f"{SERVER} is out of reach: {type(error).__name__}: {error}")
+
+
+def refused(status: int, body: Any, retry_after: str = "") -> FathomError:
+    """The typed error of an answer; ``body`` is a Status object or whatever else was sent."""
+    said = status_of(body)
+    message = str(said.get("message") or (body if isinstance(body, str) else "") or f"HTTP {status}")[:1000]
+    details = said.get("details") or {}
+    if status == 404 and details.get("name"):
+        return NotFound(str(details.get("kind") or "object"), str(details["name"]))
+    if status == 404:
+        return UnknownKind("the cluster knows no such resource", metadata={"said": message})
+    if status == 409:
+        return Conflict(message)
+    if status == 410:
+        return Expired(message)
+    if status in TRANSIENT:
+        wait = float(retry_after) if retry_after.isdigit() else None
+        return NotReady(f"{SERVER} answered {status}: {message}", retry_after_s=wait)
+    return UpstreamRefused(SERVER, status, message)
+
+
+def status_of(body: Any) -> Mapping[str, Any]:
+    """The Status object of an answer; empty when it is none."""
+    if isinstance(body, Mapping):
+        return body
+    try:
+        found = json.loads(body)
+    except (TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and found.get("kind") == "Status" else {}

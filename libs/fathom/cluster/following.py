@@ -1,0 +1,244 @@
+"""Follows a training job to its end: what becomes of it, why it waits, what it prints, and what its end means.
+
+One thread and one request at a time: while the job waits, short watches of the job with a look at its pods between
+them; while it runs, the log of its driver, with a look at the job whenever the log is silent. Whatever breaks is begun
+again from where it was, a bounded number of times in a row.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fathom.cluster.api import PODS, RAYJOBS, Cluster, Expired, Object
+from fathom.cluster.pending import Reason, observed, reasons
+from fathom.errors import DeadlineExceeded, FailedPrecondition, FathomError, NotFound, NotReady, UpstreamRefused
+
+ENDED = frozenset({"Complete", "Failed", "ValidationFailed"})
+SUBMITTER = "ray-job-submitter"
+EXIT_CODE = re.compile(r"exit code (-?\d+)")
+MEANING: Mapping[int, str] = {
+    0: "trained to the end",
+    2: "a setting or a request is wrong: it would be the same again",
+    3: "diverged or collapsed; the last good checkpoint is kept: look at the report",
+    75: "a service or the cluster was out of reach: the same job id again goes on from the checkpoint",
+    143: "stopped after a checkpoint: the same settings and trainer.output go on from there",
+}
+"""The exit statuses of ``trainers.ray_job``."""
+REASONS: Mapping[str, tuple[int, str]] = {
+    "DeadlineExceeded": (124, "took longer than activeDeadlineSeconds (training.job.deadlineSeconds)"),
+    "PreRunningDeadlineExceeded": (75, "its pods did not start in time (training.job.startSeconds)"),
+    "SubmissionFailed": (1, "could not be handed to Ray: see the log of the submitter's pod"),
+    "ValidationFailed": (2, "KubeRay refused it"),
+}
+"""Why KubeRay itself ends a job: (exit status, words)."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds between looks, and how much is borne: ``attempts`` broken connections in a row, ``deadline_s`` in all."""
+
+    window_s: float = 5.0
+    silence_s: float = 15.0
+    attempts: int = 8
+    backoff_s: float = 1.0
+    deadline_s: float = 7 * 86_400.0
+    patience_s: float = 20.0
+    """After this long without a word of the operator, its silence is said."""
+
+
+@dataclass(frozen=True)
+class End:
+    """How it ended: the exit status for the shell, and why in words."""
+
+    status: int
+    words: str
+
+
+@dataclass
+class Follower:
+    """One job; ``say`` gets lines about it, ``show`` the lines of its log."""
+
+    cluster: Cluster
+    name: str
+    say: Callable[[str], None]
+    show: Callable[[str], None]
+    pace: Pace = Pace()
+    clock: Callable[[], float] = time.monotonic
+    _told: str = ""
+    _explained: tuple[Reason, ...] = ()
+    _places: dict[str, Place] = field(default_factory=dict)
+    _failures: int = 0
+
+    def run(self) -> End:
+        """To the end.
+
+        Raises ``NotFound`` when the job is deleted meanwhile, ``DeadlineExceeded`` when the time is spent (the job
+        goes on), ``NotReady`` when the API server stays away, ``UpstreamRefused`` when it may not be watched.
+        """
+        started = self.clock()
+        while True:
+            job = self._job()
+            self._tell(job)
+            if ended(job):
+                self._log(job, follow=False)
+                return end_of(job)
+            waited = self.clock() - started
+            if waited > self.pace.deadline_s:
+                raise DeadlineExceeded(f"{self.name} goes on, but was followed for {waited:,.0f} s, which is the limit")
+            if waits(job) or not self._log(job, follow=True):
+                self._explain(job, waited)
+                self._await_change(job)
+
+    def _job(self) -> Object:
+        try:
+            return self.cluster.read(RAYJOBS, self.name)
+        except NotFound as error:
+            message = f"job {self.name} is gone: somebody deleted it, or its time after the end was over"
+            raise FailedPrecondition(message, metadata={"name": self.name}) from error
+
+    def _tell(self, job: Object) -> None:
+        status = job.get("status") or {}
+        words = " / ".join(filter(None, (status.get("jobDeploymentStatus"), status.get("jobStatus")))) or "submitted"
+        if failed := status.get("failed"):
+            words += f", {failed} failed {'attempt' if failed == 1 else 'attempts'}"
+        if words != self._told:
+            self._told = words
+            self.say(f"{self.name}: {words}")
+
+    def _explain(self, job: Object, waited: float) -> None:
+        found = tuple(reasons(observed(self.cluster, job), silent=waited > self.pace.patience_s))
+        if found != self._explained:
+            for reason in found:
+                self.say(f"  waits: {reason.what}")
+                self.say(f"         {reason.remedy}")
+        self._explained = found
+
+    def _await_change(self, job: Object) -> None:
+        """Until the job changes, or the window is over."""
+        before = (job.get("status"), job["spec"].get("suspend"))
+        try:
+            for kind, now in self.cluster.changes(
+                RAYJOBS, self.name, job["metadata"].get("resourceVersion", "0"), self.pace.window_s
+            ):
+                self._failures = 0
+                if kind == "DELETED" or (now.get("status"), now["spec"].get("suspend")) != before:
+                    return
+            self._failures = 0
+        except Expired:
+            self._failures = 0  # too old: the next read begins anew
+        except NotReady as error:
+            self._again(error)
+
+    def _log(self, job: Object, *, follow: bool) -> bool:
+        """Prints what is new; False when there is no log to be read yet."""
+        pod = self._submitter()
+        if pod is None:
+            return False
+        place = self._places.setdefault(pod, Place())
+        place.begin()
+        try:
+            for line in self.cluster.log(
+                pod, SUBMITTER, since=place.time, follow=follow, silence_s=self.pace.silence_s
+            ):
+                self._failures = 0
+                if (text := place.fresh(line)) is not None:
+                    self.show(text)
+            # A log that ended before the job is not to be asked for again at once.
+            return False
+        except NotReady as error:
+            return self._silent(error, follow)
+        except (UpstreamRefused, FailedPrecondition) as error:
+            if getattr(error, "status", 0) == 403:
+                self._say_once(f"its log cannot be read: {error.message}")
+            return False  # the container has not started
+
+    def _silent(self, error: NotReady, follow: bool) -> bool:
+        """A silent log is none that broke."""
+        if follow and "ReadTimeout" in error.message:
+            return True
+        self._again(error)
+        return True
+
+    def _submitter(self) -> str | None:
+        """The newest pod that hands the job to Ray and prints the driver's log."""
+        try:
+            found = self.cluster.listed(PODS, labels=f"job-name={self.name}")
+        except FathomError as error:
+            self._say_once(f"its pods cannot be listed: {error.message}")
+            return None
+        started = [pod for pod in found if (pod.get("status") or {}).get("phase") != "Pending"]
+        newest = max(started, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None)
+        return str(newest["metadata"]["name"]) if newest else None
+
+    def _say_once(self, words: str) -> None:
+        if words not in self._places:
+            self._places[words] = Place()
+            self.say(words)
+
+    def _again(self, error: NotReady) -> None:
+        """Waits before the next attempt; raises ``error`` after too many in a row."""
+        self._failures += 1
+        if self._failures >= self.pace.attempts:
+            raise error
+        self.cluster.sleep(min(self.pace.backoff_s * 2 ** (self._failures - 1), 30.0))
+
+
+@dataclass
+class Place:
+    """How far a log has been read: the time of the last line, and how many lines bear it."""
+
+    time: str = ""
+    count: int = 0
+    _again: int = 0
+
+    def begin(self) -> None:
+        """The log is read once more, from this time on."""
+        self._again = 0
+
+    def fresh(self, line: str) -> str | None:
+        """The text of a line that is new, else None."""
+        stamp, _, text = line.partition(" ")
+        if stamp < self.time:
+            return None
+        if stamp == self.time:
+            self._again += 1
+            if self._again <= self.count:
+                return None
+            self.count = self._again
+            return text
+        self.time, self.count, self._again = stamp, 1, 1
+        return text
+
+
+def ended(job: Object) -> bool:
+    return (job.get("status") or {}).get("jobDeploymentStatus") in ENDED
+
+
+def waits(job: Object) -> bool:
+    """Nothing of the training runs yet."""
+    status = job.get("status") or {}
+    return status.get("jobDeploymentStatus") != "Running"
+
+
+def end_of(job: Object) -> End:
+    """What the end means; the driver's exit status where KubeRay tells it."""
+    status = job["status"]
+    said, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    if status.get("jobStatus") == "SUCCEEDED":
+        return End(0, MEANING[0])
+    if said in REASONS or status["jobDeploymentStatus"] == "ValidationFailed":
+        code, words = REASONS[said if said in REASONS else "ValidationFailed"]
+        return End(code, f"{words}: {message}" if message else words)
+    if status.get("jobStatus") == "STOPPED":
+        return End(143, "stopped")
+    found = EXIT_CODE.search(message)
+    if found is None:
+        return End(1, f"failed: {message or said or 'nothing is said'}")
+    # A signal is -N for Python and 128 + N for a shell.
+    code = int(found[1]) if int(found[1]) >= 0 else 128 - int(found[1])
+    last = next((line for line in reversed(message.splitlines()) if line.startswith("error: ")), "")
+    words = MEANING.get(code, f"the driver ended with status {code}: look at its log")
+    return End(code, f"{words}. {last}" if last else words)

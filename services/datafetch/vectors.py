@@ -1,0 +1,35 @@
+"""Encodes the names of the bundled library once: ``python -m services.datafetch.vectors --tables … --models …``.
+
+For images, whose models' folder cannot be written to later: the service finds the vectors there by their content.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from services.datafetch.config import Config
+from services.datafetch.engine import Engine
+
+
+async def encode(config: Config) -> None:
+    """Raises what the service would at its start; ``DependencyFailed`` or ``MissingExtra`` without the encoder."""
+    engine = Engine(config)
+    await engine.start()
+    try:
+        await engine.encode_library()
+    finally:
+        await engine.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Encodes the names of the bundled library.")
+    parser.add_argument("--tables", type=Path, default=Config().data_dir)
+    parser.add_argument("--models", type=Path, default=Config().models_dir)
+    given = parser.parse_args()
+    asyncio.run(encode(Config(data_dir=given.tables, models_dir=given.models, embedding="on")))
+
+
+if __name__ == "__main__":
+    main()

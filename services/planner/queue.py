@@ -1,0 +1,239 @@
+"""The durable queue of rollouts: a task waits until its group is played and kept, whichever planners die meanwhile.
+
+A task is one message of the stream ROLLOUTS and is acknowledged when every trajectory of its group is in the object
+store and told on the bus. Which trajectory of a place counts is decided by the first notice: a planner that comes
+second, e.g. after a pause that outlasted its lease, finds the place taken and takes its own trajectory away again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from fathom.api.common.v1.common_pb2 import ObjectRef
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Trajectory
+from fathom.bus.base import Bus, Delivery
+from fathom.bus.streams import MAX_DELIVER, rollout_durable, rollout_subject, trajectory_subject
+from fathom.call import Call, Lane, calling
+from fathom.errors import Cancelled, Conflict, FathomError, InvalidField, NotFound
+from fathom.ids import checked_id, sha256
+from fathom.store import ObjectStore, StoredObject
+from fathom.store.refs import to_ref
+from services.planner.config import Config
+from services.planner.events import heartbeat
+from services.planner.intake import Intake
+from services.planner.kept import PROTOBUF, Place, noted, spelled
+from services.planner.rollouts import Rollouts, lane_of
+
+STOPPED = "stopped"
+AGAIN_S = 2.0
+"""Before a task with failed episodes comes again the first time; each further time twice as long."""
+
+
+@dataclass
+class RolloutQueue:
+    """Takes rollouts, plays their tasks, gives their trajectories."""
+
+    config: Config
+    rollouts: Rollouts
+    store: ObjectStore
+    bus: Bus
+    log: Any
+    _intake: Intake = field(default_factory=Intake)
+
+    async def submit(self, request: pb.RolloutRequest, lane: Lane) -> str:
+        """Queues each task once, however often it is asked; gives the rollout's id.
+
+        Raises ``InvalidField``, ``Conflict`` (the id is another rollout's) or ``Overloaded`` (asking again goes on).
+        """
+        if not request.request_id:
+            raise InvalidField("rollout.request_id", "is missing: it makes a repetition the same rollout")
+        rollout_id = checked_id("rollout.request_id", request.request_id)
+        self.rollouts.check(request, rollout_id)
+        await noted(self.store, rollout_id, request)
+        if await self.store.head(f"rollouts/{rollout_id}/queued") is not None:
+            return rollout_id
+        await self.store.put(request_key(rollout_id), request.SerializeToString(deterministic=True), PROTOBUF)
+        for index in range(len(request.tasks)):
+            name = f"{rollout_id}:{index}"
+            await self.bus.publish(rollout_subject(lane_of(lane)), name.encode(), message_id=f"rollout:{name}")
+        await self.store.put(f"rollouts/{rollout_id}/queued", b"", "text/plain")
+        return rollout_id
+
+    async def watch(self, rollout_id: str, after: int) -> AsyncGenerator[tuple[int, Trajectory], None]:
+        """The rollout's trajectories with their sequence numbers; ends with the last one.
+
+        Raises ``NotFound``, or ``Cancelled`` when the rollout was stopped.
+        """
+        request = await self.request(rollout_id)
+        wanted, found = len(request.tasks) * request.group_size, set[str]()
+        async with aclosing(self.bus.follow(trajectory_subject(rollout_id))) as notices:
+            async for notice in notices:
+                if notice.subject == trajectory_subject(rollout_id, STOPPED):
+                    raise Cancelled(f"rollout {rollout_id} was stopped")
+                found.add(notice.subject)
+                if notice.sequence > after:
+                    ref = ObjectRef.FromString(notice.payload)
+                    data = await self.store.get(ref.key, ref.sha256)
+                    yield notice.sequence, Trajectory.FromString(data)
+                if len(found) == wanted:
+                    return
+
+    async def stop(self, rollout_id: str) -> bool:
+        """Gives a rollout up; False when that was done before. Raises ``NotFound``."""
+        await self.request(rollout_id)
+        if await self.stopped(rollout_id):
+            return False
+        await self.store.put(stop_key(rollout_id), b"", "text/plain")
+        subject = trajectory_subject(rollout_id, STOPPED)
+        await self.bus.publish(subject, b"", message_id=f"{rollout_id}:{STOPPED}")
+        return True
+
+    async def request(self, rollout_id: str) -> pb.RolloutRequest:
+        """What was queued; raises ``NotFound``."""
+        try:
+            return pb.RolloutRequest.FromString(await self.store.get(request_key(rollout_id)))
+        except NotFound as error:
+            raise NotFound("queued rollout", rollout_id) from error
+
+    async def stopped(self, rollout_id: str) -> bool:
+        return await self.store.head(stop_key(rollout_id)) is not None
+
+    async def work(self, lane: Lane) -> None:
+        """Plays tasks of a lane until cancelled, ``config.concurrent_tasks`` at a time."""
+        deliveries = self.bus.consume(rollout_durable(lane))
+        await self._intake.work(deliveries, self.config.concurrent_tasks, partial(self._settle, lane), self.log)
+
+    def take_no_more(self) -> None:
+        """Leaves the queue to other planners; tasks under way go on."""
+        self._intake.take_no_more()
+
+    async def _settle(self, lane: Lane, delivery: Delivery) -> None:
+        rollout_id, _, number = delivery.payload.decode().partition(":")
+        playing = asyncio.create_task(self._task(rollout_id, int(number or 0), delivery.attempt, lane))
+        # A lease that was lost is no harm: the places that another planner has filled stay as they are.
+        alive = asyncio.create_task(heartbeat(delivery, self.config.heartbeat_s, lambda: None))
+        watching = asyncio.create_task(self._cut_short(rollout_id, playing))
+        try:
+            if await playing:
+                await delivery.ack()
+            else:
+                await delivery.nak(AGAIN_S * 2 ** (delivery.attempt - 1))
+        except asyncio.CancelledError:
+            if playing.cancelled() and await self.stopped(rollout_id):
+                await delivery.ack()
+                return
+            playing.cancel()
+            await asyncio.gather(playing, return_exceptions=True)
+            await asyncio.shield(delivery.nak())
+            raise
+        except NotFound as error:
+            await delivery.dead_letter(error.message)
+        except Exception as error:
+            self.log.exception("queued task was cut short", rollout_id=rollout_id, task=number, error=str(error))
+            await delivery.nak(AGAIN_S)
+        finally:
+            alive.cancel()
+            watching.cancel()
+
+    async def _cut_short(self, rollout_id: str, playing: asyncio.Task[bool]) -> None:
+        """Ends what is played of a rollout that was stopped."""
+        while True:
+            await asyncio.sleep(self.config.heartbeat_s)
+            with suppress(FathomError):  # a store out of reach is told by what plays
+                if await self.stopped(rollout_id):
+                    playing.cancel()
+                    return
+
+    async def _task(self, rollout_id: str, index: int, attempt: int, lane: Lane) -> bool:
+        """Plays what is missing of a task's group; False when it is to come again."""
+        request = await self.request(rollout_id)
+        if await self.stopped(rollout_id):
+            return True
+        kept = await self._told(rollout_id, index)
+        missing = [(index, sample) for sample in range(request.group_size) if (index, sample) not in kept]
+        if not missing:
+            return True
+        self.log.info("queued task taken up", rollout_id=rollout_id, task=index, attempt=attempt, missing=len(missing))
+        if attempt >= MAX_DELIVER:  # the last delivery is for an end that is told, instead of silence
+            error = f"planner: {attempt - 1} workers did not get it to its end"
+            await self._given_up(rollout_id, missing, Trajectory(error=error, culprit="planner"))
+            return True
+        final = attempt == MAX_DELIVER - 1
+        rounds = -(-len(missing) // (request.concurrency or self.config.concurrent_rollouts))
+        call = Call.new(lane=lane, timeout_s=rounds * self.config.max_run_ms / 1000 + 30)
+        try:
+            with calling(call):
+                return await self._play(request, rollout_id, missing, lane, final=final)
+        except FathomError as error:
+            if error.transient and not final:
+                self.log.warning("queued task comes again", rollout_id=rollout_id, task=index, error=error.message)
+                return False
+            # Another attempt would meet it again, or there is none: whoever waits is told.
+            code = "" if error.transient else error.code
+            failed = Trajectory(error=error.message, culprit=error.metadata.get("culprit", ""), error_code=code)
+            await self._given_up(rollout_id, missing, failed)
+            return True
+
+    async def _play(
+        self, request: pb.RolloutRequest, rollout_id: str, missing: Sequence[Place], lane: Lane, *, final: bool
+    ) -> bool:
+        """Keeps each episode as it ends; those that failed are left for another attempt, if there is one."""
+        whole = True
+        async with aclosing(self.rollouts.play(request, rollout_id, missing, lane)) as messages:
+            async for message in messages:
+                if message.stop_reason == STOP_REASON_FAILED and not final:
+                    whole = False
+                    self.log.warning("queued episode failed", rollout_id=rollout_id, error=message.error)
+                else:
+                    await self._keep(message, rollout_id)
+        return whole
+
+    async def _given_up(self, rollout_id: str, places: Sequence[Place], failed: Trajectory) -> None:
+        """Ends episodes that nobody could play; what was kept meanwhile stays."""
+        kept = {place for index in {index for index, _ in places} for place in await self._told(rollout_id, index)}
+        for index, sample in (place for place in places if place not in kept):
+            failed.task_index, failed.sample_index, failed.stop_reason = index, sample, STOP_REASON_FAILED
+            failed.run_id = f"{rollout_id}-{index}-{sample}"
+            await self._keep(failed, rollout_id)
+
+    async def _keep(self, message: Trajectory, rollout_id: str) -> None:
+        """Stores and tells a trajectory, unless its place has one."""
+        data = message.SerializeToString(deterministic=True)
+        place = (message.task_index, message.sample_index)
+        stored = await self.store.put(f"rollouts/{rollout_id}/{spelled(*place)}-{sha256(data)[:16]}.pb", data, PROTOBUF)
+        if not await self._tell(rollout_id, place, stored):
+            await self.store.delete(stored.key)
+
+    async def _tell(self, rollout_id: str, place: Place, stored: StoredObject) -> bool:
+        """Publishes the notice of a place; False when it has one."""
+        subject, notice = trajectory_subject(rollout_id, spelled(*place)), to_ref(stored).SerializeToString()
+        try:
+            await self.bus.publish(subject, notice, message_id=f"{rollout_id}:{stored.key}", expected=0)
+        except Conflict:
+            return False
+        return True
+
+    async def _told(self, rollout_id: str, index: int) -> set[Place]:
+        """Places of a task that have a trajectory; what a planner had kept and not told is told now."""
+        found = set()
+        for stored in await self.store.list(f"rollouts/{rollout_id}/{index:04d}-"):
+            sample = int(stored.key.rpartition("/")[2].split("-")[1])
+            await self._tell(rollout_id, (index, sample), stored)
+            found.add((index, sample))
+        return found
+
+
+def request_key(rollout_id: str) -> str:
+    """Where a queued rollout is written down."""
+    return f"rollouts/{checked_id('rollout_id', rollout_id)}/request.protobuf"
+
+
+def stop_key(rollout_id: str) -> str:
+    """What is there when a rollout was given up."""
+    return f"rollouts/{checked_id('rollout_id', rollout_id)}/{STOPPED}"

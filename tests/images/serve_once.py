@@ -1,0 +1,59 @@
+"""Runs inside an image: starts a service with the chart's command, waits until it is ready, ends it with SIGTERM.
+
+``python3 -c THIS NAME``; prints one line of JSON: seconds to ready, exit status, files left in the volumes, log on
+failure. Uses what the image has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+LIMIT_S = 240.0
+
+
+def ready(name: str) -> bool:
+    if name == "gateway":
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:8080/healthz/live", timeout=2) as reply:
+                return bool(reply.status == 200)
+        except OSError:
+            return False
+    with grpc.insecure_channel("127.0.0.1:50051") as channel:
+        try:
+            request = health_pb2.HealthCheckRequest(service="ready")
+            said = health_pb2_grpc.HealthStub(channel).Check(request, timeout=2)
+        except grpc.RpcError:
+            return False
+    return bool(said.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+def main(name: str) -> None:
+    log = Path("/tmp/log")
+    began = time.monotonic()
+    with log.open("wb") as out:
+        process = subprocess.Popen(["python3", "-m", f"services.{name}"], stdout=out, stderr=subprocess.STDOUT)
+        found = False
+        while not found and process.poll() is None and time.monotonic() - began < LIMIT_S:
+            found = ready(name)
+            time.sleep(0.05)
+        seconds = time.monotonic() - began
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(30)
+    places = ("/tmp", "/var/cache/fathom", "/var/lib/fathom")
+    left = sorted(str(path) for place in places for path in Path(place).rglob("*") if path.is_file() and path != log)
+    result = {"ready": found, "seconds": round(seconds, 2), "status": status, "left": left[:40], "user": os.getuid()}
+    print(json.dumps(result | ({} if found else {"log": log.read_text()[-3000:]})))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

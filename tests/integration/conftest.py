@@ -1,0 +1,23 @@
+"""What integration tests of several packages share: one Ray for all of them, for starting it is slow."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[None]:
+    """Ray on this machine with places for two ranks of actor, critic and reference; or the one of ``RAY_ADDRESS``."""
+    import ray
+
+    environ = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "libs")]), "OMP_NUM_THREADS": "1"}
+    own: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": 6, "include_dashboard": False}
+    ray.init(**own, logging_level=logging.ERROR, runtime_env={"env_vars": environ})
+    yield
+    ray.shutdown()

@@ -1,0 +1,98 @@
+"""Queued rollouts over a real nats-server: a planner is killed in the middle, another one plays what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.clients import Clients, connect
+from fathom.store import open_store
+from services.local import Endpoints
+from tests.integration.stack.planners import planners
+
+pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.timeout(120)]
+Stack = tuple[Endpoints, Clients]
+QUESTION = "What is maximum drawdown?"
+
+
+def queued(rollout_id: str, tasks: int, group_size: int) -> pb.SubmitRolloutRequest:
+    rollout = pb.RolloutRequest(
+        request_id=rollout_id,
+        tasks=[pb.RolloutTask(id=f"t{at}", question=QUESTION) for at in range(tasks)],
+        group_size=group_size,
+        protocol=trajectory.PROTOCOL_RESEARCH,
+        model="rules",
+        prompts={"answer": "evidence"},
+        as_of=Timestamp(seconds=1_700_000_000),
+    )
+    return pb.SubmitRolloutRequest(rollout=rollout)
+
+
+async def test_a_queued_rollout_outlives_the_planner_that_plays_it(stack: Stack, tmp_path: Path) -> None:
+    endpoints, _ = stack
+    tasks, group_size = 2, 2
+    every = sorted((task, sample) for task in range(tasks) for sample in range(group_size))
+    async with planners(endpoints, tmp_path, "first", "second") as (found, clients):
+        killed: list[str] = []
+
+        def taken_up(name: str) -> set[int]:
+            """Tasks that a planner has taken."""
+            lines = [line for line in found.logs[name].read_text().splitlines() if "queued task taken up" in line]
+            return {json.loads(line)["task"] for line in lines}
+
+        async def before(method: str, request_id: str) -> None:
+            # The second round of an episode: none of its group has ended.
+            if method == "Generate" and request_id.endswith("-1") and not killed:
+                killed.append(next(name for name in ("first", "second") if taken_up(name)))
+                found.processes[killed[0]].send_signal(signal.SIGKILL)
+
+        found.on_call.append(before)
+        request = queued("ro-killed", tasks, group_size)
+        for _ in range(2):
+            assert (await clients.planner.submit_rollout(request)).rollout_id == "ro-killed"
+        async with asyncio.timeout(60):
+            while not killed:
+                await asyncio.sleep(0.05)
+            survivor = "second" if killed == ["first"] else "first"
+            others = connect({"planner": found.urls[survivor]})
+            try:
+                responses = []
+                watch = pb.WatchRolloutRequest(rollout_id="ro-killed")
+                async with aclosing(others.planner.watch_rollout(watch)) as stream:
+                    responses = [response async for response in stream]
+                watch.after_sequence = responses[-2].sequence
+                assert [response async for response in others.planner.watch_rollout(watch)] == responses[-1:]
+            finally:
+                await others.close()
+        items = [response.trajectory for response in responses]
+        assert sorted((item.task_index, item.sample_index) for item in items) == every, "each exactly once"
+        assert {item.stop_reason for item in items} == {trajectory.STOP_REASON_FINISHED}
+        assert taken_up(killed[0]) & taken_up(survivor), "what the killed one had begun, the other has played"
+        store = open_store(endpoints.store)
+        kept = Counter(item.key.rpartition("/")[2][:7] for item in await store.list("rollouts/ro-killed/0"))
+        assert set(kept.values()) == {1}
+        assert len(kept) == len(every)
+
+
+async def test_a_queued_rollout_is_the_rollout_that_is_streamed(stack: Stack) -> None:
+    """The same episodes, bit for bit; in the stack's own planner, in its training lane."""
+    _, clients = stack
+    request = queued("ro-same", 1, 1)
+    await clients.planner.submit_rollout(request)
+    watch = pb.WatchRolloutRequest(rollout_id="ro-same")
+    async with asyncio.timeout(30):
+        [response] = [response async for response in clients.planner.watch_rollout(watch)]
+    request.rollout.request_id = "ro-streamed"
+    [streamed] = [response.trajectory async for response in clients.planner.rollout(request.rollout)]
+    assert response.trajectory.hash == streamed.hash
+    stop = pb.StopRolloutRequest(rollout_id="ro-same")
+    assert [(await clients.planner.stop_rollout(stop)).was_queued for _ in range(2)] == [True, False]

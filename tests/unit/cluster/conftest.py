@@ -1,0 +1,69 @@
+"""A cluster with the release that deploy/k8s/base describes, and the operator's kinds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fathom.cluster.api import Cluster, Patience, connect
+from fathom.cluster.following import Pace
+from tests.unit.cluster.apiserver import FakeApiServer, Object
+
+BASE = Path(__file__).parents[3] / "deploy" / "k8s" / "base"
+PLACES = {
+    "Deployment": "/apis/apps/v1", "StatefulSet": "/apis/apps/v1", "ConfigMap": "/api/v1", "NetworkPolicy": "/apis/networking.k8s.io/v1",
+}  # fmt: skip
+NAMESPACE = "research"
+
+
+def release() -> Iterator[Object]:
+    """What kubectl would apply."""
+    for path in sorted(BASE.glob("*.yaml")):
+        if path.name not in ("kustomization.yaml", "namespace.yaml"):
+            yield from yaml.load_all(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def plural(kind: str) -> str:
+    return "networkpolicies" if kind == "NetworkPolicy" else f"{kind.lower()}s"
+
+
+@pytest.fixture(scope="session")
+def applied() -> str:
+    """The release as text: each test gets objects of its own."""
+    return json.dumps([document for document in release() if document["kind"] in PLACES])
+
+
+@pytest.fixture
+def server(applied: str) -> Iterator[FakeApiServer]:
+    state = FakeApiServer(
+        groups={
+            "ray.io/v1": ["rayjobs", "rayclusters", "rayservices"],
+            "apps/v1": ["deployments", "statefulsets", "daemonsets"],
+            "networking.k8s.io/v1": ["networkpolicies"],
+        }
+    )
+    for document in json.loads(applied):
+        place = f"{PLACES[document['kind']]}/namespaces/{NAMESPACE}/{plural(document['kind'])}"
+        state.put(f"{place}/{document['metadata']['name']}", document)
+    with state.running():
+        yield state
+
+
+@pytest.fixture
+def kubeconfig(server: FakeApiServer, tmp_path: Path) -> Path:
+    return server.kubeconfig(tmp_path, NAMESPACE)
+
+
+@pytest.fixture
+def cluster(kubeconfig: Path) -> Cluster:
+    """No wait between attempts."""
+    return connect(kubeconfig=kubeconfig, patience=Patience(attempts=3, backoff_s=0.0))
+
+
+@pytest.fixture
+def pace() -> Pace:
+    return Pace(window_s=1.0, silence_s=1.0, attempts=4, backoff_s=0.0, deadline_s=60.0, patience_s=0.0)

@@ -1,0 +1,209 @@
+"""``fathom doctor --cluster`` against an API server at its HTTP edge: a sound release, and everything that may be wrong."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fathom.cli.doctor import Finding
+from fathom.cli.doctor_cluster import OLDEST, TRAINING, examine_cluster, findings, numbers
+from fathom.cli.on_cluster import Place
+from fathom.cluster.api import Cluster
+from tests.unit.cluster.apiserver import Failure, FakeApiServer, Object
+from tests.unit.cluster.recorded import event, put_event, waiting
+
+APPS = "/apis/apps/v1/namespaces/research"
+CORE = "/api/v1/namespaces/research"
+NEEDS = f"{CORE}/configmaps/fathom-needs"
+OPERATOR = "/apis/apps/v1/namespaces/ray-system/deployments/kuberay-operator"
+Change = Callable[[FakeApiServer], None]
+
+
+@pytest.fixture
+def sound(server: FakeApiServer) -> FakeApiServer:
+    """Everything as it should be."""
+    server.objects["/api/v1/namespaces/research"] = {
+        "metadata": {"name": "research", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    }
+    for path, content in list(server.objects.items()):
+        if path.startswith((f"{APPS}/deployments", f"{APPS}/statefulsets")):
+            content["status"] = {"readyReplicas": content["spec"].get("replicas", 1), "observedGeneration": 1}
+            content["metadata"]["generation"] = 1
+    labels = {"app.kubernetes.io/name": "fathom", "app.kubernetes.io/instance": "fathom"}
+    claim = {"metadata": {"labels": labels}, "spec": {"storageClassName": "fast"}, "status": {"phase": "Bound"}}
+    server.put(f"{CORE}/persistentvolumeclaims/data-fathom-memory-0", claim)
+    secret(server, "fathom-object-store", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    server.put(OPERATOR, operator("v1.7.0"))
+    server.put("/apis/apps/v1/namespaces/kube-system/daemonsets/cilium", {"metadata": {"name": "cilium"}})
+    return server
+
+
+def operator(tag: str, ready: int = 1) -> Object:
+    return {
+        "metadata": {"namespace": "ray-system", "labels": {"app.kubernetes.io/name": "kuberay-operator"}},
+        "spec": {"template": {"spec": {"containers": [{"image": f"quay.io/kuberay/operator:{tag}"}]}}},
+        "status": {"readyReplicas": ready},
+    }
+
+
+def secret(server: FakeApiServer, name: str, *keys: str) -> None:
+    data = {key: base64.b64encode(b"x").decode() for key in keys}
+    server.put(f"{CORE}/secrets/{name}", {"metadata": {"name": name}, "data": data})
+
+
+def needs(server: FakeApiServer, **more: object) -> None:
+    held = server.objects[NEEDS]
+    held["data"]["needs.json"] = json.dumps({**json.loads(held["data"]["needs.json"]), **more})
+
+
+def report(cluster: Cluster) -> dict[str, Finding]:
+    return {finding.subject: finding for finding in findings(cluster, "fathom")}
+
+
+def test_a_sound_release_has_nothing_to_mend(
+    sound: FakeApiServer, kubeconfig: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert examine_cluster(Place(kubeconfig=kubeconfig)) == 0
+    assert "✗" not in capsys.readouterr().out
+    found = report(cluster)
+    assert [name for name, finding in found.items() if not finding.good] == []
+    assert found["Kubernetes"].detail == "v1.34.2"
+    assert found["fathom-planner"].detail == "2/2 ready"
+    assert {
+        "permissions",
+        "Pod Security",
+        "secret/fathom-object-store",
+        "pvc/data-fathom-memory-0",
+        "rayjobs.ray.io",
+    } <= found.keys()
+
+
+def unready(server: FakeApiServer) -> None:
+    planner = server.objects[f"{APPS}/deployments/fathom-planner"]
+    planner["status"] = {"readyReplicas": 1, "observedGeneration": 1}
+    pod = {
+        "metadata": {"name": "fathom-planner-x", "labels": planner["spec"]["selector"]["matchLabels"]},
+        "status": {"phase": "Pending", "containerStatuses": waiting("ImagePullBackOff", "not found")},
+    }
+    server.put(f"{CORE}/pods/fathom-planner-x", pod)
+
+
+def refused_pods(server: FakeApiServer) -> None:
+    server.objects[f"{APPS}/statefulsets/fathom-sandbox"]["status"] = {"observedGeneration": 1}
+    said = 'create Pod fathom-sandbox-0 failed: violates PodSecurity "restricted:latest": seccompProfile'
+    put_event(server, "e", event("fathom-sandbox", "FailedCreate", said, kind="StatefulSet"))
+
+
+def unrolled(server: FakeApiServer) -> None:
+    server.objects[f"{APPS}/deployments/fathom-reward"]["metadata"]["generation"] = 2
+
+
+def warns_only(server: FakeApiServer) -> None:
+    labels = server.objects["/api/v1/namespaces/research"]["metadata"]["labels"]
+    labels.clear()
+    labels["pod-security.kubernetes.io/warn"] = "restricted"
+
+
+def unbound(server: FakeApiServer) -> None:
+    server.objects[f"{CORE}/persistentvolumeclaims/data-fathom-memory-0"]["status"]["phase"] = "Pending"
+
+
+def moved_operator(server: FakeApiServer) -> None:
+    content = server.objects.pop(OPERATOR)
+    content["metadata"]["namespace"] = "kuberay"
+    server.put(OPERATOR.replace("ray-system", "kuberay"), content)
+
+
+def set_version(server: FakeApiServer) -> None:
+    server.version = "v1.26.4+k3s1"
+
+
+WRONG: dict[str, tuple[Change, str, str, str]] = {
+    "an old server": (set_version, "Kubernetes", "v1.26.4", "1.29"),
+    "pod security only warns": (warns_only, "Pod Security", "it only warns", "kubectl label ns research"),
+    "no permission": (lambda s: s.denied.update({("create", "rayjobs"), ("get", "pods/log")}), "permissions",
+                      "may not create rayjobs, get pods/log", "Role fathom-trainer"),
+    "a kind": (lambda s: needs(s, kinds=["keda.sh/v1alpha1/scaledobjects"]), "scaledobjects.keda.sh", "not installed", "install KEDA"),
+    "a pod that waits": (unready, "fathom-planner", "1/2 ready; image registry.example.com/fathom-gpu:1.2.3 cannot be pulled", "image.tag"),
+    "pods that are refused": (refused_pods, "fathom-sandbox", "0/2 ready; Pod Security refuses its pods", "restricted profile"),
+    "a change that is not rolled out": (unrolled, "fathom-reward", "a change is not rolled out", "logs"),
+    "a volume": (unbound, "pvc/data-fathom-memory-0", "Pending", "kubectl describe pvc"),
+    "a secret": (lambda s: void(s.objects.pop(f"{CORE}/secrets/fathom-object-store")), "secret/fathom-object-store", "missing",
+                 "--from-literal=AWS_ACCESS_KEY_ID"),
+    "a key of a secret": (lambda s: secret(s, "fathom-object-store", "AWS_ACCESS_KEY_ID"), "secret/fathom-object-store",
+                          "without AWS_SECRET_ACCESS_KEY", "kubectl create secret"),
+    "a runtime class": (lambda s: needs(s, runtimeClasses=["gvisor"]), "runtimeclass/gvisor", "missing", "gVisor"),
+    "a queue": (lambda s: needs(s, queue="training"), "localqueue/training", "missing", "training.queue="),
+    "an operator elsewhere": (moved_operator, "KubeRay's way in", "the walls let in ray-system, the operator is in kuberay",
+                              "networkPolicy.rayOperatorNamespace"),
+    "a release that is not there": (lambda s: void(s.objects.pop(NEEDS)), "release fathom", "fathom-needs", "helm list -A"),
+}  # fmt: skip
+
+
+def void(_: object) -> None:
+    return
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_fails_and_says_how_to_mend_it(
+    sound: FakeApiServer, cluster: Cluster, kubeconfig: Path, case: str
+) -> None:
+    change, subject, detail, remedy = WRONG[case]
+    change(sound)
+    found = report(cluster)
+    assert not found[subject].good
+    assert found[subject].needed
+    assert detail in found[subject].detail
+    assert remedy in found[subject].remedy
+    assert examine_cluster(Place(kubeconfig=kubeconfig)) == 1
+
+
+HINTS: dict[str, tuple[Change, str, str]] = {
+    "no RayJobs, and nothing that needs them": (lambda s: void(s.groups.pop("ray.io/v1")), "rayjobs.ray.io", "not installed"),
+    "no operator": (lambda s: void(s.objects.pop(OPERATOR)), "KubeRay", "no operator"),
+    "an older operator": (lambda s: void(s.put(OPERATOR, operator("v1.3.2"))), "KubeRay", "v1.3.2"),
+    "a network that enforces nothing": (lambda s: void(s.objects.pop("/apis/apps/v1/namespaces/kube-system/daemonsets/cilium")),
+                                        "network policies", "nobody is known"),
+    "secrets that may not be read": (lambda s: s.denied.add(("get", "secrets")), "secret/fathom-object-store", "403"),
+    "daemonsets that may not be listed": (lambda s: s.denied.add(("list", "daemonsets")), "network policies", "403"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HINTS)
+def test_what_serving_does_without_is_a_hint(
+    sound: FakeApiServer, cluster: Cluster, kubeconfig: Path, case: str
+) -> None:
+    change, subject, detail = HINTS[case]
+    change(sound)
+    found = report(cluster)[subject]
+    assert (found.good, found.needed) == (False, False)
+    assert detail in found.detail
+    assert found.remedy
+    assert examine_cluster(Place(kubeconfig=kubeconfig)) == 0
+
+
+def test_a_server_that_is_away_is_one_line(sound: FakeApiServer, cluster: Cluster) -> None:
+    sound.failures.append(Failure("GET", "/version", 0, times=9))
+    (finding,) = findings(cluster, "fathom")
+    assert (finding.subject, finding.good) == ("API server", False)
+    assert "out of reach" in finding.detail
+
+
+def test_what_is_asked_for_is_what_the_charts_role_gives() -> None:
+    base = Path(__file__).parents[3] / "deploy" / "k8s" / "base" / "trainer.yaml"
+    (role,) = [one for one in yaml.safe_load_all(base.read_text()) if one["kind"] == "Role"]
+    given = {
+        (verb, group, resource)
+        for rule in role["rules"] for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]
+    }  # fmt: skip
+    assert set(TRAINING) <= given
+
+
+def test_the_oldest_version_is_the_charts() -> None:
+    chart = yaml.safe_load((Path(__file__).parents[3] / "charts" / "fathom" / "Chart.yaml").read_text())
+    assert numbers(chart["kubeVersion"]) == OLDEST

@@ -1,0 +1,216 @@
+"""Why a job waits: from objects as clusters send them to words that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fathom.cluster.api import RAYJOBS, Cluster
+from fathom.cluster.following import Follower, Pace
+from fathom.cluster.pending import QUEUE, Reason, observed, reasons
+from tests.unit.cluster.apiserver import Act, FakeApiServer, Object
+from tests.unit.cluster.recorded import (
+    CLUSTERS,
+    EVENTS,
+    JOBS,
+    PODS,
+    RAY,
+    WORKLOADS,
+    becomes,
+    event,
+    put_event,
+    ray_pod,
+    unschedulable,
+    waiting,
+    workload,
+)  # fmt: skip
+
+NAME = "train-grpo-a1"
+Around = Callable[[FakeApiServer], None]
+
+
+@pytest.fixture
+def job(server: FakeApiServer) -> Object:
+    content: Object = {"metadata": {"name": NAME, "labels": {}}, "spec": {"suspend": False}}
+    becomes("Initializing")(content)
+    server.put(f"{CLUSTERS}/{RAY}", {"metadata": {"name": RAY}})
+    return server.put(f"{JOBS}/{NAME}", content)
+
+
+def found(cluster: Cluster, *, silent: bool = False) -> list[Reason]:
+    return reasons(observed(cluster, cluster.read(RAYJOBS, NAME)), silent=silent)
+
+
+def pod(kind: str = "worker", **status: object) -> Around:
+    return lambda server: void(server.put(f"{PODS}/{RAY}-{kind}-b6xq4", ray_pod(kind, **status)))
+
+
+def told(subject: str, reason: str, message: str, **more: str) -> Around:
+    return lambda server: put_event(server, f"{subject}.{reason}", event(subject, reason, message, **more))
+
+
+def void(_: object) -> None:
+    return
+
+
+GPU = (
+    "0/5 nodes are available: 1 node(s) had untolerated taint {nvidia.com/gpu: }, 4 Insufficient nvidia.com/gpu. "
+    "preemption: 0/5 nodes are available: 1 Preemption is not helpful for scheduling, 4 No preemption victims found."
+)
+CASES: dict[str, tuple[Around, list[tuple[str, str]]]] = {
+    "no gpu, and a taint": (
+        pod(conditions=unschedulable(GPU)),
+        [("1 node with a taint that its pods do not tolerate: nvidia.com/gpu", "pod.tolerations"),
+         ("4 nodes without a free GPU", "device plugin")],
+    ),
+    "no memory": (
+        pod(conditions=unschedulable("0/2 nodes are available: 2 Insufficient memory. preemption: none.")),
+        [("2 nodes without enough memory", "training.job.resources")],
+    ),
+    "wrong nodes": (
+        pod(conditions=unschedulable("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.")),
+        [("3 nodes that pod.nodeSelector or pod.affinity excludes", "get nodes")],
+    ),
+    "a volume": (
+        pod(conditions=unschedulable("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.")),
+        [("no node takes its pods: 0/1 nodes are available: pod has unbound immediate", "describe pod")],
+    ),
+    "a scheduling gate": (
+        pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": ""}]),
+        [("a scheduling gate holds", "gate")],
+    ),
+    "an image that is not there": (
+        pod(containerStatuses=waiting("ImagePullBackOff", 'Back-off pulling image "x": not found')),
+        [("image registry.example.com/fathom-gpu:1.2.3 cannot be pulled (ImagePullBackOff", "image.tag")],
+    ),
+    "an image behind a login": (
+        pod(containerStatuses=waiting("ErrImagePull", "pull access denied, repository does not exist")),
+        [("cannot be pulled (ErrImagePull", "imagePullSecrets")],
+    ),
+    "a secret that is missing": (
+        pod("head", containerStatuses=waiting("CreateContainerConfigError", 'secret "fathom-object-store" not found')),
+        [("secret fathom-object-store is missing", "objectStore.existingSecret")],
+    ),
+    "a key that is missing": (
+        pod("head", containerStatuses=waiting("CreateContainerConfigError", "couldn't find key user in Secret research/nats-login")),
+        [("Secret nats-login has no key user", "add the key")],
+    ),
+    "a head that falls over": (
+        pod("head", phase="Running", containerStatuses=waiting("CrashLoopBackOff", "back-off 40s restarting failed container")),
+        [(f"pod {RAY}-head-b6xq4 does not stay up (CrashLoopBackOff", f"kubectl logs {RAY}-head-b6xq4 --previous")],
+    ),
+    "a quota": (
+        told(RAY, "FailedToCreateWorkerPod", 'pods "x" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=4, used: 8, limited: 8'),
+        [("quota is used up: gpus, requested: requests.nvidia.com/gpu=4, used: 8", "ResourceQuota")],
+    ),
+    "pod security": (
+        told(RAY, "FailedToCreateHeadPod", 'pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
+        [('Pod Security refuses its pods: "restricted:latest": runAsNonRoot != true', "restricted profile")],
+    ),
+    "an account": (
+        told(NAME, "FailedCreate", 'error looking up service account research/fathom-trainer: serviceaccount "fathom-trainer" not found', kind="Job"),
+        [("serviceaccount fathom-trainer is missing", "make it")],
+    ),
+    "a volume of a secret": (
+        told(f"{RAY}-head-b6xq4", "FailedMount", 'MountVolume.SetUp failed for volume "nats-ca" : secret "nats-tls" not found', kind="Pod"),
+        [("secret nats-tls is missing", "nats.tlsSecret")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_job_waits_for_is_said_with_what_mends_it(
+    server: FakeApiServer, cluster: Cluster, job: Object, case: str
+) -> None:
+    around, wanted = CASES[case]
+    around(server)
+    said = found(cluster)
+    assert len(said) == len(wanted), said
+    for reason, (what, remedy) in zip(said, wanted, strict=True):
+        assert what in reason.what
+        assert remedy in reason.remedy
+
+
+def test_the_autoscaler_is_at_work(server: FakeApiServer, cluster: Cluster, job: Object) -> None:
+    pod(conditions=unschedulable(GPU))(server)
+    told(f"{RAY}-worker-b6xq4", "TriggeredScaleUp", "pod triggered scale-up: [{gpu 1->2}]", kind="Pod", type="Normal")(
+        server
+    )
+    (reason,) = found(cluster)
+    assert "autoscaler is adding one" in reason.what
+
+
+def test_events_of_others_say_nothing(server: FakeApiServer, cluster: Cluster, job: Object) -> None:
+    told("another-job", "FailedCreate", "exceeded quota: x")(server)
+    assert found(cluster) == []
+
+
+def test_a_queue_that_does_not_admit_is_quoted(server: FakeApiServer, cluster: Cluster, job: Object) -> None:
+    job["metadata"]["labels"][QUEUE] = "training"
+    job["spec"]["suspend"] = True
+    (reason,) = found(cluster)
+    assert "Kueue has made no workload" in reason.what
+    server.groups["kueue.x-k8s.io/v1beta1"] = ["workloads"]
+    said = "couldn't assign flavors to pod set learners: insufficient unused quota for nvidia.com/gpu in flavor a100, 4 more needed"
+    server.put(f"{WORKLOADS}/x", workload("someone-else", ("QuotaReserved", "False", "Pending", "not ours")))
+    server.put(f"{WORKLOADS}/w", workload(job["metadata"]["uid"], ("QuotaReserved", "False", "Pending", said)))
+    (reason,) = found(cluster)
+    assert "4 more needed" in reason.what
+    assert "--gpus" in reason.remedy
+    server.put(
+        f"{WORKLOADS}/w",
+        workload(
+            job["metadata"]["uid"], ("QuotaReserved", "False", "Inadmissible", "LocalQueue training doesn't exist")
+        ),
+    )
+    (reason,) = found(cluster)
+    assert "kubectl get localqueues" in reason.remedy
+
+
+def test_a_job_suspended_by_hand_is_told_how_to_go_on(server: FakeApiServer, cluster: Cluster, job: Object) -> None:
+    job["spec"]["suspend"] = True
+    (reason,) = found(cluster)
+    assert reason.remedy.startswith(f"kubectl patch rayjob {NAME}")
+
+
+def test_an_operator_that_says_nothing_is_named_after_a_while(
+    server: FakeApiServer, cluster: Cluster, job: Object
+) -> None:
+    del job["status"]
+    assert found(cluster) == []
+    (reason,) = found(cluster, silent=True)
+    assert "operator has not touched it" in reason.what
+
+
+def test_what_may_not_be_seen_is_said_and_the_rest_is_explained(
+    server: FakeApiServer, cluster: Cluster, job: Object
+) -> None:
+    server.denied |= {("list", "events"), ("get", "rayclusters")}
+    said = found(cluster)
+    assert {"events" in reason.what or "rayclusters" in reason.what for reason in said} == {True}
+    assert all("get, list and watch" in reason.remedy for reason in said)
+    pod(conditions=unschedulable(GPU))(server)
+    assert [reason.what for reason in found(cluster)][-1] == "4 nodes without a free GPU"
+
+
+def test_a_reason_is_said_once_and_again_when_it_changes(
+    server: FakeApiServer, cluster: Cluster, job: Object, pace: Pace, tmp_path: Path
+) -> None:
+    pod(conditions=unschedulable(GPU))(server)
+
+    def freed(content: Object) -> None:
+        pod(conditions=unschedulable("0/5 nodes are available: 5 Insufficient cpu."))(server)
+        becomes("Initializing", failed=1)(content)
+
+    server.acts.extend([Act(), Act(), Act(freed), Act(), Act(becomes("Complete", "SUCCEEDED"))])
+    said: list[str] = []
+    assert Follower(cluster, NAME, said.append, said.append, pace).run().status == 0
+    assert [line for line in said if "waits:" in line] == [
+        "  waits: 1 node with a taint that its pods do not tolerate: nvidia.com/gpu",
+        "  waits: 4 nodes without a free GPU",
+        "  waits: 5 nodes without enough cpu",
+    ]
+    assert any("1 failed attempt" in line for line in said)
+    assert server.asked_for("GET", EVENTS)

@@ -1,0 +1,255 @@
+"""Queued rollouts: one trajectory per task and sample, whichever planners die, sleep or fail meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.bus.log import Log
+from fathom.bus.memory import MemoryBus
+from fathom.bus.streams import MAX_DELIVER, Retention, Stream, trajectory_subject
+from fathom.call import Lane
+from fathom.errors import Cancelled, Conflict, FathomError, InvalidField, NotFound, NotReady, Overloaded
+from services.planner import queue
+from services.planner.config import Config
+from services.planner.engine import Engine
+from services.planner.queue import RolloutQueue
+from services.planner.rollouts import Rollouts
+from tests.unit.planner.house import House, Script, echo, finish
+
+LINES = (echo("a"), finish("It is so."))
+
+
+class Planner:
+    """One of several planners over a house's bus and store; it counts the episodes that it samples for."""
+
+    def __init__(self, house: House, **settings: Any) -> None:
+        self.policy = Script(house.policy.lines)
+        config = Config(**{"heartbeat_s": 0.05, **settings})
+        engine = Engine(lambda protocol: self.policy, house.stage)
+        log = house.telemetry.log
+        rollouts = Rollouts(config, engine, house.protocols(), house.record, house.clients, house.bus, log)
+        self.queue = RolloutQueue(config, rollouts, house.store, house.bus, log)
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.queue.work(Lane.TRAINING))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    @property
+    def begun(self) -> list[str]:
+        """Runs whose first step was sampled here."""
+        return sorted(name.removesuffix("-0") for name in self.policy.sampled if name.endswith("-0"))
+
+
+def request(tasks: int = 2, group_size: int = 2, **fields: Any) -> pb.RolloutRequest:
+    asked = [pb.RolloutTask(id=f"t{at}", question=f"why {at}?") for at in range(tasks)]
+    return pb.RolloutRequest(**{"request_id": "ro_1", "tasks": asked, "group_size": group_size, "model": "s", **fields})
+
+
+async def watched(planner: Planner, after: int = 0, most: int = 0) -> list[tuple[int, trajectory.Trajectory]]:
+    found = []
+    async with asyncio.timeout(10), aclosing(planner.queue.watch("ro_1", after)) as items:
+        async for item in items:
+            found.append(item)
+            if len(found) == most:
+                break
+    return found
+
+
+def places(found: list[tuple[int, trajectory.Trajectory]]) -> list[tuple[int, int]]:
+    return sorted((item.task_index, item.sample_index) for _, item in found)
+
+
+EVERY = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+async def test_a_queued_rollout_is_played_once_however_often_it_is_submitted() -> None:
+    house = House(*LINES)
+    planner = Planner(house)
+    for _ in range(2):
+        assert await planner.queue.submit(request(), Lane.TRAINING) == "ro_1"
+    async with planner.working():
+        found = await watched(planner)
+        assert await planner.queue.submit(request(), Lane.TRAINING) == "ro_1"
+        assert places(found) == EVERY
+        assert planner.begun == [f"ro_1-{task}-{sample}" for task, sample in EVERY]
+        assert all(item.stop_reason == trajectory.STOP_REASON_FINISHED for _, item in found)
+        sequences = [sequence for sequence, _ in found]
+        assert sequences == sorted(sequences)
+        assert await watched(planner, after=sequences[1]) == found[2:], "a broken stream goes on"
+    with pytest.raises(Conflict, match="another rollout"):
+        await planner.queue.submit(request(group_size=3), Lane.TRAINING)
+
+
+async def test_what_a_lost_planner_has_not_kept_another_plays() -> None:
+    house = House(*LINES)
+    first, second = Planner(house, concurrent_tasks=1, concurrent_rollouts=1), Planner(house)
+    await first.queue.submit(request(), Lane.TRAINING)
+    async with first.working():
+        await watched(first, most=1)
+        first.policy.hold = {1: asyncio.Event()}
+        await house.until(lambda: len(first.begun) == 2)
+    async with second.working():
+        assert places(await watched(second)) == EVERY
+    assert "ro_1-0-0" in first.begun
+    assert "ro_1-0-0" not in second.begun, "what is kept is not played again"
+    assert Counter([*first.begun, *second.begun])["ro_1-0-1"] == 2, "what was cut short is"
+
+
+async def test_a_planner_that_wakes_up_late_changes_nothing() -> None:
+    """Its lease has lapsed, another planner has played the task: the place is taken, its own trajectory goes."""
+    house = House(*LINES)
+    asleep, awake = Planner(house, heartbeat_s=60), Planner(house)
+    asleep.policy.lines = (echo("a"), finish("Another answer."))
+    asleep.policy.hold = {1: asyncio.Event()}
+    await asleep.queue.submit(request(tasks=1), Lane.TRAINING)
+    async with asleep.working():
+        await house.until(lambda: len(asleep.begun) == 2)
+        async with awake.working():
+            found = await watched(awake)
+        asleep.policy.hold[1].set()
+        await house.until(lambda: len(asleep.policy.sampled) == 4)
+        await asyncio.sleep(0.2)
+    assert {item.answer.markdown for _, item in found} == {"It is so."}
+    assert await watched(awake) == found
+    kept = [item.key for item in await house.store.list("rollouts/ro_1/0")]
+    assert len(kept) == 2, "one trajectory per sample"
+
+
+async def test_a_kept_trajectory_that_was_not_told_is_told_and_not_played_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(*LINES)
+    planner = Planner(house)
+    await planner.queue.submit(request(tasks=1), Lane.TRAINING)
+    publish = house.bus.publish
+
+    async def silent(subject: str, *arguments: Any, **named: Any) -> int:
+        if subject.startswith("fathom.trajectories."):
+            raise NotReady("no stream")
+        return int(await publish(subject, *arguments, **named))
+
+    monkeypatch.setattr(house.bus, "publish", silent)
+    monkeypatch.setattr(queue, "AGAIN_S", 0.3)
+    async with planner.working():
+        async with asyncio.timeout(5):
+            while not await house.store.list("rollouts/ro_1/0000"):
+                await asyncio.sleep(0.005)
+    monkeypatch.setattr(house.bus, "publish", publish)
+    before = {item.key for item in await house.store.list("rollouts/ro_1/0000")}
+    async with planner.working():
+        found = await watched(planner)
+    assert places(found) == [(0, 0), (0, 1)]
+    assert before <= {item.key for item in await house.store.list("rollouts/ro_1/0000")}
+
+
+@pytest.mark.parametrize("failures", [2, 99])
+async def test_failed_episodes_are_played_again_and_in_the_end_told(
+    monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    house = House(*LINES)
+    planner = Planner(house)
+    monkeypatch.setattr(queue, "AGAIN_S", 0.01)
+    generate, left = planner.policy.generate, failures
+
+    async def failing(request_id: str, *arguments: Any) -> Any:
+        nonlocal left
+        if request_id.startswith("ro_1-0-1-") and left:
+            left -= 1
+            raise NotReady("policy is starting", metadata={"culprit": "policy"})
+        return await generate(request_id, *arguments)
+
+    monkeypatch.setattr(planner.policy, "generate", failing)
+    await planner.queue.submit(request(tasks=1), Lane.TRAINING)
+    async with planner.working():
+        found = dict((item.sample_index, item) for _, item in await watched(planner))
+    assert found[0].stop_reason == trajectory.STOP_REASON_FINISHED
+    if failures == 2:
+        assert found[1].stop_reason == trajectory.STOP_REASON_FINISHED
+    else:
+        assert found[1].stop_reason == trajectory.STOP_REASON_FAILED
+        assert (found[1].culprit, found[1].error_code) == ("policy", "")
+        assert left == 99 - (MAX_DELIVER - 1), "a bounded number of attempts"
+
+
+async def test_a_contract_error_is_told_for_each_episode_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(*LINES)
+    planner = Planner(house)
+
+    async def refused(*arguments: Any) -> None:
+        raise InvalidField("items[0].grader", "no grader is called 'nope'")
+
+    monkeypatch.setattr(Rollouts, "_grade", refused)
+    await planner.queue.submit(request(tasks=1), Lane.TRAINING)
+    async with planner.working():
+        found = await watched(planner)
+    assert [item.error_code for _, item in found] == ["INVALID_ARGUMENT"] * 2
+    assert all("items[0].grader" in item.error for _, item in found)
+
+
+async def test_a_stopped_rollout_is_cut_short_and_its_watchers_are_told() -> None:
+    house = House(*LINES)
+    planner = Planner(house, concurrent_tasks=1)
+    planner.policy.hold = {1: asyncio.Event()}
+    await planner.queue.submit(request(), Lane.TRAINING)
+    async with planner.working():
+        await house.until(lambda: len(planner.begun) == 2)
+        watching = asyncio.create_task(watched(planner))
+        assert await planner.queue.stop("ro_1")
+        assert not await planner.queue.stop("ro_1")
+        with pytest.raises(Cancelled, match="ro_1 was stopped"):
+            await watching
+        planner.policy.hold = {}
+        await asyncio.sleep(0.3)
+        # The next rollout is played, the tasks of the one that was stopped are not.
+        other = request(tasks=1)
+        other.request_id = "ro_2"
+        await planner.queue.submit(other, Lane.TRAINING)
+        await house.until(lambda: "ro_2-0-1" in planner.begun)
+    assert [name for name in planner.begun if name.startswith("ro_1")] == ["ro_1-0-0", "ro_1-0-1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"request_id": ""}, "rollout.request_id"), ({"tasks": 0}, "tasks"), ({"group_size": 65}, "group_size")],
+)
+async def test_what_no_planner_would_play_is_refused_at_once(changes: dict[str, Any], field: str) -> None:
+    planner = Planner(House(*LINES))
+    with pytest.raises(InvalidField) as bad:
+        await planner.queue.submit(request(**changes), Lane.TRAINING)
+    assert bad.value.field == field
+    for asked in (planner.queue.stop("ro_9"), anext(planner.queue.watch("ro_9", 0))):
+        with pytest.raises(NotFound, match="queued rollout"):
+            await asked
+
+
+async def test_a_full_queue_takes_no_more() -> None:
+    log = Log(Stream("ROLLOUTS", ("r",), Retention.WORK_QUEUE, max_messages=2))
+    message: Any = type("M", (), {"subject": "r"})()
+    assert [log.append(message, str(number), 0.0) for number in range(2)] == [1, 2]
+    with pytest.raises(Overloaded, match="ROLLOUTS is full"):
+        log.append(message, "3", 0.0)
+    assert log.append(message, "1", 0.0) == 2, "what is there may be said again"
+
+
+async def test_notices_of_one_rollout_are_its_own() -> None:
+    house = House(*LINES)
+    bus: MemoryBus = house.bus
+    for rollout_id in ("ro_1", "ro_2"):
+        await bus.publish(trajectory_subject(rollout_id, "0000-00"), b"", message_id=rollout_id)
+    async with asyncio.timeout(5), aclosing(bus.follow(trajectory_subject("ro_2"))) as notices:
+        assert (await anext(notices)).subject == "fathom.trajectories.ro_2.0000-00"
+    with pytest.raises(FathomError):
+        trajectory_subject("ro_1", "a.b")

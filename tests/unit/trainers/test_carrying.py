@@ -1,0 +1,99 @@
+"""What a job brings from the object store and leaves there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from fathom.config import ConfigError
+from fathom.errors import NotFound
+from fathom.store import open_store
+from trainers.carrying import bring, keep, resume
+from trainers.config import load_config
+from trainers.ray_job import main, parsed, settings_of
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return (tmp_path / "store").as_uri()
+
+
+def put(url: str, key: str, data: bytes = b"x") -> None:
+    asyncio.run(open_store(url).put(key, data))
+
+
+def test_data_and_model_of_the_store_become_local(url: str, tmp_path: Path) -> None:
+    put(url, "exports/sft.jsonl", b"{}\n")
+    put(url, "training/sft/model/config.json", b"{}")
+    put(url, "training/sft/model/weights/a.safetensors", b"w")
+    config = load_config([], [
+        "data.train_files=[store:exports/sft.jsonl]", "data.val_files=[/here/val.jsonl]",
+        "model.path=store:training/sft/model", f"trainer.output={tmp_path / 'run'}",
+    ])  # fmt: skip
+    brought = bring(config, url)
+    assert brought.data.train_files[0].read_bytes() == b"{}\n"
+    assert brought.data.val_files == (Path("/here/val.jsonl"),)
+    assert (Path(brought.model.path) / "weights" / "a.safetensors").read_bytes() == b"w"
+
+
+def test_a_key_that_holds_nothing_is_named(url: str, tmp_path: Path) -> None:
+    config = load_config([], ["data.train_files=[store:exports/no.jsonl]", f"trainer.output={tmp_path / 'run'}"])
+    with pytest.raises(NotFound, match=r"exports/no\.jsonl"):
+        bring(config, url)
+
+
+def test_the_next_attempt_finds_what_the_last_one_left(url: str, tmp_path: Path) -> None:
+    first, second = (load_config([], [f"trainer.output={tmp_path / place / 'run'}"]) for place in ("a", "b"))
+    output = first.trainer.output
+    for name in ("checkpoints/step-2/state.pt", "checkpoints/latest.json", "model/w", "report.html"):
+        (output / name).parent.mkdir(parents=True, exist_ok=True)
+        (output / name).write_text(name)
+    for name in ("rollouts/batch", "brought/data"):
+        (output / name).parent.mkdir(parents=True)
+        (output / name).write_text(name)
+    keys = keep(first, url)
+    assert sorted(keys) == [
+        "training/run/checkpoints/latest.json", "training/run/checkpoints/step-2/state.pt",
+        "training/run/model/w", "training/run/report.html",
+    ]  # fmt: skip
+    resume(second, url)
+    assert (second.trainer.output / "checkpoints" / "step-2" / "state.pt").read_text() == "checkpoints/step-2/state.pt"
+    assert not (second.trainer.output / "model").exists()
+
+
+def test_settings_in_the_environment_lie_over_files_and_under_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("rollout: {n: 3, max_turns: 5}\ntrainer: {total_epochs: 4}\n")
+    environ = {"FATHOM_TRAIN_SETTINGS": "rollout: {n: 6}\ntrainer: {total_epochs: 8}\n"}
+    config = settings_of(parsed(["grpo", "--config", str(file), "trainer.total_epochs=9"], environ))
+    assert (config.rollout.n, config.rollout.max_turns, config.trainer.total_epochs) == (6, 5, 9)
+    with pytest.raises(ConfigError, match="FATHOM_TRAIN_SETTINGS"):
+        settings_of(parsed(["grpo"], {"FATHOM_TRAIN_SETTINGS": "rollout: {nn: 6}"}))
+
+
+def test_what_one_job_has_learned_the_next_one_on_another_pod_begins_with(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Through the job's entry, as the rayjobs sft and dpo follow each other; each has a disk of its own."""
+    rows = [{"id": f"r{n}", "token_ids": [2, 8 + n, 6, 8 + n, 3], "loss_mask": [0, 0, 0, 1, 1]} for n in range(4)]
+    put(url, "exports/sft.jsonl", "\n".join(json.dumps(row) for row in rows).encode())
+    words = ",".join(f"w{n}" for n in range(12))
+    small = [
+        "sft", "data.train_files=[store:exports/sft.jsonl]", "data.train_batch_size=4", "trainer.total_epochs=1",
+        "trainer.val_before_train=false", "trainer.loggers=[jsonl]",
+    ]  # fmt: skip
+    tiny = ["model.path=tiny", "model.hidden=16", "model.layers=1", f"model.vocabulary=[{words}]"]
+    environ = {"FATHOM_RUNTIME_STORE_URL": url}
+    assert main([*small, *tiny, f"trainer.output={tmp_path / 'one' / 'first'}"], environ) == 0
+    assert "files kept under training/first/" in capsys.readouterr().out
+    after = [*small, "model.path=store:training/first/model", f"trainer.output={tmp_path / 'two' / 'second'}"]
+    assert main(after, environ) == 0
+    kept = {stored.key for stored in asyncio.run(open_store(url).list("training/second/"))}
+    assert {"training/second/model/config.json", "training/second/config.yaml"} <= kept
+    assert not [key for key in kept if "/brought/" in key]
+    # The pod of the first job is gone, and its job comes again: nothing is left to do.
+    assert main([*small, *tiny, f"trainer.output={tmp_path / 'three' / 'first'}"], environ) == 0
+    assert (tmp_path / "three" / "first" / "checkpoints" / "latest.json").exists()
