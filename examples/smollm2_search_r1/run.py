@@ -4,7 +4,7 @@
 
 Every stage keeps its result under ``--output`` and is left out when that is there, so that the same command goes on
 where it was stopped; an evaluation or a training goes on from the last episode, or checkpoint, that was kept.
-``report.json`` has the figures, ``grpo/report.html`` the curves.
+``report.json`` has the figures, ``*-grpo/report.html`` the curves.
 """
 
 from __future__ import annotations
@@ -61,6 +61,10 @@ class Work:
     def output(self) -> Path:
         return Path(self.options.output)
 
+    def folder(self, algorithm: str) -> Path:
+        """Of a training; its name is that of its checkpoints, which all trainings of a stack keep in one store."""
+        return self.output / f"{self.output.name}-{algorithm}"
+
     async def all(self) -> None:
         """Stage after stage."""
         options = self.options
@@ -71,7 +75,7 @@ class Work:
         held_out = read(self.output / "prompts" / "held_out.parquet")[: options.held_out]
         await self.evaluate("raw", MODEL, held_out)
         await self.fathom("sft", *self.sft_settings())
-        tuned = self.output / "sft" / "model"
+        tuned = self.folder("sft") / "model"
         if not (self.output / "answers" / "sft.jsonl").exists():
             await self.evaluate("sft", LEARNER, held_out, tuned)
         await self.fathom("grpo", *self.grpo_settings(tuned))
@@ -171,7 +175,7 @@ class Work:
 
     async def fathom(self, algorithm: str, *settings: str) -> None:
         """``fathom train``, unless it has ended before."""
-        folder = self.output / algorithm
+        folder = self.folder(algorithm)
         if (folder / "done").exists():
             return
         files = ("--config", str(HERE / f"{algorithm}.yaml"), "--home", str(self.options.home))
