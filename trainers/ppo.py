@@ -308,11 +308,15 @@ class RayPPOTrainer:
         """The groups whose state a checkpoint holds, by the name of their folder."""
         return {"actor": self.actor} | ({"critic": self.critic} if self.critic is not None else {})
 
+    def identity(self) -> dict[str, str]:
+        """What a checkpoint must be of, so that this training may go on from it."""
+        return {"model": self.config.model.name, "algorithm": self.config.algorithm.adv_estimator}
+
     def state(self) -> dict[str, Any]:
         """What the loop itself must remember: positions, and which prompts were drawn and not trained on."""
         return {
             "step": self.step,
-            "model": self.config.model.name,
+            **self.identity(),
             "kl_coef": self.kl_ctrl.value,
             "submitted": self.submitted,
             "pending": self.rollouts.pending(),
@@ -339,12 +343,13 @@ class RayPPOTrainer:
             state = checkpoints.load(Path(name), trainer.resume_path if trainer.resume_mode == "resume_path" else None)
             if state is None:
                 return
-            if state.get("model", self.config.model.name) != self.config.model.name:  # folders may share a name
-                raise Conflict(
-                    f"the checkpoint of step {state['step']} is of the model {state['model']!r}, not"
-                    f" {self.config.model.name!r}: choose another trainer.output, or trainer.resume_mode=disable",
-                    metadata={"field": "trainer.output"},
-                )
+            for what, own in self.identity().items():
+                if state.get(what, own) != own:  # folders of two trainings may share a name
+                    raise Conflict(
+                        f"the checkpoint of step {state['step']} is of the {what} {state[what]!r}, not {own!r}:"
+                        " choose another trainer.output, or trainer.resume_mode=disable",
+                        metadata={"field": "trainer.output"},
+                    )
             for part, group in self.learners().items():
                 group.load_checkpoint(Path(name) / part)
         self.step, self.kl_ctrl.value = int(state["step"]), float(state["kl_coef"])

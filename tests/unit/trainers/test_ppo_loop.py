@@ -102,11 +102,13 @@ def test_a_resume_with_nothing_left_trains_nothing(tmp_path: Path) -> None:
     assert again.calls == ["publish", "close"], "the trained weights are served all the same"
 
 
-def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_another_models_or_algorithms_checkpoint_is_refused(tmp_path: Path) -> None:
     """Checkpoints are known by the name of the output folder, which two trainings may share."""
     Scene(tmp_path, "trainer.total_training_steps=1").trainer.fit()
     with pytest.raises(Conflict, match="is of the model 'tiny', not 'other'"):
         Scene(tmp_path, "model.name=other").trainer.fit()
+    with pytest.raises(Conflict, match="is of the algorithm 'grpo', not 'rloo'"):
+        Scene(tmp_path, "algorithm.adv_estimator=rloo").trainer.fit()
     anew = ("trainer.resume_mode=disable", "trainer.total_training_steps=2", "trainer.save_freq=0")
     assert Scene(tmp_path, "model.name=other", *anew).trainer.fit()["training/global_step"] == 2
 
