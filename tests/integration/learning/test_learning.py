@@ -1,7 +1,8 @@
 """Proof that it learns: a verifiable tool task through the real services, with exact match as the only reward.
 
 A tiny model that can search and read, and mostly guesses, learns to search: held-out accuracy rises from below 0.3
-to above 0.8. PPO with one seed in CI; ``FATHOM_PROOF_SEEDS=7,8,9 FATHOM_PROOF_ALGORITHMS=ppo,grpo,rloo,prime`` runs more.
+to above 0.8. PPO with one seed in CI; ``FATHOM_PROOF_SEEDS=7,8,9 FATHOM_PROOF_ALGORITHMS=ppo,grpo,rloo,prime`` runs more,
+``FATHOM_PROOF_STEPS=20`` longer.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from trainers.roles import Metrics
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow, pytest.mark.timeout(900)]
 SEEDS = [int(seed) for seed in os.environ.get("FATHOM_PROOF_SEEDS", "7").split(",")]
 ALGORITHMS = os.environ.get("FATHOM_PROOF_ALGORITHMS", "ppo").split(",")
+STEPS = int(os.environ.get("FATHOM_PROOF_STEPS", "8"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -40,7 +42,8 @@ def warm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 async def test_reward_alone_teaches_to_search(endpoints: Endpoints, warm: tuple[int, Path], algorithm: str) -> None:
     seed, folder = warm
-    config = configured(algorithm, (), [*overrides(folder, seed), f"model.name=toy-{algorithm}-{seed}"])
+    settings = [*overrides(folder, seed), f"model.name=toy-{algorithm}-{seed}", f"trainer.total_training_steps={STEPS}"]
+    config = configured(algorithm, (), settings)
     seen: list[Metrics] = []
 
     def work() -> None:
