@@ -152,7 +152,9 @@ class Run:
             self._on_step,
             detector,
         )
-        return assembly.trainer(self.name, config, tokenizer, surroundings)
+        trainer = assembly.trainer(self.name, config, tokenizer, surroundings)
+        stack.callback(trainer.close)  # a job's Ray cluster, or one that others use, outlives the training
+        return trainer
 
     async def _rows(self, clients: Clients) -> tuple[list[Row], list[Row]]:
         """Prompts to train and to validate on: the files', else a small task that every machine can do."""

@@ -81,6 +81,7 @@ class RayPPOTrainer:
         self.use_critic = config.algorithm.adv_estimator == "gae"
         self.kl_ctrl = kl_controller(config.algorithm)
         self.step, self.submitted = 0, 0
+        self._groups: list[Any] = []
         self.backlog: list[str] = []
         """Prompts that were under way when the checkpoint was written that this training goes on from."""
         for role in self.roles():
@@ -110,9 +111,16 @@ class RayPPOTrainer:
         length = self.config.trainer.model_copy(update={"total_training_steps": self.total_steps})
         config = self.config.model_copy(update={"trainer": length})
         try:
-            return self.group_factory(self.role_worker_mapping[role], config, self.pools.ranks(role))
+            group = self.group_factory(self.role_worker_mapping[role], config, self.pools.ranks(role))
         except NotReady as error:
             raise NotReady(f"learner {role}: {error.message}", metadata={"culprit": str(role)}) from error
+        self._groups.append(group)
+        return group
+
+    def close(self) -> None:
+        """Ends the learners and gives their places back, also those of a training that could not begin."""
+        while self._groups:
+            self._groups.pop().close()
 
     @property
     def prompts_per_step(self) -> int:

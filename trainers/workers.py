@@ -32,6 +32,9 @@ class LocalGroup:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.worker, name)
 
+    def close(self) -> None:
+        """There are no places to give back."""
+
 
 class RayGroup:
     """``ranks`` Ray actors with a process group between them; every public method of the worker is one of ours.
@@ -64,9 +67,9 @@ class RayGroup:
             raise NotReady(f"{asked} within {seconds:g} s; the cluster has {counted(free)} free") from None
         strategy = PlacementGroupSchedulingStrategy(self._placement)
         actor: Any = ray.remote(num_cpus=RANK_CPUS, num_gpus=needs.get("GPU", 0), scheduling_strategy=strategy)(Rank)
-        first = actor.remote(worker, config)
-        address = ray.get(first.address.remote(), timeout=config.trainer.schedule_timeout_s)
-        self._actors: list[Any] = [first, *(actor.remote(worker, config) for _ in range(ranks - 1))]
+        # All at once: what takes long is that each imports torch.
+        self._actors: list[Any] = [actor.remote(worker, config) for _ in range(ranks)]
+        address = ray.get(self._actors[0].address.remote(), timeout=config.trainer.schedule_timeout_s)
         self._sharing = self._call("join", [(address, rank, ranks) for rank in range(ranks)])[0]
 
     def __getattr__(self, name: str) -> Any:

@@ -38,6 +38,7 @@ class Engine:
             self._log, timeout_s=config.start_timeout_s, max_forks=config.max_forks, max_age_s=config.max_age_s
         )
         self._jailer: Jailer | None = None
+        self._uids: Uids | None = None
         self._report: Report | None = None
         self._sessions: dict[str, Session] = {}
         self._opening: Counter[str] = Counter()
@@ -76,8 +77,8 @@ class Engine:
         await self._fork_server.start()
         cgroups = Cgroups() if config.cgroups else None
         usable = cgroups if cgroups is not None and not cgroups.why_not else None
-        uids = Uids(config.uid_base, config.max_sessions + config.spares + EXTRA_UIDS)
-        jailer = Jailer(self._fork_server, "namespace", usable, uids)
+        self._uids = Uids(config.uid_base, config.max_sessions + config.spares + EXTRA_UIDS)
+        jailer = Jailer(self._fork_server, "namespace", usable, self._uids)
         report = await achieve(config, jailer)
         self._jailer, self._report = replace(jailer, walls=report.walls), report
         self._note("isolation", report.level.word, 1)
@@ -300,6 +301,8 @@ class Engine:
         self._spares.clear()
         await asyncio.gather(*endings)
         await self._fork_server.close()
+        if self._uids is not None:
+            self._uids.close()
 
 
 async def started(config: Config, jailer: Jailer) -> WorkerProcess:
