@@ -73,7 +73,7 @@ async def test_the_run_is_recorded_watched_and_joined(stack: Stack) -> None:
     assert found.exact
     assert len(found.token_ids) == len(found.mask) == len(found.log_probs) > 0
     assert [step.index for step in found.steps] == list(range(len(found.steps)))
-    listed = await clients.planner.list_runs(pb.ListRunsRequest())
+    listed = await clients.planner.list_runs(pb.ListRunsRequest(page_size=1000))
     assert "run-comparison" in [summary.run_id for summary in listed.runs]
     with pytest.raises(errors.Conflict):
         await ask(clients, "another question", request_id="run-comparison")
