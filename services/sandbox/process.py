@@ -55,10 +55,9 @@ class Uids:
     """
 
     def __init__(self, base: int, count: int) -> None:
-        self._dedicated = os.geteuid() == 0
         self._held: socket.socket | None = None
         self._free: list[int] = []
-        if self._dedicated:
+        if os.geteuid() == 0:
             start = self._hold(base, count)
             self._free = list(range(start, start + count))
 
@@ -83,7 +82,7 @@ class Uids:
 
     def take(self) -> int:
         """Raises ``DependencyFailed`` when all are lent out."""
-        if not self._dedicated:
+        if self._held is None:
             return -1
         if not self._free:
             raise DependencyFailed("sandbox", "no free user for a session")

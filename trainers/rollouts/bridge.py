@@ -27,16 +27,10 @@ class Bridge:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.call(self._cancel_all())
+        self.call(cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-    async def _cancel_all(self) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Begins the work and gives its future."""
@@ -65,3 +59,11 @@ class RunningLoop:
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Does the work and gives what it gives; never from the loop's own thread."""
         return self.start(work).result()
+
+
+async def cancel_all() -> None:
+    """Ends every other task of the running loop."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
+from trainers.rollouts.bridge import cancel_all
+
 T = TypeVar("T")
 
 
@@ -67,14 +69,8 @@ class SimulatedBridge:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.call(self._cancel_all())
+        self.call(cancel_all())
         self._loop.close()
-
-    async def _cancel_all(self) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     def now(self) -> float:
         return self._loop.time()
