@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
@@ -101,6 +102,46 @@ async def test_marks_are_there_again_after_a_reload(browser: object) -> None:
         await page.locator("#conversations .open").first.click()
         await expect(page.locator(".answer .doubt.number")).to_have_text("999.9 %")
         await expect(page.locator(".answer .broken-figure")).to_contain_text("KeyError: 'Date'")
+
+
+async def test_a_conversation_opened_while_the_reload_still_reads_it_is_shown_once(browser: object) -> None:
+    async with shown(browser, scripted()) as watched:
+        page, asked, late = watched.page, asyncio.Queue[str](), asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            asked.put_nowait(route.request.url)
+            if not late.is_set():
+                await late.wait()
+            await route.continue_()
+
+        await page.route("**/v1/conversations/*", hold)
+        await page.reload()
+        await asked.get()
+        await page.locator("#conversations .open").first.click()
+        await asked.get()
+        late.set()
+        await expect(page.locator(".answer .doubt.number")).to_have_text("999.9 %")
+        await page.wait_for_load_state("networkidle")
+        await expect(page.locator(".turn")).to_have_count(1)
+
+
+async def test_an_answer_that_comes_after_the_reader_left_is_not_shown(browser: object) -> None:
+    async with shown(browser, scripted()) as watched:
+        page, asked, late = watched.page, asyncio.Event(), asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            asked.set()
+            await late.wait()
+            await route.continue_()
+
+        await page.route("**/v1/runs/*", hold)
+        await page.locator("#conversations .open").first.click()
+        await asked.wait()
+        await page.locator("#new").click()
+        late.set()
+        await page.wait_for_load_state("networkidle")
+        await expect(page.locator(".turn")).to_have_count(0)
+        await expect(page.locator("#welcome")).to_be_visible()
 
 
 async def test_a_failed_figure_is_a_chip_with_its_code_beside_the_table(browser: object) -> None:

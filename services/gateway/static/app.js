@@ -18,6 +18,8 @@ class App {
   constructor() {
     this.conversation = "";
     this.turns = [];
+    // Counts what the reader turned to: an answer that comes after he turned elsewhere is not shown.
+    this.visit = 0;
     this.models = { default: "", models: [] };
     this.panel = new Panel();
     this.sidebar = new Sidebar({
@@ -61,6 +63,7 @@ class App {
   }
 
   fresh() {
+    this.visit += 1;
     for (const turn of this.turns.splice(0)) {
       turn.leave();
       turn.root.remove();
@@ -77,6 +80,7 @@ class App {
   async ask(question) {
     this.complain("");
     byId("send").disabled = true;
+    const { visit } = this;
     try {
       const body = {
         question, conversation_id: this.conversation, model: byId("model").value, mode: byId("mode").value,
@@ -85,6 +89,7 @@ class App {
       const accepted = await post("/v1/runs", body);
       byId("question").value = "";
       this.composed();
+      if (visit !== this.visit) return void this.sidebar.load();
       this.locate(accepted.conversation_id || this.conversation, accepted.run_id);
       const turn = this.add(question, accepted.run_id).follow();
       turn.root.scrollIntoView({ block: "start" });
@@ -103,15 +108,20 @@ class App {
   // Shows a conversation; each turn's run brings what its answer refers to.
   async open(id) {
     this.fresh();
+    const { visit } = this;
     this.locate(id, "");
     this.sidebar.draw();
     try {
       const { turns } = await call(path("conversations", id));
+      if (visit !== this.visit) return;
       const shown = turns.map((turn) => [turn, this.add(turn.question, turn.run_id)]);
-      for (const [turn, view] of shown) await this.recall(view, turn.answer);
+      for (const [turn, view] of shown) {
+        await this.recall(view, turn.answer);
+        if (visit !== this.visit) return void view.leave();
+      }
       shown.at(-1)?.[1].root.scrollIntoView({ block: "start" });
     } catch (problem) {
-      this.complain(problem.message);
+      if (visit === this.visit) this.complain(problem.message);
     }
   }
 
@@ -131,14 +141,22 @@ class App {
   async resume() {
     const place = new URLSearchParams(location.hash.slice(1));
     const [conversation, runId] = [place.get("c"), place.get("run")];
+    let { visit } = this;
     if (conversation) {
       const known = await call(path("conversations", conversation)).catch(() => null);
-      if (known) await this.open(conversation);
+      if (visit !== this.visit) return;
+      if (known) {
+        const opened = this.open(conversation);
+        ({ visit } = this);
+        await opened;
+      }
+      if (visit !== this.visit) return;
       this.complain("");
     }
     if (!runId || this.turns.some((turn) => turn.run.id === runId)) return;
     try {
       const record = await call(path("runs", runId));
+      if (visit !== this.visit) return;
       this.locate(conversation ?? "", runId);
       const turn = this.add(record.trajectory.question, runId);
       if (record.running) turn.follow();
