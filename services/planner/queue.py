@@ -20,7 +20,7 @@ from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Trajectory
 from fathom.bus.base import Bus, Delivery
 from fathom.bus.streams import MAX_DELIVER, rollout_durable, rollout_subject, trajectory_subject
 from fathom.call import Call, Lane, calling
-from fathom.errors import Cancelled, Conflict, FathomError, InvalidField, NotFound
+from fathom.errors import CONTRACT, Cancelled, Conflict, FathomError, InvalidField, NotFound
 from fathom.ids import checked_id, sha256
 from fathom.store import ObjectStore, StoredObject
 from fathom.store.refs import to_ref
@@ -171,23 +171,24 @@ class RolloutQueue:
             with calling(call):
                 return await self._play(request, rollout_id, missing, lane, final=final)
         except FathomError as error:
-            if error.transient and not final:
+            lasting = error.code in CONTRACT
+            if not lasting and not final:
                 self.log.warning("queued task comes again", rollout_id=rollout_id, task=index, error=error.message)
                 return False
             # Another attempt would meet it again, or there is none: whoever waits is told.
-            code = "" if error.transient else error.code
-            failed = Trajectory(error=error.message, culprit=error.metadata.get("culprit", ""), error_code=code)
+            code, culprit = error.code if lasting else "", error.metadata.get("culprit", "")
+            failed = Trajectory(error=error.message, culprit=culprit, error_code=code)
             await self._given_up(rollout_id, missing, failed)
             return True
 
     async def _play(
         self, request: pb.RolloutRequest, rollout_id: str, missing: Sequence[Place], lane: Lane, *, final: bool
     ) -> bool:
-        """Keeps each episode as it ends; those that failed are left for another attempt, if there is one."""
+        """Keeps each episode as it ends; those that failed are left for another attempt, if one may mend them."""
         whole = True
         async with aclosing(self.rollouts.play(request, rollout_id, missing, lane)) as messages:
             async for message in messages:
-                if message.stop_reason == STOP_REASON_FAILED and not final:
+                if message.stop_reason == STOP_REASON_FAILED and not (final or message.error_code):
                     whole = False
                     self.log.warning("queued episode failed", rollout_id=rollout_id, error=message.error)
                 else:

@@ -15,8 +15,18 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.log import Log
 from fathom.bus.memory import MemoryBus
 from fathom.bus.streams import MAX_DELIVER, Retention, Stream, trajectory_subject
-from fathom.call import Lane
-from fathom.errors import Cancelled, Conflict, FathomError, InvalidField, NotFound, NotReady, Overloaded
+from fathom.call import Call, Lane
+from fathom.errors import (
+    Cancelled,
+    Conflict,
+    DeadlineExceeded,
+    FathomError,
+    InvalidField,
+    NotFound,
+    NotReady,
+    Overloaded,
+    VersionMismatch,
+)
 from services.planner import queue
 from services.planner.config import Config
 from services.planner.engine import Engine
@@ -197,6 +207,47 @@ async def test_a_contract_error_is_told_for_each_episode_with_its_code(monkeypat
         found = await watched(planner)
     assert [item.error_code for _, item in found] == ["INVALID_ARGUMENT"] * 2
     assert all("items[0].grader" in item.error for _, item in found)
+
+
+async def test_an_episode_that_no_attempt_would_mend_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policy version that the rollout is pinned to is served no more: by the queue and by the stream."""
+    house = House(*LINES)
+    planner = Planner(house)
+    asked: list[str] = []
+
+    async def gone(request_id: str, *arguments: Any) -> Any:
+        asked.append(request_id)
+        raise VersionMismatch("s", 3, 4)
+
+    monkeypatch.setattr(planner.policy, "generate", gone)
+    await planner.queue.submit(request(tasks=1), Lane.TRAINING)
+    async with planner.working():
+        queued = [item for _, item in await watched(planner)]
+    assert sorted(asked) == ["ro_1-0-0-0", "ro_1-0-1-0"], "each was tried once"
+    call = Call.new(lane=Lane.TRAINING)
+    streamed = [item async for item in planner.queue.rollouts.run(request(tasks=1, request_id="ro_2"), call)]
+    for item in [*queued, *streamed]:
+        assert (item.stop_reason, item.error_code) == (trajectory.STOP_REASON_FAILED, "FAILED_PRECONDITION")
+        assert (item.culprit, item.error) == ("policy", "policy: model 's' serves version 4, not 3")
+
+
+async def test_a_grader_that_answers_too_late_is_an_outage_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(*LINES)
+    planner = Planner(house)
+    monkeypatch.setattr(queue, "AGAIN_S", 0.01)
+    late = 2
+
+    async def grade(*arguments: Any) -> None:
+        nonlocal late
+        if late:
+            late -= 1
+            raise DeadlineExceeded("reward did not answer in time", metadata={"culprit": "reward"})
+
+    monkeypatch.setattr(planner.queue.rollouts, "_grade", grade)
+    await planner.queue.submit(request(tasks=1, group_size=1), Lane.TRAINING)
+    async with planner.working():
+        [(_, item)] = await watched(planner)
+    assert (item.stop_reason, late) == (trajectory.STOP_REASON_FINISHED, 0)
 
 
 async def test_a_stopped_rollout_is_cut_short_and_its_watchers_are_told() -> None:
