@@ -21,6 +21,7 @@ from pydantic import Field
 
 from fathom.bus import open_bus
 from fathom.bus.base import Bus, Closable
+from fathom.bus.streams import ACK_WAIT_S, topology
 from fathom.call import Lane
 from fathom.clients import Clients
 from fathom.clients.retry import RetryPolicy
@@ -49,6 +50,9 @@ class Runtime(Settings):
     """Port of ``/metrics``; 0 takes any free one, -1 serves none."""
     bus_url: str = "memory://"
     """``nats://host:port``, or ``memory://`` for a service on its own."""
+    ack_wait_s: float = Field(default=ACK_WAIT_S, gt=0)
+    """Seconds of silence after which work that a process took from the bus goes to another; all processes of a bus
+    say the same, and their heartbeats come well within it."""
     store_url: str = "memory://"
     """``file:///dir``, ``s3://key:secret@host:port/bucket`` or ``memory://``."""
     endpoints: Mapping[str, str] = Field(default_factory=dict)
@@ -98,7 +102,7 @@ async def dependencies(
     )
     store = open_store(runtime.store_url)
     try:
-        bus: Bus = await open_bus(runtime.bus_url, store)
+        bus: Bus = await open_bus(runtime.bus_url, store, topology(ack_wait_s=runtime.ack_wait_s))
         try:
             await bus.declare()
             policy = RetryPolicy(attempts=runtime.call_attempts)
