@@ -29,3 +29,5 @@ class Config(Settings):
     """Longest pause in seconds."""
     lease_s: float = Field(default=300.0, gt=0)
     """How long a run is left to the one that took it, in seconds; longer than a batch of grades may take."""
+    look_s: float = Field(default=15.0, gt=0, le=300)
+    """After how long an end that another copy has in hand is looked at again, in seconds."""

@@ -33,8 +33,6 @@ from fathom.monitoring.metrics import Metrics
 
 WAITING_ENDS = 1_000
 """Ends that are read ahead; then the stream waits."""
-LOOK_S = 15.0
-"""How often the watch shows that it is alive while nothing ends."""
 ALIVE_S = 600.0
 """Silence after which it is not: longer than any single call."""
 USERS = (common.LANE_UNSPECIFIED, common.LANE_INTERACTIVE)
@@ -159,12 +157,12 @@ class Watch:
                 return due[0][1]
             with suppress(asyncio.QueueEmpty):
                 return self._ends.get_nowait()
-            soon = min((until - time.time() for until, _ in self._aside), default=LOOK_S)
+            soon = min((until - time.time() for until, _ in self._aside), default=self._config.look_s)
             taking = asyncio.create_task(self._ends.get())
             stopping = asyncio.create_task(self._stopping.wait())
             try:
                 await asyncio.wait(
-                    {taking, stopping}, timeout=min(LOOK_S, max(0.0, soon)), return_when="FIRST_COMPLETED"
+                    {taking, stopping}, timeout=min(self._config.look_s, max(0.0, soon)), return_when="FIRST_COMPLETED"
                 )
                 if taking.done():
                     return taking.result()
@@ -182,7 +180,7 @@ class Watch:
                 claim = await self._ledger.claim(end.run_id, end.leg)
                 if isinstance(claim, Held):
                     if not claim.settled:
-                        self._aside.append((claim.until, end))
+                        self._aside.append((min(claim.until, time.time() + self._config.look_s), end))
                     return claim.settled
                 refused = await self._attempt(end, claim, refusals + 1 >= self._config.attempts)
                 if refused is None:

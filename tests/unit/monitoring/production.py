@@ -17,6 +17,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.reward.v1 import reward_pb2 as reward
+from fathom.bus.base import Bus
 from fathom.bus.memory import MemoryBus
 from fathom.bus.streams import events_subject, topology
 from fathom.call import Call
@@ -87,10 +88,9 @@ class Reward:
 class Production:
     """``ends`` publishes the end of a run; each ``watch`` is a copy with metrics of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, bus: Bus | None = None) -> None:
         self.planner, self.reward = Planner(), Reward()
-        store = MemoryStore()
-        self.bus = MemoryBus(store, topology())
+        self.bus: Bus = bus or MemoryBus(MemoryStore(), topology())
         telemetry = Telemetry("test", stream=io.StringIO())
         peers: dict[str, object] = {"planner": self.planner, "reward": self.reward}
         dispatchers = {name: Dispatcher(Service(name, servicer), telemetry) for name, servicer in peers.items()}
@@ -130,18 +130,18 @@ class Production:
             event.time.FromMicroseconds(int(time.time() * 1e6))
             await self.bus.publish(events_subject(run_id), event.SerializeToString(), message_id=new_id("event"))
 
-    def watch(self, **settings: Any) -> Copy:
-        """A copy of the watch that pauses for milliseconds only."""
+    def watch(self, *, bus: Bus | None = None, **settings: Any) -> Copy:
+        """A copy of the watch that pauses for milliseconds only, over a connection of its own if one is given."""
         patience = {"first_pause_s": 0.005, "max_pause_s": 0.02} | settings
-        return Copy(self, Config(**patience))
+        return Copy(self, Config(**patience), bus or self.bus)
 
 
 class Copy:
     """A watch with its metrics."""
 
-    def __init__(self, production: Production, config: Config) -> None:
+    def __init__(self, production: Production, config: Config, bus: Bus) -> None:
         self.registry = CollectorRegistry()
-        self.watch = Watch(config, production.clients, production.bus, self.registry, production.log)
+        self.watch = Watch(config, production.clients, bus, self.registry, production.log)
 
     def counted(self, name: str, **labels: str) -> float:
         """A metric's value, 0 where it was never counted."""
