@@ -22,6 +22,7 @@ from pydantic import Field
 from fathom.bus import open_bus
 from fathom.bus.base import Bus, Closable
 from fathom.bus.streams import ACK_WAIT_S, topology
+from fathom.call import Lane
 from fathom.clients import Clients
 from fathom.clients.retry import RetryPolicy
 from fathom.config import Settings, load
@@ -85,8 +86,13 @@ class Hosted:
 
 
 @asynccontextmanager
-async def dependencies(name: str, runtime: Runtime, log: TextIO | None = None) -> AsyncIterator[Deps]:
-    """Telemetry (to ``log``, by default stderr), store, bus and clients as ``runtime`` says; closed in reverse."""
+async def dependencies(
+    name: str, runtime: Runtime, log: TextIO | None = None, *, lane: Lane = Lane.INTERACTIVE
+) -> AsyncIterator[Deps]:
+    """Telemetry (to ``log``, by default stderr), store, bus and clients as ``runtime`` says; closed in reverse.
+
+    ``lane`` is that of calls that are not made while handling another one.
+    """
     telemetry = Telemetry(
         name,
         log_level=runtime.log_level,
@@ -100,7 +106,7 @@ async def dependencies(name: str, runtime: Runtime, log: TextIO | None = None) -
         try:
             await bus.declare()
             policy = RetryPolicy(attempts=runtime.call_attempts)
-            clients = Clients(runtime.endpoints, telemetry, bus=bus, policy=policy)
+            clients = Clients(runtime.endpoints, telemetry, bus=bus, policy=policy, lane=lane)
             try:
                 yield Deps(clients, store, bus, telemetry)
             finally:
