@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 HOME_DIR := .fathom
 # Two workers, a file always whole on one of them; `.venv/bin/pytest` alone runs everything in one process.
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 60
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
 .PHONY: help run demo test unit lint fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup doctor clean locks sbom

@@ -129,7 +129,7 @@ def service_schema(values: dict[str, Any]) -> dict[str, Any]:
 
 def schema(values: dict[str, Any]) -> dict[str, Any]:
     """The chart's values.schema.json."""
-    found = schema_of({k: v for k, v in values.items() if k not in ("services", "defaults")}, "")
+    found = schema_of({k: v for k, v in values.items() if k not in ("services", "defaults", "grading")}, "")
     one = service_schema(values)
     found["properties"]["defaults"] = {**one, "properties": {k: one["properties"][k] for k in values["defaults"]}}
     found["properties"]["services"] = {
@@ -137,6 +137,8 @@ def schema(values: dict[str, Any]) -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {name: one for name in values["services"]},
     }
+    watch = {**one["properties"], "enabled": {"type": "boolean"}, "calls": {"enum": [values["grading"]["calls"]]}}
+    found["properties"]["grading"] = {**one, "properties": watch}
     job = found["properties"]["training"]["properties"]["job"]
     found["properties"]["training"]["properties"]["jobs"] = {
         "type": "object",

@@ -21,6 +21,7 @@ from fathom.rpc.server import HEALTH_NAMES
 from tests.chart.rendering import ROOT, Document, by_key, containers, pods
 
 SERVICES = ("gateway", "planner", "policy", "retrieval", "datafetch", "sandbox", "memory", "reward")
+WATCH = "grading"
 
 
 def environments(documents: tuple[Document, ...]) -> dict[str, dict[str, str]]:
@@ -29,7 +30,7 @@ def environments(documents: tuple[Document, ...]) -> dict[str, dict[str, str]]:
     for _, labels, spec in pods(documents):
         component = labels["app.kubernetes.io/component"]
         for container in spec["containers"]:
-            if container["name"] not in SERVICES:
+            if container["name"] not in (*SERVICES, WATCH):
                 continue
             source = container["envFrom"][0]["configMapRef"]["name"]
             plain = {item["name"]: item.get("value", "secret") for item in container["env"]}
@@ -44,7 +45,8 @@ def test_the_services_take_their_environment(documents: tuple[Document, ...]) ->
     for name, environ in checked.items():
         runtime = load(Runtime, "runtime", environ=environ)
         assert runtime.host == "0.0.0.0"
-        config: Any = importlib.import_module(f"services.{name}.config").Config
+        module = "fathom.monitoring.config" if name == WATCH else f"services.{name}.config"
+        config: Any = importlib.import_module(module).Config
         load(config, name, environ=environ)
         sections = {"RUNTIME", name.upper(), "GATEWAY" if name == "gateway" else name.upper()}
         odd = [key for key in environ if key.startswith("FATHOM_") and key.split("_")[1] not in sections]
@@ -59,12 +61,15 @@ def test_ports_are_those_that_the_services_listen_on(documents: tuple[Document, 
             continue
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         runtime = load(Runtime, "runtime", environ=listens[component])
-        assert ports.get("http", ports.get("grpc")) == runtime.port, name
+        assert ports.get("http", ports.get("grpc", 0)) == runtime.port, name
         assert ports.get("metrics", -1) == runtime.metrics_port, name
 
 
 def test_probes_ask_for_names_that_health_knows(documents: tuple[Document, ...]) -> None:
-    gateway = (ROOT / "services" / "gateway" / "app.py").read_text()
+    doors = {
+        "gateway": (ROOT / "services" / "gateway" / "app.py").read_text(),
+        WATCH: (ROOT / "libs" / "fathom" / "monitoring" / "host.py").read_text(),
+    }
     asked = 0
     for name, container in containers(documents):
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
@@ -72,8 +77,8 @@ def test_probes_ask_for_names_that_health_knows(documents: tuple[Document, ...])
             if "grpc" in said:
                 assert said["grpc"]["service"] in HEALTH_NAMES, name
                 asked += 1
-            elif container["name"] == "gateway":
-                assert f'"{said["httpGet"]["path"]}"' in gateway, name
+            elif container["name"] in doors:
+                assert f'"{said["httpGet"]["path"]}"' in doors[container["name"]], name
                 asked += 1
     assert asked >= 20
 

@@ -125,7 +125,7 @@ def test_calls_that_the_values_do_not_name_are_stopped(documents: tuple[Document
 def test_bus_store_and_names_are_reached_by_whoever_needs_them(documents: tuple[Document, ...]) -> None:
     found = ends(documents)
     dns = End((("k8s-app", "kube-dns"),), "kube-system")
-    for name in (*SERVICES, "trainer", "backup", "tests"):
+    for name in (*SERVICES, "grading", "trainer", "backup", "tests"):
         if name not in found:
             continue
         for protocol in ("UDP", "TCP"):
@@ -166,6 +166,24 @@ def test_scrapes_scaling_and_operators_reach_what_they_watch(documents: tuple[Do
             assert allowed(documents, found["trainer"], found[peer], port_of(documents, peer)), peer
         for peer in ("memory", "sandbox", "retrieval"):
             assert not allowed(documents, found["trainer"], found[peer], 50051), peer
+
+
+def test_the_watch_over_production_reaches_what_its_code_calls_and_nobody_calls_it(
+    documents: tuple[Document, ...], values: Path
+) -> None:
+    found = ends(documents)
+    assert ("grading" in found) == (values.stem != "external-nats-values")
+    if "grading" not in found:
+        return
+    code = called(ROOT / "libs" / "fathom" / "monitoring")
+    assert code == {"planner", "reward"}
+    for name in SERVICES:
+        reached = allowed(documents, found["grading"], found[name], port_of(documents, name))
+        # The gateway's port is open to all in some examples, to nobody inside in the others; grading may not go there.
+        assert reached == (name in code), name
+        assert not allowed(documents, found[name], found["grading"], 9090), name
+    assert allowed(documents, End(namespace="monitoring"), found["grading"], 9090)
+    assert not allowed(documents, End(namespace="default"), found["grading"], 9090)
 
 
 def test_helm_test_reaches_every_service(documents: tuple[Document, ...]) -> None:

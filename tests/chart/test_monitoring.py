@@ -23,7 +23,8 @@ from tests.chart.test_against_the_code import SERVICES, parses
 SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 OTHERS = {
     "up", "kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacity_bytes",
-    "kube_cronjob_status_last_successful_time", "kube_pod_container_status_restarts_total",
+    "kube_cronjob_status_last_successful_time", "kube_deployment_status_replicas_unavailable",
+    "kube_pod_container_status_restarts_total",
 }  # fmt: skip
 """Metrics of Prometheus, the kubelets and kube-state-metrics."""
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()

@@ -78,6 +78,9 @@ def test_any_release_name_works(release: str) -> None:
         ("training.job.gpu=1", "gpu"),
         ("networkPolicy.enabled=perhaps", "enabled"),
         ("image.digests.core=latest", "core"),
+        ("grading.grader=em", "grader"),
+        ("grading.enabled=perhaps", "enabled"),
+        ("grading.calls[0]=sandbox", "calls"),
     ],
 )
 @pytest.mark.parametrize("helm", ["helm3", "helm4"])
@@ -112,6 +115,19 @@ def test_values_that_contradict_each_other_are_refused(settings: tuple[str, ...]
 def test_schema_and_readme_follow_from_the_values() -> None:
     drifted = [str(path) for path, content in generated().items() if path.read_text() != content]
     assert not drifted, "python deploy/chart.py generate"
+
+
+def test_production_is_graded_unless_it_is_said_otherwise() -> None:
+    before, after = render("helm4", MINIMAL), render("helm4", MINIMAL, "demo", "grading.enabled=false")
+    assert by_key(before)["Deployment", "demo-fathom-grading"]["spec"]["replicas"] == 1
+    gone = by_key(before).keys() - by_key(after).keys()
+    kinds = ("ConfigMap", "Deployment", "NetworkPolicy", "Service", "ServiceAccount")
+    assert gone == {(kind, "demo-fathom-grading") for kind in kinds}
+    assert "grading" not in str([item for item in after if item["kind"] == "NetworkPolicy"])
+    settings = ("grading.env.share=0.25", "grading.replicas=2")
+    found = by_key(render("helm4", MINIMAL, "demo", *settings))
+    assert found["ConfigMap", "demo-fathom-grading"]["data"]["FATHOM_GRADING_SHARE"] == "0.25"
+    assert ("PodDisruptionBudget", "demo-fathom-grading") in found
 
 
 def test_a_change_of_a_setting_rolls_its_pods() -> None:

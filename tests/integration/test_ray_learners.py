@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 import torch
+from ray.util.placement_group import placement_group, remove_placement_group
 
 from fathom.errors import DependencyFailed, InvalidField, NotReady
 from tests.unit.trainers.test_learners import batch, settings
@@ -90,12 +92,13 @@ def test_what_cannot_be_placed_fails_soon_and_says_what_is_missing(monkeypatch: 
     ):
         RayGroup(ActorWorker, settings("trainer.schedule_timeout_s=60"), 64)
     assert time.monotonic() - started < 10, "what this machine can never have is not waited for"
-    occupied = RayGroup(ActorWorker, settings(), 2)
+    occupied = placement_group([{"CPU": 1}] * 2)
+    ray.get(occupied.ready(), timeout=60)
     try:
         with pytest.raises(NotReady, match=r"6 ranks of .* could not be placed within 1 s; the cluster has .* free"):
             RayGroup(ActorWorker, settings("trainer.schedule_timeout_s=1"), 6)
     finally:
-        occupied.close()
+        remove_placement_group(occupied)
 
 
 def test_a_rank_that_dies_is_named() -> None:

@@ -44,10 +44,17 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service | quote }}
 {{- if $image.digest -}}{{ $path }}@{{ $image.digest }}{{- else -}}{{ $path }}:{{ $image.tag }}{{- end -}}
 {{- end -}}
 
+{{/* The services, and the watch over production that is run as one, by name as YAML. */}}
+{{- define "fathom.services" -}}
+{{- $found := deepCopy .Values.services -}}
+{{- if .Values.grading.enabled }}{{ $_ := set $found "grading" (omit .Values.grading "enabled") }}{{ end -}}
+{{- $found | toYaml -}}
+{{- end -}}
+
 {{/* Block of one service over the defaults, as YAML: (list root name). */}}
 {{- define "fathom.service" -}}
-{{- $root := index . 0 -}}
-{{- mergeOverwrite (deepCopy $root.Values.defaults) (deepCopy (index $root.Values.services (index . 1))) | toYaml -}}
+{{- $root := index . 0 -}}{{- $own := index (include "fathom.services" $root | fromYaml) (index . 1) -}}
+{{- mergeOverwrite (deepCopy $root.Values.defaults) $own | toYaml -}}
 {{- end -}}
 
 {{/* Port of a service's gRPC door: (list root name). Ray Serve's door is another one. */}}

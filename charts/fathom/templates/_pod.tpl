@@ -3,7 +3,7 @@
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $prefix := include "fathom.name" $root -}}
 {{- $unary := list "retrieval" "datafetch" "memory" "reward" -}}
 {{- $found := dict -}}
-{{- range $peer := (index $root.Values.services $name).calls -}}
+{{- range $peer := (include "fathom.service" . | fromYaml).calls -}}
 {{- if and (has $peer $unary) (ne $name "gateway") -}}
 {{- $_ := set $found $peer "nats://" -}}
 {{- else if eq $peer "sandbox" -}}
@@ -50,7 +50,9 @@
 {{- define "fathom.settings" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $service := include "fathom.service" . | fromYaml -}}
 FATHOM_RUNTIME_HOST: "0.0.0.0"
+{{- if ne $name "grading" }}
 FATHOM_RUNTIME_PORT: {{ ternary "8080" "50051" (eq $service.http true) | quote }}
+{{- end }}
 {{- if not $service.http }}
 FATHOM_RUNTIME_METRICS_PORT: "9090"
 {{- end }}
@@ -195,7 +197,7 @@ spec:
     - name: {{ $name }}
       image: {{ include "fathom.image" (list $root $service.image) | quote }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-      command: [python3, -m, services.{{ $name }}]
+      command: {{ ternary "[fathom, eval, watch]" (printf "[python3, -m, services.%s]" $name) (eq $name "grading") }}
       envFrom:
         - configMapRef:
             name: {{ include "fathom.name" $root }}-{{ $name }}
@@ -214,18 +216,19 @@ spec:
         {{- with $service.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-      {{- if $service.http }}
+      {{- if or $service.http (eq $name "grading") }}
+      {{- $door := ternary "metrics" "http" (eq $name "grading") }}
       ports:
-        - {name: http, containerPort: 8080}
+        - {name: {{ $door }}, containerPort: {{ ternary 9090 8080 (eq $name "grading") }}}
       startupProbe:
-        httpGet: {path: /healthz/live, port: http}
+        httpGet: {path: /healthz/live, port: {{ $door }}}
         periodSeconds: 2
         failureThreshold: {{ div $service.startupSeconds 2 }}
       readinessProbe:
-        httpGet: {path: /healthz/ready, port: http}
+        httpGet: {path: /healthz/ready, port: {{ $door }}}
         periodSeconds: 5
       livenessProbe:
-        httpGet: {path: /healthz/live, port: http}
+        httpGet: {path: /healthz/live, port: {{ $door }}}
         periodSeconds: 10
         failureThreshold: 3
       {{- else }}

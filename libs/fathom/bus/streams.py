@@ -23,9 +23,11 @@ SEEN = "SEEN"
 PROCESS = "PROCESS"
 LEGS = "LEGS"
 AWAITED = "AWAITED"
+GRADED = "GRADED"
 
 ROLLOUT_WORKERS = "rollout-workers"
 
+ALL_EVENTS = "fathom.events.*"
 ALL_DEAD = "fathom.dead.>"
 ALL_TRAJECTORIES = "fathom.trajectories.*.*"
 ALL_FEEDBACK = "fathom.feedback.*"
@@ -172,7 +174,7 @@ def topology(
                     for depth in range(MAX_DEPTH + 1)
                 ),
             ),
-            Stream(EVENTS, ("fathom.events.*",), Retention.LIMITS, max_age_s=DAY_S),
+            Stream(EVENTS, (ALL_EVENTS,), Retention.LIMITS, max_age_s=DAY_S),
             Stream(
                 ROLLOUTS,
                 ("fathom.rollouts.*",),
@@ -204,6 +206,8 @@ def topology(
             Bucket(AWAITED, history=1, max_age_s=rollout_lease_s),
             # What searches have shown to a run, by run: what ``Fetch`` may be told to enforce.
             Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
+            # Who grades the end of which run, and how far the events are read; see ``fathom.monitoring.ledger``.
+            Bucket(GRADED, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
         ),
     )
 

@@ -72,17 +72,42 @@ def answers(
     references: Annotated[Optional[Path], typer.Option(help="JSON lines with question and references.")] = None,  # noqa: UP045
     planner: Annotated[str, typer.Option(help="URL of a planner; by default the local stack's.")] = "",
     reward: Annotated[str, typer.Option(help="URL of a reward service; with --planner.")] = "",
-    every: Annotated[float, typer.Option(help="Seconds after which new runs are graded; 0 grades once.", min=0)] = 0,
     home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
         ".fathom"
     ),
     json_lines: Annotated[bool, typer.Option("--json", help="Print one line of JSON per grade.")] = False,
 ) -> None:
-    """Grades a sample of the runs that users asked for, with the graders of training; Prometheus sees the same."""
+    """Grades a sample of the runs so far, with the graders of training."""
     from fathom.cli.answers import Sample, run
 
     if bool(planner) != bool(reward):
         raise InvalidField("reward", "give --planner with --reward, or neither")
     endpoints = {"planner": planner, "reward": reward} if planner else {}
-    sample = Sample(limit, share, seed)
-    run(home, endpoints, grader or ["tool_steps", "code"], sample, references, every, json_lines)
+    sample = Sample(share, seed, limit)
+    run(home, endpoints, grader or ["tool_steps", "code"], sample, references, json_lines)
+
+
+@app.command()
+def watch(
+    config: Annotated[Optional[Path], typer.Option(help="YAML file with sections 'runtime' and 'grading'.")] = None,  # noqa: UP045
+    home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
+        ".fathom"
+    ),
+) -> None:
+    """Grades every run as it ends, each once however many copies do so; what the chart runs over production.
+
+    Settings are FATHOM_RUNTIME_* (bus, endpoints, port of metrics and health) and FATHOM_GRADING_* (graders, share);
+    without a bus it watches the local stack.
+    """
+    from fathom.cli.local import read_endpoints
+    from fathom.config import load
+    from fathom.monitoring.config import Config
+    from fathom.monitoring.host import NAME, serve
+    from fathom.rpc.host import Runtime, run_or_exit
+
+    runtime, settings = load(Runtime, "runtime", file=config), load(Config, NAME, file=config)
+    if runtime.bus_url == "memory://":
+        there = read_endpoints(home)
+        found = {"bus_url": there.nats, "store_url": there.store, "endpoints": dict(there.services)}
+        runtime = runtime.model_copy(update=found)
+    run_or_exit(NAME, lambda: serve(settings, runtime))

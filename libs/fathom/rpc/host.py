@@ -21,6 +21,8 @@ from pydantic import Field
 
 from fathom.bus import open_bus
 from fathom.bus.base import Bus, Closable
+from fathom.bus.streams import ACK_WAIT_S, topology
+from fathom.call import Lane
 from fathom.clients import Clients
 from fathom.clients.retry import RetryPolicy
 from fathom.config import Settings, load
@@ -48,6 +50,9 @@ class Runtime(Settings):
     """Port of ``/metrics``; 0 takes any free one, -1 serves none."""
     bus_url: str = "memory://"
     """``nats://host:port``, or ``memory://`` for a service on its own."""
+    ack_wait_s: float = Field(default=ACK_WAIT_S, gt=0)
+    """Seconds of silence after which work that a process took from the bus goes to another; all processes of a bus
+    say the same, and their heartbeats come well within it."""
     store_url: str = "memory://"
     """``file:///dir``, ``s3://key:secret@host:port/bucket`` or ``memory://``."""
     endpoints: Mapping[str, str] = Field(default_factory=dict)
@@ -81,8 +86,13 @@ class Hosted:
 
 
 @asynccontextmanager
-async def dependencies(name: str, runtime: Runtime, log: TextIO | None = None) -> AsyncIterator[Deps]:
-    """Telemetry (to ``log``, by default stderr), store, bus and clients as ``runtime`` says; closed in reverse."""
+async def dependencies(
+    name: str, runtime: Runtime, log: TextIO | None = None, *, lane: Lane = Lane.INTERACTIVE
+) -> AsyncIterator[Deps]:
+    """Telemetry (to ``log``, by default stderr), store, bus and clients as ``runtime`` says; closed in reverse.
+
+    ``lane`` is that of calls that are not made while handling another one.
+    """
     telemetry = Telemetry(
         name,
         log_level=runtime.log_level,
@@ -92,11 +102,11 @@ async def dependencies(name: str, runtime: Runtime, log: TextIO | None = None) -
     )
     store = open_store(runtime.store_url)
     try:
-        bus: Bus = await open_bus(runtime.bus_url, store)
+        bus: Bus = await open_bus(runtime.bus_url, store, topology(ack_wait_s=runtime.ack_wait_s))
         try:
             await bus.declare()
             policy = RetryPolicy(attempts=runtime.call_attempts)
-            clients = Clients(runtime.endpoints, telemetry, bus=bus, policy=policy)
+            clients = Clients(runtime.endpoints, telemetry, bus=bus, policy=policy, lane=lane)
             try:
                 yield Deps(clients, store, bus, telemetry)
             finally:

@@ -33,7 +33,7 @@ SECRETS = {
 ONE_OF_EACH = ("defaults.replicas=1", "services.sandbox.replicas=1")
 TWO_WHERE_IT_MATTERS = ("defaults.replicas=1", "services.planner.replicas=2")
 HOLDERS = ("planner", "sandbox", "memory", "gateway")
-ALL_SERVICES = (*HOLDERS, "policy", "retrieval", "datafetch", "reward", "nats")
+ALL_SERVICES = (*HOLDERS, "policy", "retrieval", "datafetch", "reward", "grading", "nats")
 PREFIX = "demo-fathom"
 ENDING_S = 260.0
 WARM_S, QUIET_S, SETTLE_S = 5.0, 10.0, 3.0
@@ -82,15 +82,30 @@ async def smoke(folder: Path) -> dict[str, Any]:
         command = ["fathom", "ask", "--planner", f"grpc://{PREFIX}-planner:50051", QUESTION]
         terminal = await gateway.container.execute(command)
         clock("terminal")
+        (grading,) = (pod for pod in found.pods if pod.workload.component == "grading")
+        grades = await graded(grading.container.address, runs=2)
+        clock("graded")
         helm_test = await found.run(hook(found.documents, "test"))
         clock("helm test")
         pods = {pod.name: {"restarts": pod.restarts, "ready_s": pod.ready_after_s} for pod in found.pods}
         said = gateway.container.log.read_text()
     clock("ended")
     return {
-        "running": running, "events": events, "terminal": [terminal, said], "helm_test": helm_test, "pods": pods,
+        "running": running, "events": events, "terminal": [terminal, said], "helm_test": helm_test, "pods": pods, "grades": grades,
         "seconds": clock.laps,
     }  # fmt: skip
+
+
+async def graded(address: str, runs: int) -> dict[str, float]:
+    """The counters of the watch over production, once so many runs are graded."""
+    async with aiohttp.ClientSession() as session, asyncio.timeout(30):
+        while True:
+            async with session.get(f"http://{address}:9090/metrics") as response:
+                lines = [line.rpartition(" ") for line in (await response.text()).splitlines() if line[0] != "#"]
+            found = {name: float(value) for name, _, value in lines if name.startswith("fathom_grading_")}
+            if sum(value for name, value in found.items() if name.startswith("fathom_grading_runs_total")) >= runs:
+                return found
+            await asyncio.sleep(0.2)
 
 
 class Clock:

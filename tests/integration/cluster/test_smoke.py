@@ -44,11 +44,28 @@ def test_the_pods_run_what_was_rendered_and_nothing_else(findings: dict[str, Any
             expected.update(maps[source["configMapRef"]["name"]])
         for item in container["env"]:
             expected[item["name"]] = expanded(item.get("value", "") or told(item, pod, container), expected)
-        assert found["command"] == [*(container.get("command") or stand_in.entrypoint), *container.get("args", ())]
+        command = [*(container.get("command") or stand_in.entrypoint), *container.get("args", ())]
+        assert as_written(found["command"], command[0]) == command
         assert set(found["environment"]) == set(stand_in.environment) | set(expected) | ADDED
         assert found["environment"] == found["environment"] | stand_in.environment | expected
         seen.add(document["metadata"]["name"].removeprefix("demo-fathom-"))
-    assert seen == {"datafetch", "gateway", "memory", "nats", "planner", "policy", "retrieval", "reward", "sandbox"}
+    assert seen == {
+        "datafetch",
+        "gateway",
+        "grading",
+        "memory",
+        "nats",
+        "planner",
+        "policy",
+        "retrieval",
+        "reward",
+        "sandbox",
+    }
+
+
+def as_written(command: list[str], program: str) -> list[str]:
+    """The command line without what the kernel puts before a script: its interpreter, and the folder it was found in."""
+    return [program, *command[2:]] if Path(command[1]).name == program else command
 
 
 def told(item: dict[str, Any], pod: str, container: dict[str, Any]) -> str:
@@ -62,7 +79,7 @@ def told(item: dict[str, Any], pod: str, container: dict[str, Any]) -> str:
 
 def test_every_pod_got_ready_without_a_restart(findings: dict[str, Any]) -> None:
     print(findings["seconds"])
-    assert len(findings["pods"]) == 9
+    assert len(findings["pods"]) == 10
     assert not {name: pod for name, pod in findings["pods"].items() if pod["restarts"]}
 
 
@@ -87,6 +104,16 @@ def test_a_terminal_in_a_pod_gets_the_same(findings: dict[str, Any]) -> None:
     assert status == 0, said
     assert "table sheet_1" in said
     assert "figure fig_1" in said
+
+
+def test_both_answers_are_graded_in_production(findings: dict[str, Any]) -> None:
+    """By the pod that the chart has for it, as its ServiceMonitor would see it."""
+    grades = findings["grades"]
+    assert grades['fathom_grading_runs_total{model="rules"}'] == 2
+    assert grades['fathom_grading_value_count{grader="tool_steps",model="rules"}'] == 2
+    assert grades['fathom_grading_value_bucket{grader="tool_steps",le="0.9",model="rules"}'] == 0
+    assert grades['fathom_grading_value_count{grader="code",model="rules"}'] >= 2
+    assert not [name for name in grades if name.startswith("fathom_grading_ungraded_total")]
 
 
 def test_helm_test_passes(findings: dict[str, Any], tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ async def start(
         "FATHOM_RUNTIME_ENDPOINTS": json.dumps(urls),
         "FATHOM_RUNTIME_DIE_WITH_PARENT": "true",
         "FATHOM_PLANNER_HEARTBEAT_S": "0.5",
+        "FATHOM_RUNTIME_ACK_WAIT_S": "3",
     }
     found.logs[name] = folder / f"{name}.log"
     with found.logs[name].open("ab") as log:

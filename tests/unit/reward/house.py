@@ -8,6 +8,7 @@ from typing import Any
 from fathom.bus.memory import MemoryBus
 from fathom.bus.streams import topology
 from fathom.clients import Clients
+from fathom.clients.retry import RetryPolicy
 from fathom.obs import Telemetry
 from fathom.rpc.dispatch import Dispatcher
 from fathom.rpc.service import Deps, Service
@@ -37,7 +38,11 @@ class House:
         }
         for dispatcher in dispatchers.values():
             dispatcher.ready = True
-        clients = Clients({name: f"inproc://{name}" for name in dispatchers}, self.telemetry, dispatchers=dispatchers)
+        # Two tries show what ten would, without their ten seconds of pauses.
+        clients = Clients(
+            {name: f"inproc://{name}" for name in dispatchers}, self.telemetry, dispatchers=dispatchers,
+            policy=RetryPolicy(attempts=2),
+        )  # fmt: skip
         self.deps = Deps(clients, self.store, self.bus, self.telemetry)
         # In a thread: processes are what test_reward_pool.py is about.
         self.service = build((config or Config()).model_copy(update={"verify_workers": 0}), self.deps)

@@ -1,0 +1,67 @@
+"""Metrics and health over HTTP, for a process that has no other door."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from fathom.rpc.server import PortInUse
+
+TEXT = [("Content-Type", "text/plain; charset=utf-8")]
+READ_S = 10
+"""How long a client may take to say what it wants, in seconds."""
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    """A thread per request: a slow scrape does not keep a probe waiting."""
+
+    daemon_threads = True
+
+
+class Quiet(WSGIRequestHandler):
+    """Probes and scrapes are not logged."""
+
+    timeout = READ_S
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return
+
+
+class Door:
+    """``/metrics`` of a registry, and one path per question of ``health``: 200 for yes, 503 for no."""
+
+    def __init__(self, registry: CollectorRegistry, health: Mapping[str, Callable[[], bool]]) -> None:
+        self._metrics: Any = make_wsgi_app(registry)
+        self._health = dict(health)
+
+    def open(self, name: str, host: str, port: int) -> int:
+        """Serves on a thread of its own; gives the port, which is a free one for 0. Raises ``PortInUse``."""
+        try:
+            self._server = make_server(host, port, self._answer, Server, Quiet)
+        except OSError as error:
+            raise PortInUse(name, host, port) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, name=f"door of {name}", daemon=True)
+        self._thread.start()
+        return self._server.server_port
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _answer(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            found: Iterable[bytes] = self._metrics(environ, start)
+            return found
+        if path not in self._health:
+            start("404 Not Found", TEXT)
+            return [b"no such path\n"]
+        well = self._health[path]()
+        start("200 OK" if well else "503 Service Unavailable", TEXT)
+        return [b"ok\n" if well else b"not now\n"]

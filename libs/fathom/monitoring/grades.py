@@ -1,0 +1,122 @@
+"""Grades of one run that has ended: the same items, graders and service as in training."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.reward.v1 import reward_pb2 as reward
+from fathom.clients import Clients
+from fathom.errors import DeadlineExceeded, FathomError, InvalidField
+from fathom.grading.episodes import answer_item, cell_items
+
+CELL_GRADERS = frozenset({"code", "code_style", "code_length", "code_execution", "code_run"})
+BATCH, SCORE_S = 256, 120.0
+"""Items of one call, and its deadline in seconds."""
+NO_REFERENCE, FAILED = "no_reference", "failed"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Which runs: each with probability ``share``, drawn by ``seed`` and the run's id."""
+
+    share: float = 1.0
+    seed: int = 0
+
+    def takes(self, run_id: str) -> bool:
+        """The same for the same run, whenever and wherever it is asked."""
+        return random.Random(f"{self.seed}:{run_id}").random() < self.share
+
+
+@dataclass(frozen=True)
+class Row:
+    """One grade of one run; ``position`` is the cell's for graders of cells."""
+
+    run_id: str
+    grader: str
+    value: float
+    reason: str
+    position: int = 0
+
+    def to_json(self) -> str:
+        return json.dumps(self.__dict__, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Ungraded:
+    """A grade that could not be had: ``reason`` is a code of ``fathom.errors``, ``no_reference`` or ``failed``."""
+
+    run_id: str
+    grader: str
+    reason: str
+
+
+def away(error: FathomError) -> bool:
+    """Whether another attempt may meet another outcome."""
+    return error.transient or isinstance(error, DeadlineExceeded)
+
+
+def read_references(path: Path | None) -> dict[str, list[str]]:
+    """References by question from JSON lines ``{"question": …, "references": […]}``; raises ``InvalidField``."""
+    if path is None:
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidField("references", f"{path} cannot be read: {error}") from error
+    found = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                entry = json.loads(line)
+                found[str(entry["question"]).strip()] = [str(one) for one in entry["references"]]
+            except (ValueError, KeyError, TypeError) as error:
+                raise InvalidField("references", f"line {number} has no question with references: {error}") from error
+    return found
+
+
+async def check_known(clients: Clients, graders: Sequence[str]) -> None:
+    """Raises ``InvalidField`` for a grader that reward does not have."""
+    known = {grader.name for grader in (await clients.reward.list_graders(reward.ListGradersRequest())).graders}
+    unknown = [name for name in graders if name not in known]
+    if unknown:
+        raise InvalidField("graders", f"{unknown[0]!r} is none of {', '.join(sorted(known))}")
+
+
+def model_of(episode: trajectory.Trajectory) -> str:
+    """The model that answered last; ``none`` when none did."""
+    return next((step.completion.model for step in reversed(episode.steps) if step.completion.model), "none")
+
+
+async def grade(
+    clients: Clients, episode: trajectory.Trajectory, grader: str, references: Sequence[str]
+) -> tuple[list[Row], list[Ungraded]]:
+    """Grades of one run by one grader, and what it could not grade.
+
+    Raises ``FathomError`` only for what another attempt may mend.
+    """
+    if grader in CELL_GRADERS:
+        items = cell_items(episode, grader)
+    else:
+        items = [answer_item(episode, grader, references=references)]
+    rows: list[Row] = []
+    for start in range(0, len(items), BATCH):
+        request = reward.ScoreRequest(items=items[start : start + BATCH])
+        try:
+            scores = (await clients.reward.score(request, timeout_s=SCORE_S)).scores
+        except FathomError as error:
+            if away(error):
+                raise
+            lacking = isinstance(error, InvalidField) and not references and error.field.endswith(".references")
+            return rows, [Ungraded(episode.run_id, grader, NO_REFERENCE if lacking else error.code)]
+        rows += [
+            Row(episode.run_id, grader, score.value, score.reason, start + position)
+            for position, score in enumerate(scores)
+            if not score.components.get("failed")
+        ]
+    failed = len(items) - len(rows)
+    return rows, [Ungraded(episode.run_id, grader, FAILED)] * failed

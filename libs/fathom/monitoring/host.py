@@ -1,0 +1,59 @@
+"""The watch as a process: from its settings to its drain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TextIO
+
+from fathom.call import Lane
+from fathom.monitoring.config import Config
+from fathom.monitoring.door import Door
+from fathom.monitoring.watch import Watch
+from fathom.rpc.host import Runtime, dependencies, until_signalled
+
+NAME = "grading"
+
+
+@dataclass(frozen=True)
+class Watching:
+    """A watch at work."""
+
+    watch: Watch
+    duty: asyncio.Task[None]
+    """Ends with an error when the watch is of no use any more."""
+    port: int
+    """Of ``/metrics`` and ``/healthz``; -1 without."""
+
+
+@asynccontextmanager
+async def watching(config: Config, runtime: Runtime, log: TextIO | None = None) -> AsyncIterator[Watching]:
+    """A watch over the bus and the services of ``runtime``; on exit the run in hand is finished within its grace.
+
+    Reward counts its grades under the lane ``evaluation``, which gives way to people. Raises ``FathomError``.
+    """
+    async with dependencies(NAME, runtime, log, lane=Lane.EVALUATION) as deps:
+        watch = Watch(config, deps.clients, deps.bus, deps.telemetry.registry, deps.telemetry.log)
+        door = Door(deps.telemetry.registry, {"/healthz/live": watch.alive, "/healthz/ready": lambda: watch.ready})
+        opened = runtime.metrics_port >= 0
+        port = door.open(NAME, runtime.host, runtime.metrics_port) if opened else -1
+        duty = asyncio.create_task(watch.run(), name="watch over production")
+        try:
+            yield Watching(watch, duty, port)
+        finally:
+            watch.ready = False
+            await watch.finish()
+            await asyncio.wait({duty}, timeout=runtime.grace_s)
+            duty.cancel()
+            await asyncio.gather(duty, return_exceptions=True)
+            if opened:
+                door.close()
+            deps.telemetry.log.info("stopped")
+
+
+async def serve(config: Config, runtime: Runtime) -> None:
+    """Watches until SIGTERM or SIGINT; raises ``FathomError`` when it cannot."""
+    async with watching(config, runtime) as found:
+        await until_signalled(found.duty)

@@ -1,0 +1,100 @@
+"""Who grades the end of which run, and how far the events are read: shared by copies, kept over restarts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from fathom.bus.base import KeyValue
+from fathom.errors import Conflict, CorruptData, FathomError
+from fathom.ids import new_id
+
+POSITION = "read.position"
+
+
+@dataclass
+class Claim:
+    """An end that is this copy's to grade; ``revision`` follows what the copy writes."""
+
+    key: str
+    revision: int
+
+
+@dataclass(frozen=True)
+class Held:
+    """An end that another copy grades, or that is ``settled``; look again at ``until``, seconds since the epoch."""
+
+    until: float
+    settled: bool = False
+
+
+class Ledger:
+    """Claims over a bucket with compare-and-set. Raises ``NotReady`` while the bus is away."""
+
+    def __init__(self, keys: KeyValue, lease_s: float, clock: Callable[[], float] = time.time) -> None:
+        """``clock`` gives seconds since the epoch."""
+        self._keys, self._lease_s, self._clock = keys, lease_s, clock
+        self._holder = new_id("grader")
+
+    async def position(self) -> int:
+        """Sequence up to which every event is dealt with."""
+        entry = await self._keys.get(POSITION)
+        return int(entry.value) if entry is not None and entry.value else 0
+
+    async def move(self, position: int) -> None:
+        """Moves the position forward; one that another copy has moved further stays."""
+        entry = await self._keys.get(POSITION)
+        present = int(entry.value) if entry is not None and entry.value else 0
+        if position > present:
+            # Whoever was faster will move it again; what is read twice is found settled.
+            with suppress(Conflict):
+                revision = entry.revision if entry is not None and entry.value else 0
+                await self._keys.put(POSITION, str(position).encode(), revision=revision)
+
+    async def claim(self, run_id: str, leg: int) -> Claim | Held:
+        """Takes the end of a leg, unless it is settled or another copy holds it."""
+        key = f"ends.{run_id}.{leg}"
+        entry = await self._keys.get(key)
+        revision = 0
+        if entry is not None and entry.value is not None:
+            revision = entry.revision
+            known = read(key, entry.value)
+            if known["settled"]:
+                return Held(0.0, settled=True)
+            if known["holder"] != self._holder and float(known["until"]) > self._clock():
+                return Held(float(known["until"]))
+        claim = Claim(key, revision)
+        try:
+            await self.renew(claim)
+        except Conflict:
+            return Held(self._clock() + self._lease_s)
+        return claim
+
+    async def renew(self, claim: Claim) -> None:
+        """Holds it for another lease; raises ``Conflict`` when another copy has taken it since."""
+        await self._put(claim, self._clock() + self._lease_s)
+
+    async def settle(self, claim: Claim) -> None:
+        """Done with, for good; raises ``Conflict`` likewise."""
+        await self._put(claim, 0.0, settled=True)
+
+    async def release(self, claim: Claim) -> None:
+        """Leaves it to whoever comes next; a bus that is away leaves it to the lease."""
+        with suppress(FathomError):
+            await self._put(claim, 0.0)
+
+    async def _put(self, claim: Claim, until: float, *, settled: bool = False) -> None:
+        value = json.dumps({"holder": self._holder, "until": until, "settled": settled})
+        claim.revision = await self._keys.put(claim.key, value.encode(), revision=claim.revision)
+
+
+def read(key: str, value: bytes) -> dict[str, str | float | bool]:
+    """An entry of the bucket; raises ``CorruptData``."""
+    try:
+        found: dict[str, str | float | bool] = json.loads(value)
+        return {name: found[name] for name in ("holder", "until", "settled")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptData(key, str(error)) from error

@@ -1,0 +1,269 @@
+"""The watch: reads the ends of runs from the bus in order, and grades each one once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.bus.base import Bus
+from fathom.bus.streams import ALL_EVENTS, GRADED
+from fathom.clients import Clients
+from fathom.errors import Conflict, FathomError
+from fathom.monitoring.config import Config
+from fathom.monitoring.grades import (
+    NO_REFERENCE,
+    Draw,
+    Row,
+    Ungraded,
+    away,
+    check_known,
+    grade,
+    model_of,
+    read_references,
+)
+from fathom.monitoring.ledger import Claim, Held, Ledger
+from fathom.monitoring.metrics import Metrics
+
+WAITING_ENDS = 1_000
+"""Ends that are read ahead; then the stream waits."""
+ALIVE_S = 600.0
+"""Silence after which it is not: longer than any single call."""
+USERS = (common.LANE_UNSPECIFIED, common.LANE_INTERACTIVE)
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a leg of a run, at a position of the events; ``ended`` in seconds since the epoch."""
+
+    sequence: int
+    run_id: str
+    leg: int
+    ended: float
+
+
+@dataclass
+class Graded:
+    """What became of an end; one that nobody grades has no model. ``refused`` is what another attempt may mend."""
+
+    model: str = ""
+    rows: list[Row] = field(default_factory=list)
+    ungraded: list[Ungraded] = field(default_factory=list)
+    refused: FathomError | None = None
+
+
+class Watch:
+    """``run`` until cancelled; ``finish`` ends it after the run in hand. Metrics go to ``registry``."""
+
+    def __init__(self, config: Config, clients: Clients, bus: Bus, registry: Any, log: Any) -> None:
+        """Raises ``InvalidField`` for references that cannot be read."""
+        self._config, self._clients, self._bus, self._log = config, clients, bus, log
+        self._references: Mapping[str, Sequence[str]] = read_references(config.references)
+        self._draw = Draw(config.share, config.seed)
+        self._ledger = Ledger(bus.bucket(GRADED), config.lease_s)
+        self._metrics = Metrics.on(registry, self.behind_s)
+        self._ends: asyncio.Queue[End] = asyncio.Queue(WAITING_ENDS)
+        self._aside: list[tuple[float, End]] = []
+        self._open: dict[int, float] = {}
+        self._read = 0
+        self._stopping = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+        self._beat = time.monotonic()
+        self.ready = False
+
+    def alive(self) -> bool:
+        """False when it has hung."""
+        return time.monotonic() - self._beat < ALIVE_S
+
+    def behind_s(self) -> float:
+        """Age of the oldest end that was read and is not settled."""
+        waiting = list(self._open.values())
+        return max(0.0, time.time() - min(waiting)) if waiting else 0.0
+
+    async def finish(self) -> None:
+        """Takes no further end; ``run`` returns when the one in hand is done with."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Raises ``InvalidField`` for a grader that there is not."""
+        if not await self._begin():
+            return
+        self.ready = True
+        self._reading = asyncio.create_task(self._follow(), name="ends of runs")
+        try:
+            while (end := await self._next()) is not None:
+                if await self._done_with(end):
+                    self._open.pop(end.sequence, None)
+                    with suppress(FathomError):  # the next end moves it
+                        await self._ledger.move(min(self._open) - 1 if self._open else self._read)
+        finally:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _begin(self) -> bool:
+        """True when planner and reward have answered and every grader is known."""
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                await check_known(self._clients, self._config.graders)
+                self._read = await self._ledger.position()
+                return True
+            except FathomError as error:
+                if not away(error):
+                    raise
+                failures += 1
+                await self._pause(failures, error)
+        return False
+
+    async def _follow(self) -> None:
+        """Puts drawn ends into the queue; goes on where it was when the bus comes back."""
+        failures = 0
+        while True:
+            try:
+                async with aclosing(self._bus.follow(ALL_EVENTS, after=self._read)) as deliveries:
+                    async for delivery in deliveries:
+                        await self._seen(delivery.sequence, pb.RunEvent.FromString(delivery.payload))
+                        failures = 0
+            except FathomError as error:
+                if not away(error):
+                    # An event whose object is gone or corrupt: the next one is behind it.
+                    self._read += 1
+                    self._metrics.ungraded.labels("", error.code).inc()
+                failures += 1
+                await self._pause(failures, error)
+
+    async def _seen(self, sequence: int, event: pb.RunEvent) -> None:
+        if event.HasField("finished") and self._draw.takes(event.run_id):
+            end = End(sequence, event.run_id, event.finished.leg, event.time.ToMicroseconds() / 1e6)
+            self._open[sequence] = end.ended
+            await self._ends.put(end)
+        self._read = sequence
+
+    async def _next(self) -> End | None:
+        """The next end to look at; None when the watch is to stop."""
+        while not self._stopping.is_set():
+            self._beat = time.monotonic()
+            if self._reading is not None and self._reading.done():
+                self._reading.result()
+            due = [item for item in self._aside if item[0] <= time.time()]
+            if due:
+                self._aside.remove(due[0])
+                return due[0][1]
+            with suppress(asyncio.QueueEmpty):
+                return self._ends.get_nowait()
+            soon = min((until - time.time() for until, _ in self._aside), default=self._config.look_s)
+            taking = asyncio.create_task(self._ends.get())
+            stopping = asyncio.create_task(self._stopping.wait())
+            try:
+                await asyncio.wait(
+                    {taking, stopping}, timeout=min(self._config.look_s, max(0.0, soon)), return_when="FIRST_COMPLETED"
+                )
+                if taking.done():
+                    return taking.result()
+            finally:
+                taking.cancel()
+                stopping.cancel()
+                await asyncio.gather(taking, stopping, return_exceptions=True)
+        return None
+
+    async def _done_with(self, end: End) -> bool:
+        """True when the end is settled; False when another copy has it, or the watch is to stop."""
+        failures = refusals = 0
+        while not self._stopping.is_set():
+            try:
+                claim = await self._ledger.claim(end.run_id, end.leg)
+                if isinstance(claim, Held):
+                    if not claim.settled:
+                        self._aside.append((min(claim.until, time.time() + self._config.look_s), end))
+                    return claim.settled
+                refused = await self._attempt(end, claim, refusals + 1 >= self._config.attempts)
+                if refused is None:
+                    return True
+                refusals += await self._answers()
+            except Conflict:
+                continue  # the lease ran out, and another copy took it
+            except FathomError as error:
+                if not away(error):
+                    raise
+                refused = error
+            failures += 1
+            await self._pause(failures, refused)
+        return False
+
+    async def _attempt(self, end: End, claim: Claim, last: bool) -> FathomError | None:
+        """Grades and settles; gives what is to be tried again, with the end left to whoever comes next.
+
+        The ``last`` attempt settles what was refused, too, if planner and reward answer.
+        """
+        try:
+            graded = await self._graded(end, claim)
+            if graded.refused is not None and not (last and await self._answers()):
+                await self._ledger.release(claim)
+                return graded.refused
+            await self._ledger.settle(claim)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._ledger.release(claim))
+            raise
+        self._count(graded)
+        return None
+
+    async def _graded(self, end: End, claim: Claim) -> Graded:
+        """The grades by every grader; the claim is renewed before each. Raises what the ledger raises."""
+        try:
+            found = await self._clients.planner.get_run(pb.GetRunRequest(run_id=end.run_id))
+        except FathomError as error:
+            lacking = [Ungraded(end.run_id, "", error.code)]
+            return Graded("none", ungraded=lacking, refused=error if away(error) else None)
+        episode = found.trajectory
+        if found.running or found.leg != end.leg or episode.parent_run_id or episode.lane not in USERS:
+            return Graded()
+        graded = Graded(model_of(episode))
+        references = self._references.get(episode.question.strip(), ())
+        for grader in self._config.graders:
+            await self._ledger.renew(claim)
+            self._beat = time.monotonic()
+            try:
+                rows, lacking = await grade(self._clients, episode, grader, references)
+            except FathomError as error:
+                rows, lacking, graded.refused = [], [Ungraded(end.run_id, grader, error.code)], error
+            graded.rows += rows
+            graded.ungraded += lacking
+        return graded
+
+    def _count(self, graded: Graded) -> None:
+        if not graded.model:
+            return
+        model = self._metrics.model(graded.model)
+        self._metrics.runs.labels(model).inc()
+        for row in graded.rows:
+            self._metrics.values.labels(row.grader, model).observe(row.value)
+        for lacking in graded.ungraded:
+            self._metrics.ungraded.labels(lacking.grader, lacking.reason).inc()
+            if lacking.reason != NO_REFERENCE:
+                self._log.warning("not graded", run_id=lacking.run_id, grader=lacking.grader, reason=lacking.reason)
+
+    async def _answers(self) -> bool:
+        """Whether planner and reward answer, so that a failure is about the run."""
+        try:
+            await self._clients.planner.list_runs(pb.ListRunsRequest(page_size=1))
+            await check_known(self._clients, ())
+        except FathomError:
+            return False
+        return True
+
+    async def _pause(self, failures: int, error: FathomError) -> None:
+        """Waits, longer after each failure, or until the watch is to stop."""
+        config = self._config
+        longest = min(config.max_pause_s, config.first_pause_s * 2.0 ** min(failures - 1, 30))
+        self._log.warning("waits to try again", seconds=longest, reason=error.reason, error=error.message)
+        self._beat = time.monotonic()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest * (0.75 + 0.25 * random.random())):
+                await self._stopping.wait()
+        self._beat = time.monotonic()

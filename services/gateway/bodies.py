@@ -1,0 +1,121 @@
+"""Bodies of the gateway's requests and answers, as JSON over HTTP; what is of the contract itself is in ``schemas``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fathom.api.planner.v1 import planner_pb2 as planner
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.errors import InvalidField
+from fathom.protocol.windows import STEP_POLICIES, window_of
+
+PROTOCOLS = {
+    "": trajectory.PROTOCOL_UNSPECIFIED,
+    "research": trajectory.PROTOCOL_RESEARCH,
+    "workflow": trajectory.PROTOCOL_WORKFLOW,
+    "search_r1": trajectory.PROTOCOL_SEARCH_R1,
+    "auto": trajectory.PROTOCOL_AUTO,
+}
+
+
+class Ask(BaseModel):
+    """A question."""
+
+    model_config = ConfigDict(extra="forbid")
+    question: str = Field(description="The question, 1 to 8,000 characters.")
+    conversation_id: str = Field("", description="Conversation to go on with; empty starts one.")
+    protocol: str = Field("", pattern="^(|research|workflow|search_r1|auto)$", description="How the episode talks.")
+    mode: str = Field(
+        "",
+        pattern="^(|research|workflow|auto)$",
+        description="Which engine answers: the agent, the fixed pipeline, or the one that fits the question.",
+    )
+    model: str = Field("", description="Model; empty means the default of /v1/models.")
+    window: str = Field(
+        "",
+        pattern=f"^(|{'|'.join(STEP_POLICIES)})$",
+        description="What becomes of earlier steps when a request grows too long; empty leaves it to the server.",
+    )
+    window_tokens: int = Field(0, ge=0, description="Working window; 0 is the server's own, which is the largest.")
+    request_id: str = Field("", description="Idempotency key; it becomes the run's id.")
+
+    @property
+    def chosen(self) -> str:
+        """Mode or protocol; raises ``InvalidField`` when the two say different things."""
+        if self.mode and self.protocol and self.mode != self.protocol:
+            raise InvalidField("mode", f"is {self.mode!r}, while protocol is {self.protocol!r}")
+        return self.mode or self.protocol
+
+    def request(self) -> planner.RunRequest:
+        """The run that is asked for; raises ``InvalidField``."""
+        request = planner.RunRequest(
+            request_id=self.request_id,
+            question=self.question,
+            conversation_id=self.conversation_id,
+            protocol=PROTOCOLS[self.chosen],
+            model=self.model,
+        )
+        if self.window or self.window_tokens:
+            request.window.CopyFrom(window_of(self.window, self.window_tokens))
+        return request
+
+
+class Accepted(BaseModel):
+    """A run that was started."""
+
+    run_id: str
+    conversation_id: str = Field(description="Conversation that it belongs to; empty while the run waits in a queue.")
+
+
+class Resume(BaseModel):
+    """What a resumed run may spend; zeros leave it to the server."""
+
+    model_config = ConfigDict(extra="forbid")
+    max_rounds: int = Field(0, ge=0, description="Rounds of thought and tool calls.")
+    max_tokens: int = Field(0, ge=0, description="Tokens sampled in all.")
+    max_ms: int = Field(0, ge=0, description="Wall-clock milliseconds.")
+    request_id: str = Field("", description="Idempotency key.")
+
+
+class TodoEntry(BaseModel):
+    """An entry of the todo list."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: str = Field(description="1 to 200 characters.")
+    state: str = Field("open", pattern="^(open|done|dropped)$", description='"open", "done" or "dropped".')
+
+
+class TodoEdit(BaseModel):
+    """The whole todo list as it shall be."""
+
+    model_config = ConfigDict(extra="forbid")
+    items: list[TodoEntry] = Field(max_length=20)
+    request_id: str = Field("", description="Idempotency key.")
+
+
+class TableColumn(BaseModel):
+    """A column of a page of rows."""
+
+    name: str
+    type: str = Field(description='Arrow type, e.g. "double".')
+
+
+class TablePage(BaseModel):
+    """Rows of the full table behind a sheet."""
+
+    columns: list[TableColumn]
+    rows: list[list[Any]] = Field(description="Values in the order of the columns; dates ISO 8601.")
+    total: int = Field(description="Rows of the whole table.")
+    offset: int
+
+
+class Feedback(BaseModel):
+    """A judgement of an answer."""
+
+    model_config = ConfigDict(extra="forbid")
+    helpful: bool
+    tags: list[str] = Field(default_factory=list, max_length=20)
+    comment: str = Field("", max_length=10_000)
+    request_id: str = Field("", description="Idempotency key.")

@@ -1,0 +1,52 @@
+"""The watch over production on a real nats-server: copies share the runs, and an outage of the server costs none."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from fathom.bus import open_bus
+from fathom.bus.server import NatsServer
+from fathom.bus.streams import GRADED
+from fathom.monitoring.ledger import Ledger
+from fathom.store.memory import MemoryStore
+from tests.unit.monitoring.production import Copy, Production, at_work
+
+OUTAGE_S = 2.0
+
+
+async def graded(copies: list[Copy], count: int) -> None:
+    async with asyncio.timeout(30):
+        while sum(copy.grades() for copy in copies) < count:
+            await asyncio.sleep(0.02)
+
+
+async def test_two_copies_outlive_an_outage_of_the_server_and_grade_each_run_once(tmp_path: Path) -> None:
+    async with NatsServer(tmp_path) as server, AsyncExitStack() as open_buses:
+        buses = [await open_bus(server.url, MemoryStore()) for _ in range(3)]
+        for bus in buses:
+            open_buses.push_async_callback(bus.close)
+        await buses[0].declare()
+        house = Production(buses[0])
+        copies = [house.watch(bus=bus, graders=("tool_steps",), look_s=0.5) for bus in buses[1:]]
+        async with at_work(*copies):
+            for number in range(20):
+                await house.ends(f"run_{number}")
+            await graded(copies, 10)
+            await server.kill()
+            await asyncio.sleep(OUTAGE_S)
+            await server.start()
+            for number in range(20, 30):
+                await house.ends(f"run_{number}")
+            await graded(copies, 30)
+            async with asyncio.timeout(30):
+                while any(copy.watch.behind_s() for copy in copies):
+                    await asyncio.sleep(0.02)
+        assert sum(copy.grades() for copy in copies) == 30
+        again = house.watch(graders=("tool_steps",))
+        async with at_work(again):
+            await house.ends("run_30")
+            await graded([again], 1)
+        assert await Ledger(buses[0].bucket(GRADED), 1.0).position() == 62
+        assert len(house.reward.asked) == 31
