@@ -1,7 +1,8 @@
 """What a job on a cluster brings along and leaves behind, since the disk of its pod goes with it.
 
 A data file or a model's folder that is written ``store:KEY`` is fetched from the object store before the training;
-what the training has written is kept under ``training/<name of the output folder>/`` after it.
+what the training has written is kept under ``training/<name of the output folder>/`` after it. Checkpoints are in the
+store from the start (``trainers.checkpoints``): what the last attempt could not leave, being killed, is not needed.
 """
 
 from __future__ import annotations
@@ -42,20 +43,6 @@ def bring(config: TrainConfig, url: str) -> TrainConfig:
         )
 
     return asyncio.run(with_store(url, fetched))
-
-
-def resume(config: TrainConfig, url: str) -> None:
-    """Fetches the checkpoints of an earlier attempt, for trainings that keep theirs in the output folder."""
-    output = config.trainer.output
-    if (output / "checkpoints").exists():
-        return
-
-    async def fetched(store: ObjectStore) -> None:
-        prefix = f"{PREFIX}/{output.name}/"
-        for stored in await store.list(f"{prefix}checkpoints/"):
-            await written(store, stored.key, output / stored.key.removeprefix(prefix))
-
-    asyncio.run(with_store(url, fetched))
 
 
 def keep(config: TrainConfig, url: str) -> list[str]:

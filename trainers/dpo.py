@@ -7,8 +7,9 @@ computed once per pair.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from trainers.learners.forward import cropped
 from trainers.learners.models import export, load_model, load_tokenizer
 from trainers.learners.networks import Placement, PolicyNetwork
 from trainers.preferences import preference_loss
+from trainers.roles import Checkpoints
 from trainers.sft import ImitationTrainer
 
 
@@ -82,18 +84,29 @@ class Preferences:
         known = [self.known[name][int(place >= count)] for place, name in enumerate(names)]
         return torch.tensor(known, device=part.tensor("input_ids").device)
 
+    def state(self) -> dict[str, Any]:
+        return {"known": {name: list(sums) for name, sums in self.known.items()}}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.known = {name: (sums[0], sums[1]) for name, sums in state["known"].items()}
+
 
 class DpoTrainer(ImitationTrainer[Preference]):
     """From settings, as :class:`trainers.sft.SftTrainer`; the reference is the model as it is loaded."""
 
-    def __init__(self, config: TrainConfig, log: Callable[[int, dict[str, float]], None] = lambda s, m: None) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        log: Callable[[int, dict[str, float]], None] = lambda s, m: None,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
         self.tokenizer = load_tokenizer(config.model)
         pairs = read_pairs(config.data.train_files, config.imitation)
         held = read_pairs(config.data.val_files, config.imitation) if config.data.val_files else []
         network = load_model(config.model, config.trainer.seed).to(config.trainer.device)
         reference = PolicyNetwork(copy.deepcopy(network).eval().requires_grad_(False), Placement.of(config), 1)
         objective = Preferences(config, pad_id(self.tokenizer), reference)
-        super().__init__(config, network, objective, pairs, held, log)
+        super().__init__(config, network, objective, pairs, held, log, checkpoints)
 
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model."""

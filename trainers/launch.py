@@ -129,9 +129,11 @@ class Run:
     def _assemble(self, stack: ExitStack) -> Any:
         """The trainer with all that it needs; what must be closed is pushed on ``stack``."""
         config = self.config
-        if find(self.name).from_files:
-            return find(self.name).load()(config, self._on_step)
         bridge = stack.enter_context(Bridge())
+        if find(self.name).from_files:
+            kept = bridge.call(opened_store(self.place.store or config.trainer.output.resolve().as_uri()))
+            stack.callback(lambda: bridge.call(kept.close()))
+            return find(self.name).load()(config, self._on_step, checkpoints(config, kept, bridge))
         clients, store = bridge.call(opened(self.place))
         stack.callback(lambda: bridge.call(closed(clients, store)))
         train, validation = bridge.call(self._rows(clients))
@@ -143,12 +145,11 @@ class Run:
         if config.trainer.use_ray or config.trainer.world_size > 1:
             stack.callback(started_ray(config))
         tokenizer = load_tokenizer(config.model)
-        training, keep = config.trainer.output.name, config.trainer.keep_checkpoints
         surroundings = Surroundings(
             self._source(bridge, clients, store, int(tokenizer.pad_token_id or 0)),
             Prompts(train, config.data.shuffle, config.data.seed),
             Prompts(validation, shuffle=False) if validation else None,
-            StoreCheckpoints(store, training, keep, bridge.call),
+            checkpoints(config, store, bridge),
             self._on_step,
             detector,
         )
@@ -204,6 +205,16 @@ class Run:
         if self.interruption.asked:
             self._trainer.save_checkpoint()
             raise Interrupted(f"stopped at step {step}; its checkpoint is written, the same command goes on from there")
+
+
+def checkpoints(config: TrainConfig, store: ObjectStore, bridge: Bridge) -> StoreCheckpoints:
+    """Those of the training that the output folder names; they outlive the machine where the store does."""
+    return StoreCheckpoints(store, config.trainer.output.name, config.trainer.keep_checkpoints, bridge.call)
+
+
+async def opened_store(url: str) -> ObjectStore:
+    """The store, made in the loop that uses it."""
+    return open_store(url)
 
 
 async def opened(place: Place) -> tuple[Clients, ObjectStore]:

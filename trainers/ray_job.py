@@ -32,14 +32,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fathom.errors import DeadlineExceeded, FathomError, InvalidField
+from fathom.errors import CONTRACT, DeadlineExceeded, FathomError, InvalidField
 from trainers.algorithms import configured, find
-from trainers.carrying import PREFIX, bring, keep, resume
+from trainers.carrying import PREFIX, bring, keep
 from trainers.config import TrainConfig
 
 OK, BROKEN, WRONG, DIVERGED, TRANSIENT, STOPPED = 0, 1, 2, 3, 75, 143
 SETTINGS, STORE_URL = "FATHOM_TRAIN_SETTINGS", "FATHOM_RUNTIME_STORE_URL"
-CONTRACT = frozenset({"INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "UNIMPLEMENTED", "DATA_LOSS"})
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -62,8 +61,6 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     print(config.to_yaml(), flush=True)
     if store:
         config = bring(config, store)
-        if alone and config.trainer.resume_mode == "auto":
-            resume(config, store)
     from trainers.launch import Interruption, Place, Run
 
     interruption = Interruption()

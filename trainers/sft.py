@@ -7,8 +7,8 @@ tools and users said is never a target. ``trainers.dpo`` runs the same loop with
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -28,9 +28,10 @@ from trainers.learners.models import export, load_model, load_tokenizer
 from trainers.learners.networks import Placement, PolicyNetwork, device_of
 from trainers.learners.stepping import Stepper
 from trainers.preferences import sft_loss
+from trainers.roles import Checkpoints
 from trainers.surroundings import TrainingDiverged
 
-LATEST = "latest.json"
+OBJECTIVE = "objective.json"
 
 
 class Named(Protocol):
@@ -57,6 +58,12 @@ class Objective(Protocol[Taken]):
         """The pass's share of the batch's loss, with gradient; shares of the metrics, which add up."""
         ...
 
+    def state(self) -> dict[str, Any]:
+        """What it has computed and goes on with, as plain JSON: a resume computes nothing of it in another batch."""
+        ...
+
+    def load_state(self, state: Mapping[str, Any]) -> None: ...
+
 
 @dataclass
 class Imitation:
@@ -81,10 +88,16 @@ class Imitation:
         sure = float(((log_probs > -0.6931) & mask.bool()).sum()) / tokens
         return value, {"loss": float(value.detach()), "sure": sure}
 
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        return None
+
 
 @dataclass
 class ImitationTrainer(Generic[R]):
-    """Epochs of ``rows`` in an order that the seed decides; goes on where a checkpoint was written.
+    """Epochs of ``rows`` in an order that the seed decides; goes on where the newest of ``checkpoints`` was written.
 
     Raises ``Conflict`` when the checkpoint belongs to other rows or another order, ``TrainingDiverged`` naming the
     step.
@@ -96,6 +109,7 @@ class ImitationTrainer(Generic[R]):
     rows: Sequence[R]
     held: Sequence[R] = ()
     log: Callable[[int, dict[str, float]], None] = lambda step, metrics: None
+    checkpoints: Checkpoints | None = None
     done: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -111,8 +125,7 @@ class ImitationTrainer(Generic[R]):
     def fit(self) -> dict[str, float]:
         """Trains to the last step; the last metrics, with ``val/`` ones of the held-out rows."""
         trainer = self.config.trainer
-        if trainer.resume_mode != "disable":
-            self.resume()
+        self.resume()
         metrics = self.validate() if trainer.val_before_train and not self.done else {}
         if metrics:
             self.log(self.done, metrics)
@@ -164,11 +177,6 @@ class ImitationTrainer(Generic[R]):
             add(metrics, self.objective.loss(self.network, data, part)[1])
         return {f"val/{name}": value for name, value in metrics.items()}
 
-    @property
-    def folder(self) -> Path:
-        """Of the checkpoints."""
-        return self.config.trainer.output / "checkpoints"
-
     def identity(self) -> dict[str, Any]:
         """What a position is a position in."""
         order = self.order
@@ -176,39 +184,32 @@ class ImitationTrainer(Generic[R]):
         return {"rows": names, "batch": order.batch_size, "shuffle": order.shuffle, "seed": order.seed}
 
     def save_checkpoint(self) -> None:
-        """A checkpoint that is there whole or not at all; ``latest.json`` names it, older ones go."""
-        name = f"step-{self.done:06d}"
-        part, whole = self.folder / f".{name}", self.folder / name
-        shutil.rmtree(part, ignore_errors=True)
-        checkpoint.save(part, self.stepper)
-        (part / "position.json").write_text(json.dumps({"step": self.done, **self.identity()}))
-        shutil.rmtree(whole, ignore_errors=True)
-        part.rename(whole)
-        note = self.folder / f".{LATEST}"
-        note.write_text(json.dumps({"checkpoint": name}))
-        note.replace(self.folder / LATEST)
-        for old in sorted(self.folder.glob("step-*"))[: -self.config.trainer.keep_checkpoints]:
-            shutil.rmtree(old, ignore_errors=True)
+        """Model, optimiser, schedule, random state and position, whole or not at all."""
+        if self.checkpoints is None:
+            return
+        with tempfile.TemporaryDirectory() as name:
+            checkpoint.save(Path(name), self.stepper)
+            (Path(name) / OBJECTIVE).write_text(json.dumps(self.objective.state()), encoding="utf-8")
+            self.checkpoints.save(self.done, Path(name), {"step": self.done, **self.identity()})
 
     def resume(self) -> None:
-        """Goes to the latest checkpoint, or to ``trainer.resume_path``; stays at the start when there is none."""
-        found = self.found()
-        if found is None:
+        """Goes to the newest checkpoint, or to that of the step ``trainer.resume_path``; without one stays at 0."""
+        trainer = self.config.trainer
+        if self.checkpoints is None or trainer.resume_mode == "disable":
             return
-        position = json.loads((found / "position.json").read_text())
-        for name, value in self.identity().items():
-            if position.get(name) != value:
-                was = position.get(name)
-                raise Conflict(f"{found}: {name} was {was!r} and is {value!r}", metadata={"field": name})
-        checkpoint.load(found, self.stepper)
-        self.done = int(position["step"])
-
-    def found(self) -> Path | None:
-        """The checkpoint to go on from."""
-        if self.config.trainer.resume_path:
-            return Path(self.config.trainer.resume_path)
-        latest = self.folder / LATEST
-        return self.folder / json.loads(latest.read_text())["checkpoint"] if latest.exists() else None
+        with tempfile.TemporaryDirectory() as name:
+            wanted = trainer.resume_path if trainer.resume_mode == "resume_path" else None
+            state = self.checkpoints.load(Path(name), wanted)
+            if state is None:
+                return
+            for field_name, value in self.identity().items():
+                was = state.get(field_name)
+                if was != value:
+                    message = f"the checkpoint of step {state['step']}: {field_name} was {was!r} and is {value!r}"
+                    raise Conflict(message, metadata={"field": field_name})
+            checkpoint.load(Path(name), self.stepper)
+            self.objective.load_state(json.loads((Path(name) / OBJECTIVE).read_text(encoding="utf-8")))
+        self.done = int(state["step"])
 
 
 class SftTrainer(ImitationTrainer[Row]):
@@ -217,13 +218,18 @@ class SftTrainer(ImitationTrainer[Row]):
     Raises ``InvalidField`` naming a file's line and field, or ``model.path``; ``NotFound`` for a missing file.
     """
 
-    def __init__(self, config: TrainConfig, log: Callable[[int, dict[str, float]], None] = lambda s, m: None) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        log: Callable[[int, dict[str, float]], None] = lambda s, m: None,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
         self.tokenizer = load_tokenizer(config.model)
         rows = read_rows(config.data.train_files, config.imitation)
         held = read_rows(config.data.val_files, config.imitation) if config.data.val_files else []
         network = load_model(config.model, config.trainer.seed).to(config.trainer.device)
         objective = Imitation(config, pad_id(self.tokenizer))
-        super().__init__(config, network, objective, rows, held, log)
+        super().__init__(config, network, objective, rows, held, log, checkpoints)
 
     def fit(self) -> dict[str, float]:
         """Trains, then writes ``trainer.output``/model, which a further training takes as its ``model.path``."""

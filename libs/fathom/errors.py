@@ -215,6 +215,10 @@ class Internal(FathomError):
     """Something failed inside; the cause is in the log under the request id, not in the message."""
 
 
+CONTRACT = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED", "DATA_LOSS"})
+"""Codes that asking again meets again, whoever is asked. Not among them is ABORTED: what it contradicts may pass."""
+
+
 BY_REASON: Mapping[str, type[FathomError]] = MappingProxyType(
     {
         kind.reason: kind

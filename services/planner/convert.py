@@ -200,7 +200,7 @@ def trajectory_to_proto(
     )
     if outcome is not None:
         message.stop_reason = STOPS[outcome.stop]
-        message.error, message.culprit = outcome.error, outcome.culprit
+        message.error, message.culprit, message.error_code = outcome.error, outcome.culprit, outcome.error_code
         if outcome.answer is not None:
             message.answer.CopyFrom(answer_to_proto(outcome.answer))
     return message

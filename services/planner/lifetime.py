@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from fathom.errors import FathomError
+from fathom.errors import CONTRACT, FathomError
 from services.planner.fence import TakenOver
 from services.planner.model import Outcome, Stop
 
@@ -38,7 +38,10 @@ class Lifetime:
             raise  # no end of this run: it goes on elsewhere
         except FathomError as error:
             culprit = error.metadata.get("culprit", waiting_for())
-            return Outcome(Stop.FAILED, None, f"{culprit}: {error.message}" if culprit else error.message, culprit)
+            code = error.code if error.code in CONTRACT else ""
+            return Outcome(
+                Stop.FAILED, None, f"{culprit}: {error.message}" if culprit else error.message, culprit, code
+            )
 
     async def _until_stopped(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
         running = asyncio.ensure_future(work())

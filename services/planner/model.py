@@ -160,12 +160,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an episode ended. ``culprit`` names the service that failed, when one did."""
+    """How an episode ended. ``culprit`` names the service that failed, when one did.
+
+    ``error_code`` is the code of a failure that another attempt would meet again (``fathom.errors.CONTRACT``).
+    """
 
     stop: Stop
     answer: Answer | None = None
     error: str = ""
     culprit: str = ""
+    error_code: str = ""
 
 
 @dataclass

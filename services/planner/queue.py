@@ -3,13 +3,14 @@
 A task is one message of the stream ROLLOUTS and is acknowledged when every trajectory of its group is in the object
 store and told on the bus. Which trajectory of a place counts is decided by the first notice: a planner that comes
 second, e.g. after a pause that outlasted its lease, finds the place taken and takes its own trajectory away again.
+What nobody waits for any more is left: see ``services.planner.waiting``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Trajectory
 from fathom.bus.base import Bus, Delivery
 from fathom.bus.streams import MAX_DELIVER, rollout_durable, rollout_subject, trajectory_subject
 from fathom.call import Call, Lane, calling
-from fathom.errors import Cancelled, Conflict, FathomError, InvalidField, NotFound
+from fathom.errors import CONTRACT, Cancelled, Conflict, FathomError, InvalidField, NotFound
 from fathom.ids import checked_id, sha256
 from fathom.store import ObjectStore, StoredObject
 from fathom.store.refs import to_ref
@@ -29,6 +30,7 @@ from services.planner.events import heartbeat
 from services.planner.intake import Intake
 from services.planner.kept import PROTOBUF, Place, noted, spelled
 from services.planner.rollouts import Rollouts, lane_of
+from services.planner.waiting import Waiting
 
 STOPPED = "stopped"
 AGAIN_S = 2.0
@@ -44,6 +46,7 @@ class RolloutQueue:
     store: ObjectStore
     bus: Bus
     log: Any
+    waiting: Waiting
     _intake: Intake = field(default_factory=Intake)
 
     async def submit(self, request: pb.RolloutRequest, lane: Lane) -> str:
@@ -56,6 +59,7 @@ class RolloutQueue:
         rollout_id = checked_id("rollout.request_id", request.request_id)
         self.rollouts.check(request, rollout_id)
         await noted(self.store, rollout_id, request)
+        await self.waiting.begin(rollout_id)
         if await self.store.head(f"rollouts/{rollout_id}/queued") is not None:
             return rollout_id
         await self.store.put(request_key(rollout_id), request.SerializeToString(deterministic=True), PROTOBUF)
@@ -72,7 +76,8 @@ class RolloutQueue:
         """
         request = await self.request(rollout_id)
         wanted, found = len(request.tasks) * request.group_size, set[str]()
-        async with aclosing(self.bus.follow(trajectory_subject(rollout_id))) as notices:
+        await self.waiting.begin(rollout_id)
+        async with self._awaited(rollout_id), aclosing(self.bus.follow(trajectory_subject(rollout_id))) as notices:
             async for notice in notices:
                 if notice.subject == trajectory_subject(rollout_id, STOPPED):
                     raise Cancelled(f"rollout {rollout_id} was stopped")
@@ -83,6 +88,15 @@ class RolloutQueue:
                     yield notice.sequence, Trajectory.FromString(data)
                 if len(found) == wanted:
                     return
+
+    @asynccontextmanager
+    async def _awaited(self, rollout_id: str) -> AsyncIterator[None]:
+        keeping = asyncio.create_task(self.waiting.keep(rollout_id), name=f"waiting for {rollout_id}")
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
 
     async def stop(self, rollout_id: str) -> bool:
         """Gives a rollout up; False when that was done before. Raises ``NotFound``."""
@@ -115,7 +129,7 @@ class RolloutQueue:
 
     async def _settle(self, lane: Lane, delivery: Delivery) -> None:
         rollout_id, _, number = delivery.payload.decode().partition(":")
-        playing = asyncio.create_task(self._task(rollout_id, int(number or 0), delivery.attempt, lane))
+        playing = asyncio.create_task(self._task(rollout_id, int(number or 0), delivery, lane))
         # A lease that was lost is no harm: the places that another planner has filled stay as they are.
         alive = asyncio.create_task(heartbeat(delivery, self.config.heartbeat_s, lambda: None))
         watching = asyncio.create_task(self._cut_short(rollout_id, playing))
@@ -125,7 +139,7 @@ class RolloutQueue:
             else:
                 await delivery.nak(AGAIN_S * 2 ** (delivery.attempt - 1))
         except asyncio.CancelledError:
-            if playing.cancelled() and await self.stopped(rollout_id):
+            if playing.cancelled() and await self._unwanted(rollout_id, int(number or 0), delivery, lane):
                 await delivery.ack()
                 return
             playing.cancel()
@@ -142,18 +156,22 @@ class RolloutQueue:
             watching.cancel()
 
     async def _cut_short(self, rollout_id: str, playing: asyncio.Task[bool]) -> None:
-        """Ends what is played of a rollout that was stopped."""
+        """Ends what is played of a rollout that was stopped, or that nobody waits for any more."""
         while True:
             await asyncio.sleep(self.config.heartbeat_s)
             with suppress(FathomError):  # a store out of reach is told by what plays
-                if await self.stopped(rollout_id):
+                if await self.stopped(rollout_id) or not await self.waiting.held(rollout_id):
                     playing.cancel()
                     return
 
-    async def _task(self, rollout_id: str, index: int, attempt: int, lane: Lane) -> bool:
+    async def _unwanted(self, rollout_id: str, index: int, delivery: Delivery, lane: Lane) -> bool:
+        """True when a task was stopped, or left since nobody waits for it."""
+        return await self.stopped(rollout_id) or await self.waiting.left(rollout_id, index, delivery, lane)
+
+    async def _task(self, rollout_id: str, index: int, delivery: Delivery, lane: Lane) -> bool:
         """Plays what is missing of a task's group; False when it is to come again."""
-        request = await self.request(rollout_id)
-        if await self.stopped(rollout_id):
+        attempt, request = delivery.attempt, await self.request(rollout_id)
+        if await self._unwanted(rollout_id, index, delivery, lane):
             return True
         kept = await self._told(rollout_id, index)
         missing = [(index, sample) for sample in range(request.group_size) if (index, sample) not in kept]
@@ -171,23 +189,24 @@ class RolloutQueue:
             with calling(call):
                 return await self._play(request, rollout_id, missing, lane, final=final)
         except FathomError as error:
-            if error.transient and not final:
+            lasting = error.code in CONTRACT
+            if not lasting and not final:
                 self.log.warning("queued task comes again", rollout_id=rollout_id, task=index, error=error.message)
                 return False
             # Another attempt would meet it again, or there is none: whoever waits is told.
-            code = "" if error.transient else error.code
-            failed = Trajectory(error=error.message, culprit=error.metadata.get("culprit", ""), error_code=code)
+            code, culprit = error.code if lasting else "", error.metadata.get("culprit", "")
+            failed = Trajectory(error=error.message, culprit=culprit, error_code=code)
             await self._given_up(rollout_id, missing, failed)
             return True
 
     async def _play(
         self, request: pb.RolloutRequest, rollout_id: str, missing: Sequence[Place], lane: Lane, *, final: bool
     ) -> bool:
-        """Keeps each episode as it ends; those that failed are left for another attempt, if there is one."""
+        """Keeps each episode as it ends; those that failed are left for another attempt, if one may mend them."""
         whole = True
         async with aclosing(self.rollouts.play(request, rollout_id, missing, lane)) as messages:
             async for message in messages:
-                if message.stop_reason == STOP_REASON_FAILED and not final:
+                if message.stop_reason == STOP_REASON_FAILED and not (final or message.error_code):
                     whole = False
                     self.log.warning("queued episode failed", rollout_id=rollout_id, error=message.error)
                 else:

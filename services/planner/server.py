@@ -31,6 +31,7 @@ from services.planner.record import Record
 from services.planner.rollouts import Rollouts
 from services.planner.runs import Runs
 from services.planner.stage import Stages
+from services.planner.waiting import Waiting
 from services.planner.worker import LANES, Worker
 from services.planner.workflow.convert import route_to_proto
 from services.planner.workflow.protocol import Workflow
@@ -63,7 +64,7 @@ def build(config: Config, deps: Deps) -> Service:
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
     runs = Runs(config, worker, record, deps.clients)
-    queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log)
+    queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, Waiting(deps.store, deps.bus, log))
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)
     servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs, watch)
     return Service(

@@ -18,7 +18,7 @@ from fathom.bus.base import Bus
 from fathom.bus.memory import MemoryBus
 from fathom.bus.streams import topology
 from fathom.call import Lane, current_call
-from fathom.errors import InvalidField, NotFound
+from fathom.errors import InvalidField, NotFound, NotReady, VersionMismatch
 from fathom.ids import checked_id, new_id, sha256
 from fathom.protocol.messages import Completion, Message, Role, ToolSpec
 from fathom.store.base import ObjectStore, StoredObject
@@ -27,7 +27,7 @@ from services.policy.backends import open_backend
 from services.policy.config import Config
 from services.policy.downloads import Downloads
 from services.policy.generations import Generations
-from services.policy.line import Line
+from services.policy.line import RETRY_WHILE_LOADING_S, Line
 from services.policy.metrics import PolicyMetrics
 from services.policy.model import ModelInfo, Occupancy, Request, checked
 from services.policy.roles import ModelRole, Roles
@@ -116,6 +116,19 @@ class Engine:
     def _find(self, name: str, affinity: str = "", version: int = 0) -> Slot:
         return self._line_of(name).pick(lane_now(), affinity, version)
 
+    async def _serving(self, name: str, affinity: str, version: int) -> Slot:
+        """Who answers; ``NotReady`` when another replica serves this already and this one has not heard of it yet.
+
+        What nobody serves is refused for good, by ``NotFound`` or ``VersionMismatch``: callers do not ask again.
+        """
+        try:
+            return self._find(name, affinity, version)
+        except (NotFound, VersionMismatch) as error:
+            if await self._versions.promised(self._roles.model(name, lane_now(), self._lines), version):
+                message = f"model {name!r} is about to be served here"
+                raise NotReady(message, retry_after_s=RETRY_WHILE_LOADING_S) from error
+            raise
+
     async def generate(
         self, request: Request, remaining_s: Callable[[], float | None]
     ) -> AsyncGenerator[str | Completion, None]:
@@ -125,14 +138,13 @@ class Engine:
         """
         if not request.request_id:
             request = replace(request, request_id=new_id("gen"))
-        self._line_of(request.model)
         generation = self._generations.join(checked(request))
         async with aclosing(generation.watch(remaining_s)) as items:
             async for item in items:
                 yield item
 
     async def _sample(self, request: Request) -> AsyncGenerator[str | Completion, None]:
-        slot = self._find(request.model, affinity(request), request.policy_version)
+        slot = await self._serving(request.model, affinity(request), request.policy_version)
         async with aclosing(slot.generate(request)) as items:
             async for item in items:
                 yield item

@@ -115,7 +115,7 @@ class Line:
             if slot.version == version:
                 return slot
         awaited = () if self.wanted is None else self.wanted.shares().values()
-        if self.problem is None and any(share.version == version for share in awaited):
+        if any(share.version == version for share in awaited):
             raise self._not_yet()
         if not self._slots:
             raise self._not_yet()

@@ -17,7 +17,7 @@ from typing import Any
 from fathom.bus.base import Bus, Entry, KeyValue
 from fathom.bus.streams import SERVING, weights_subject
 from fathom.call import Lane
-from fathom.errors import Conflict, CorruptData, FathomError, Internal, NotFound
+from fathom.errors import Conflict, CorruptData, FathomError, Internal, InvalidField, NotFound
 from fathom.ids import checked_id
 from fathom.protocol.serving import PREFIX, Notice, Serving, Share, key_of
 from fathom.store.base import StoredObject
@@ -193,6 +193,14 @@ class Versions:
                 await self._keys.put(key_of(truth.model), truth.to_json(), revision=revision)
             else:
                 await self._keys.delete(key_of(truth.model), revision=revision)
+
+    async def promised(self, name: str, version: int) -> bool:
+        """True when the truth has this version of the model (0: any), whatever this replica knows of it so far."""
+        try:
+            truth, _ = await self._truth(name)
+        except InvalidField:  # no model can have this name
+            return False
+        return any(version in (0, share.version) for share in truth.shares().values())
 
     def _told(self, line: Line, seconds: float) -> None:
         self._metrics.swap_seconds.labels(line.name).observe(seconds)

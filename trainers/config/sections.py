@@ -225,7 +225,7 @@ class TrainerConfig(Settings):
     resume_mode: Literal["disable", "auto", "resume_path"] = "auto"
     """Go on from the latest, from ``resume_path``, or not."""
     resume_path: str | None = Field(default=None, coerce_numbers_to_str=True)
-    """Checkpoint to go on from."""
+    """Step of the checkpoint to go on from."""
     world_size: int = Field(default=1, ge=1)
     """Ranks of each learner; 1 runs in this process unless ``use_ray``."""
     use_ray: bool = False

@@ -1,5 +1,8 @@
 """One rollout request to its end: a broken stream is taken up again, a contract error is fatal.
 
+Fatal is a contract error of the request as well as of one episode, e.g. of a policy version that is served no more:
+planner tells its code, and the others of the request are not waited for. An outage's error has no such code.
+
 The request id stays the same over all attempts. Planner gives what it has kept under it again and plays the rest
 only, so that an attempt costs what was missing. By way of the queue it is played even where no stream is open.
 """
@@ -16,14 +19,9 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Trajectory
 from fathom.clients.retry import RetryPolicy
 from fathom.clients.services import PlannerClient
-from fathom.errors import DeadlineExceeded, DependencyFailed, FailedPrecondition, FathomError, NotReady
+from fathom.errors import CONTRACT, DeadlineExceeded, DependencyFailed, FailedPrecondition, FathomError, NotReady
 
-FATAL = frozenset(
-    {
-        "INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "UNIMPLEMENTED", "DATA_LOSS", "PERMISSION_DENIED",
-        "ABORTED",
-    }
-)  # fmt: skip
+FATAL = CONTRACT | {"PERMISSION_DENIED", "ABORTED"}
 """Codes of contract errors: asking again gives the same, so they stop a training and name what is wrong."""
 
 Place = tuple[int, int]
@@ -115,6 +113,7 @@ class Asking:
             async with aclosing(self._queued() if self.transport == "queue" else self._streamed()) as items:
                 async for item in items:
                     if item.stop_reason == STOP_REASON_FAILED:
+                        refuse(item)
                         problem = NotReady(item.error, metadata={"culprit": item.culprit or "planner"})
                     else:
                         self.found.setdefault((item.task_index, item.sample_index), item)
@@ -140,8 +139,7 @@ class Asking:
             async for response in responses:
                 item = response.trajectory
                 if item.stop_reason == STOP_REASON_FAILED:
-                    if item.error_code:
-                        raise FailedPrecondition(item.error, metadata={"code": item.error_code})
+                    refuse(item)
                     raise FinallyFailed(item.culprit or "planner", item.error)
                 yield item
                 self._sequence = response.sequence
@@ -152,6 +150,13 @@ class Asking:
             with suppress(FathomError):
                 stop = pb.StopRolloutRequest(rollout_id=self.request.request_id)
                 await self.planner.stop_rollout(stop, timeout_s=STOP_S)
+
+
+def refuse(item: Trajectory) -> None:
+    """Raises ``FailedPrecondition`` for an episode whose failure another attempt would meet again."""
+    if item.error_code:
+        metadata = {"code": item.error_code, "culprit": item.culprit or "planner", "run_id": item.run_id}
+        raise FailedPrecondition(f"episode {item.run_id}: {item.error}", metadata=metadata)
 
 
 class FinallyFailed(DependencyFailed):

@@ -22,6 +22,7 @@ SERVING = "SERVING"
 SEEN = "SEEN"
 PROCESS = "PROCESS"
 LEGS = "LEGS"
+AWAITED = "AWAITED"
 GRADED = "GRADED"
 
 ROLLOUT_WORKERS = "rollout-workers"
@@ -39,6 +40,8 @@ DUPLICATE_WINDOW_S = 120.0
 DAY_S = 86_400.0
 # Tasks of queued rollouts that wait, over all trainings.
 MAX_QUEUED_TASKS = 100_000
+# A queued rollout is played so long after its watcher was last seen: a trainer that restarts comes back within it.
+ROLLOUT_LEASE_S = 120.0
 # Runs delegate runs, and these once more.
 MAX_DEPTH = 2
 KEPT_REVISIONS = 16
@@ -109,6 +112,8 @@ class Bucket:
             max_age_s=self.max_age_s,
             max_per_subject=self.history,
             max_messages=self.max_values,
+            # A server wants it no longer than the values' age.
+            duplicate_window_s=min(DUPLICATE_WINDOW_S, self.max_age_s or DUPLICATE_WINDOW_S),
         )
 
     def subject(self, key: str) -> str:
@@ -149,8 +154,10 @@ class Topology:
         return found[name]
 
 
-def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) -> Topology:
-    """Fathom's streams. Tests shorten ``ack_wait_s``; production keeps the defaults."""
+def topology(
+    *, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER, rollout_lease_s: float = ROLLOUT_LEASE_S
+) -> Topology:
+    """Fathom's streams. Tests shorten ``ack_wait_s`` and ``rollout_lease_s``; production keeps the defaults."""
 
     def durable(name: str, subject: str) -> Durable:
         return Durable(name, subject, ack_wait_s, max_deliver)
@@ -195,6 +202,8 @@ def topology(*, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER) 
             Bucket(PROCESS),
             # Who opened the next leg of a run that had ended: the first one does.
             Bucket(LEGS, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
+            # Which queued rollouts somebody waits for: a watcher renews its own, and none outlives its watchers.
+            Bucket(AWAITED, history=1, max_age_s=rollout_lease_s),
             # What searches have shown to a run, by run: what ``Fetch`` may be told to enforce.
             Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
             # Who grades the end of which run, and how far the events are read; see ``fathom.monitoring.ledger``.

@@ -74,9 +74,11 @@ class Lab:
 Make = Callable[..., Awaitable[Lab]]
 
 
-async def build(stack: AsyncExitStack, folder: Path | None, ack_wait_s: float, max_deliver: int) -> Lab:
+async def build(
+    stack: AsyncExitStack, folder: Path | None, ack_wait_s: float, max_deliver: int, **settings: float
+) -> Lab:
     """A lab on a server of its own with its data in ``folder``, or in memory."""
-    store, streams = SpoilableStore(), topology(ack_wait_s=ack_wait_s, max_deliver=max_deliver)
+    store, streams = SpoilableStore(), topology(ack_wait_s=ack_wait_s, max_deliver=max_deliver, **settings)
     server = await stack.enter_async_context(NatsServer(folder)) if folder else None
 
     async def open_one() -> Bus:
@@ -98,8 +100,8 @@ async def make(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     folder = tmp_path / "jetstream" if request.param == "nats" else None
     async with AsyncExitStack() as stack:
 
-        async def one(ack_wait_s: float = 30.0, max_deliver: int = 3) -> Lab:
-            return await build(stack, folder, ack_wait_s, max_deliver)
+        async def one(ack_wait_s: float = 30.0, max_deliver: int = 3, **settings: float) -> Lab:
+            return await build(stack, folder, ack_wait_s, max_deliver, **settings)
 
         yield one
 

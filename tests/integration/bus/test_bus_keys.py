@@ -10,7 +10,7 @@ import pytest
 
 from fathom.bus.base import Entry, KeyValue
 from fathom.bus.keys import MAX_VALUE_BYTES
-from fathom.bus.streams import SERVING
+from fathom.bus.streams import AWAITED, SERVING
 from fathom.errors import Conflict, InvalidField, NotFound, PayloadTooLarge
 from tests.integration.bus.conftest import LIMIT_S, Make
 
@@ -40,6 +40,17 @@ async def test_a_value_is_set_changed_and_deleted(make: Make) -> None:
     assert await keys.get("model.tiny") is None
     fourth = await keys.put("model.tiny", b"4", revision=0)
     assert await keys.get("model.tiny") == Entry("model.tiny", b"4", fourth)
+
+
+async def test_a_lease_ends_by_itself_unless_it_is_renewed(make: Make) -> None:
+    keys = (await make(rollout_lease_s=1.0)).bus.bucket(AWAITED)
+    await keys.put("held", b"")
+    await keys.put("dropped", b"")
+    async with asyncio.timeout(LIMIT_S):
+        while await keys.get("dropped") is not None:
+            await asyncio.sleep(0.25)
+            await keys.put("held", b"")
+    assert await keys.get("held") is not None
 
 
 async def test_of_two_that_change_the_same_revision_one_wins(make: Make) -> None:

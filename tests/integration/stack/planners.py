@@ -62,6 +62,8 @@ class Planners:
     logs: dict[str, Path] = field(default_factory=dict)
     seen: list[tuple[str, str]] = field(default_factory=list)
     urls: dict[str, str] = field(default_factory=dict)
+    bus: str = ""
+    """URL of their queue's server."""
     on_call: list[Before] = field(default_factory=list)
 
     async def before(self, method: str, request_id: str) -> None:
@@ -87,6 +89,7 @@ async def planners(endpoints: Endpoints, folder: Path, *names: str) -> AsyncIter
     found = Planners()
     async with AsyncExitStack() as stack:
         nats = await stack.enter_async_context(NatsServer(folder / "nats"))
+        found.bus = nats.url
         direct = connect(endpoints.services)
         stack.push_async_callback(direct.close)
         urls = dict(endpoints.services)

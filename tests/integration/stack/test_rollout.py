@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.store import open_store
 from services.local import Endpoints
+from trainers.rollouts.client import Patience, Transport, collect
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
+TRANSPORTS: tuple[Transport, ...] = ("stream", "queue")
 
 
 async def test_training_takes_real_steps_and_policy_serves_the_new_version(stack: Stack, tmp_path: Path) -> None:
@@ -58,6 +61,13 @@ async def test_training_takes_real_steps_and_policy_serves_the_new_version(stack
     failed = [r.trajectory async for r in clients.planner.rollout(request)]
     assert all(item.stop_reason == trajectory.STOP_REASON_FAILED for item in failed)
     assert "version 4, not 2" in failed[0].error
+    patience = Patience(60.0, 5)
+    for transport in TRANSPORTS:
+        request.request_id = f"gone-{transport}"
+        with pytest.raises(errors.FailedPrecondition, match=r"policy: .*version 4, not 2") as fatal:
+            async with asyncio.timeout(5):  # patience has attempts left: it is not asked again
+                await collect(clients.planner, request, patience, transport=transport)
+        assert (fatal.value.metadata["code"], fatal.value.metadata["culprit"]) == ("FAILED_PRECONDITION", "policy")
 
 
 @pytest.mark.parametrize(

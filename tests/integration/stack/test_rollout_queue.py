@@ -14,10 +14,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.bus import open_bus
+from fathom.bus.streams import AWAITED
 from fathom.clients import Clients, connect
-from fathom.store import open_store
+from fathom.store import ObjectStore, open_store
 from services.local import Endpoints
-from tests.integration.stack.planners import planners
+from tests.integration.stack.planners import Planners, planners
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.timeout(120)]
 Stack = tuple[Endpoints, Clients]
@@ -81,6 +83,37 @@ async def test_a_queued_rollout_outlives_the_planner_that_plays_it(stack: Stack,
         kept = Counter(item.key.rpartition("/")[2][:7] for item in await store.list("rollouts/ro-killed/0"))
         assert set(kept.values()) == {1}
         assert len(kept) == len(every)
+        await left_without_its_watcher(found, survivor, store)
+
+
+async def left_without_its_watcher(found: Planners, name: str, store: ObjectStore) -> None:
+    """A trainer that was killed: its lease ends, what is played is cut short; it comes back, and all is played."""
+    free = asyncio.Event()
+
+    async def hold(method: str, request_id: str) -> None:
+        if method == "Generate" and request_id.startswith("ro-left") and not free.is_set():
+            await asyncio.sleep(60)
+
+    found.on_call.append(hold)
+    clients, bus = connect({"planner": found.urls[name]}), await open_bus(found.bus, store)
+    try:
+        request = queued("ro-left", 2, 1)
+        await clients.planner.submit_rollout(request)
+        async with asyncio.timeout(30):
+            while "ro-left" not in found.logs[name].read_text():
+                await asyncio.sleep(0.05)
+            await bus.bucket(AWAITED).delete("ro-left")  # as its age would
+            while len(await store.list("rollouts/ro-left/left/")) < 2:
+                await asyncio.sleep(0.05)
+            free.set()
+            await clients.planner.submit_rollout(request)
+            watch = pb.WatchRolloutRequest(rollout_id="ro-left")
+            responses = [response async for response in clients.planner.watch_rollout(watch)]
+    finally:
+        await bus.close()
+        await clients.close()
+    assert {item.trajectory.stop_reason for item in responses} == {trajectory.STOP_REASON_FINISHED}
+    assert sorted(item.trajectory.task_index for item in responses) == [0, 1]
 
 
 async def test_a_queued_rollout_is_the_rollout_that_is_streamed(stack: Stack) -> None:

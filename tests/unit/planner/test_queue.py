@@ -14,17 +14,30 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.log import Log
 from fathom.bus.memory import MemoryBus
-from fathom.bus.streams import MAX_DELIVER, Retention, Stream, trajectory_subject
-from fathom.call import Lane
-from fathom.errors import Cancelled, Conflict, FathomError, InvalidField, NotFound, NotReady, Overloaded
+from fathom.bus.streams import MAX_DELIVER, Retention, Stream, topology, trajectory_subject
+from fathom.call import Call, Lane
+from fathom.errors import (
+    Cancelled,
+    Conflict,
+    DeadlineExceeded,
+    FathomError,
+    InvalidField,
+    NotFound,
+    NotReady,
+    Overloaded,
+    VersionMismatch,
+)
+from fathom.store.memory import MemoryStore
 from services.planner import queue
 from services.planner.config import Config
 from services.planner.engine import Engine
 from services.planner.queue import RolloutQueue
 from services.planner.rollouts import Rollouts
+from services.planner.waiting import Waiting
 from tests.unit.planner.house import House, Script, echo, finish
 
 LINES = (echo("a"), finish("It is so."))
+LEASE_S, RENEW_S = 0.4, 0.1
 
 
 class Planner:
@@ -36,7 +49,8 @@ class Planner:
         engine = Engine(lambda protocol: self.policy, house.stage)
         log = house.telemetry.log
         rollouts = Rollouts(config, engine, house.protocols(), house.record, house.clients, house.bus, log)
-        self.queue = RolloutQueue(config, rollouts, house.store, house.bus, log)
+        waiting = Waiting(house.store, house.bus, log, RENEW_S)
+        self.queue = RolloutQueue(config, rollouts, house.store, house.bus, log, waiting)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -199,6 +213,47 @@ async def test_a_contract_error_is_told_for_each_episode_with_its_code(monkeypat
     assert all("items[0].grader" in item.error for _, item in found)
 
 
+async def test_an_episode_that_no_attempt_would_mend_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policy version that the rollout is pinned to is served no more: by the queue and by the stream."""
+    house = House(*LINES)
+    planner = Planner(house)
+    asked: list[str] = []
+
+    async def gone(request_id: str, *arguments: Any) -> Any:
+        asked.append(request_id)
+        raise VersionMismatch("s", 3, 4)
+
+    monkeypatch.setattr(planner.policy, "generate", gone)
+    await planner.queue.submit(request(tasks=1), Lane.TRAINING)
+    async with planner.working():
+        queued = [item for _, item in await watched(planner)]
+    assert sorted(asked) == ["ro_1-0-0-0", "ro_1-0-1-0"], "each was tried once"
+    call = Call.new(lane=Lane.TRAINING)
+    streamed = [item async for item in planner.queue.rollouts.run(request(tasks=1, request_id="ro_2"), call)]
+    for item in [*queued, *streamed]:
+        assert (item.stop_reason, item.error_code) == (trajectory.STOP_REASON_FAILED, "FAILED_PRECONDITION")
+        assert (item.culprit, item.error) == ("policy", "policy: model 's' serves version 4, not 3")
+
+
+async def test_a_grader_that_answers_too_late_is_an_outage_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(*LINES)
+    planner = Planner(house)
+    monkeypatch.setattr(queue, "AGAIN_S", 0.01)
+    late = 2
+
+    async def grade(*arguments: Any) -> None:
+        nonlocal late
+        if late:
+            late -= 1
+            raise DeadlineExceeded("reward did not answer in time", metadata={"culprit": "reward"})
+
+    monkeypatch.setattr(planner.queue.rollouts, "_grade", grade)
+    await planner.queue.submit(request(tasks=1, group_size=1), Lane.TRAINING)
+    async with planner.working():
+        [(_, item)] = await watched(planner)
+    assert (item.stop_reason, late) == (trajectory.STOP_REASON_FINISHED, 0)
+
+
 async def test_a_stopped_rollout_is_cut_short_and_its_watchers_are_told() -> None:
     house = House(*LINES)
     planner = Planner(house, concurrent_tasks=1)
@@ -219,6 +274,89 @@ async def test_a_stopped_rollout_is_cut_short_and_its_watchers_are_told() -> Non
         await planner.queue.submit(other, Lane.TRAINING)
         await house.until(lambda: "ro_2-0-1" in planner.begun)
     assert [name for name in planner.begun if name.startswith("ro_1")] == ["ro_1-0-0", "ro_1-0-1"]
+
+
+def forgetful() -> House:
+    """Its leases are short."""
+    store = MemoryStore()
+    bus = MemoryBus(store, topology(ack_wait_s=0.3, rollout_lease_s=LEASE_S))
+    return House(*LINES, store=store, bus=bus)
+
+
+async def until_left(house: House, count: int) -> None:
+    async with asyncio.timeout(5):
+        while len(await house.store.list("rollouts/ro_1/left/")) < count:
+            await asyncio.sleep(0.02)
+
+
+async def test_what_nobody_waits_for_is_left_and_played_when_somebody_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The watcher is killed: it stops nothing, it is only there no more."""
+    house = forgetful()
+    planner = Planner(house, concurrent_tasks=1, concurrent_rollouts=1)
+    generate, slow, tried = planner.policy.generate, asyncio.Event(), list[str]()
+
+    async def first_is_quick(request_id: str, *arguments: Any) -> Any:
+        tried.append(request_id)
+        if not request_id.startswith("ro_1-0-0-"):
+            await slow.wait()
+        return await generate(request_id, *arguments)
+
+    monkeypatch.setattr(planner.policy, "generate", first_is_quick)
+    await planner.queue.submit(request(tasks=3), Lane.TRAINING)
+    async with planner.working():
+        kept = await watched(planner, most=1)
+        await until_left(house, 3)
+        assert set(tried) == {"ro_1-0-0-0", "ro_1-0-0-1", "ro_1-0-1-0"}, "what had not begun is not begun"
+        slow.set()
+        # The same trainer after its restart: what was kept is there, the rest is played.
+        await planner.queue.submit(request(tasks=3), Lane.TRAINING)
+        found = await watched(planner)
+    assert found[: len(kept)] == kept
+    assert places(found) == [*EVERY, (2, 0), (2, 1)]
+    assert Counter(planner.begun)["ro_1-0-0"] == 1
+    assert await house.store.list("rollouts/ro_1/left/") == []
+
+
+async def test_a_watcher_alone_brings_back_what_was_left_and_holds_it() -> None:
+    house = forgetful()
+    planner = Planner(house)
+    await planner.queue.submit(request(), Lane.TRAINING)
+    await asyncio.sleep(LEASE_S + 0.1)
+    async with planner.working():
+        await until_left(house, 2)
+        assert planner.begun == []
+        planner.policy.hold = {1: asyncio.Event()}
+        watching = asyncio.create_task(watched(planner))
+        await asyncio.sleep(2 * LEASE_S)  # longer than a lease: it is renewed
+        planner.policy.hold[1].set()
+        assert places(await watching) == EVERY
+    assert planner.begun == [f"ro_1-{task}-{sample}" for task, sample in EVERY], "each once"
+
+
+async def test_a_lease_that_ended_with_the_bus_away_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its watcher never noticed: what a planner left meanwhile is queued again by the next renewal."""
+    house = forgetful()
+    planner = Planner(house)
+    away = True
+    begin = planner.queue.waiting.begin
+
+    async def unreachable(rollout_id: str) -> None:
+        if away:
+            raise NotReady("no bus")
+        await begin(rollout_id)
+
+    await planner.queue.submit(request(), Lane.TRAINING)
+    watching = asyncio.create_task(watched(planner))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    monkeypatch.setattr(planner.queue.waiting, "begin", unreachable)
+    await asyncio.sleep(LEASE_S + 0.1)
+    async with planner.working():
+        await until_left(house, 2)
+        away = False
+        assert places(await watching) == EVERY
 
 
 @pytest.mark.parametrize(

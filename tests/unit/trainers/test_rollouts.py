@@ -116,6 +116,17 @@ async def test_contract_errors_are_fatal_at_once(error: FathomError) -> None:
     assert len(planner.requests) == 1
 
 
+@pytest.mark.parametrize("transport", ["stream", "queue"])
+async def test_an_episode_that_no_attempt_would_mend_is_fatal_at_once_and_names_its_culprit(transport: Any) -> None:
+    planner = ScriptedPlanner()
+    planner.failing, planner.error_code = {(1, 0): 99}, "FAILED_PRECONDITION"
+    with pytest.raises(FailedPrecondition, match="episode run-1-0: retrieval: out of reach") as bad:
+        await collect(cast(Any, planner), request(), QUICK, transport=transport)
+    assert (bad.value.metadata["culprit"], bad.value.metadata["code"]) == ("retrieval", "FAILED_PRECONDITION")
+    assert len(planner.requests) == 1
+    assert planner.stopped == ([request().request_id] if transport == "queue" else [])
+
+
 async def test_the_deadline_bounds_all_attempts_together() -> None:
     planner = ScriptedPlanner(lambda uid, sample: 60.0 if sample else 0.0)
     with pytest.raises(DeadlineExceeded, match=r"2 of 4 episodes after 0\.2 s"):

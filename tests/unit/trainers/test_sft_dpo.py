@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 
 from fathom.cli.main import app
 from fathom.errors import Conflict, InvalidField
+from fathom.store import open_store
 from trainers import tiny
+from trainers.checkpoints import StoreCheckpoints
 from trainers.config.imitation import ImitationConfig
 from trainers.config.tree import TrainConfig
 from trainers.data.sequences import Preference, Row, batch, pair_batch, read_pairs, read_rows
@@ -78,6 +80,10 @@ def test_padding_changes_no_log_probability() -> None:
     together = response_tokens(network, batch([LONG, SHORT], 0), 1.0).log_probs
     alone = response_tokens(network, batch([SHORT], 0), 1.0).log_probs
     assert torch.allclose(together[1, :2], alone[0], atol=1e-5)
+
+
+def kept(folder: Path, keep: int = 3) -> StoreCheckpoints:
+    return StoreCheckpoints(open_store(folder.as_uri()), "run", keep)
 
 
 def test_the_loss_is_the_mean_over_target_tokens_alone(tmp_path: Path) -> None:
@@ -179,8 +185,11 @@ def test_the_reference_is_asked_once_per_pair(tmp_path: Path, monkeypatch: pytes
     data = pair_batch(preferences(2), 0)
     first = objective.loss(network_of(network), data, torch.arange(4))[0]
     second = objective.loss(network_of(network), data, torch.arange(4))[0]
-    assert len(asked) == 1
-    assert float(first) == float(second)
+    resumed = Preferences(settings(tmp_path), 0, reference)
+    resumed.load_state(json.loads(json.dumps(objective.state())))
+    third = resumed.loss(network_of(network), data, torch.arange(4))[0]
+    assert len(asked) == 1, "nor after a resume, whose batches may be others"
+    assert float(first) == float(second) == float(third)
 
 
 def trained(tmp_path: Path, network: Any, data: Sequence[Row], **sections: dict[str, Any]) -> dict[str, float]:
@@ -222,21 +231,23 @@ def test_a_resumed_training_is_the_same_to_the_bit(tmp_path: Path, stop: int) ->
     halves = {"output": str(tmp_path / "b"), "total_epochs": 2, "save_freq": 1}
     config = settings(tmp_path, trainer=halves | {"total_training_steps": stop})
     # The schedule is constant, so that a shorter plan changes no step.
-    ImitationTrainer(config, model(), Imitation(config, 0), rows(12)).fit()
+    store = kept(tmp_path / "b")
+    ImitationTrainer(config, model(), Imitation(config, 0), rows(12), checkpoints=store).fit()
     config = settings(tmp_path, trainer=halves)
-    loop = ImitationTrainer(config, resumed, Imitation(config, 0), rows(12))
+    loop = ImitationTrainer(config, resumed, Imitation(config, 0), rows(12), checkpoints=store)
     loop.fit()
     assert loop.done == loop.total_steps == 6
     for name, value in straight.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
-    assert len(list((tmp_path / "b" / "checkpoints").glob("step-*"))) == 3, "older ones are gone"
+    files = (tmp_path / "b" / "checkpoints" / "run").rglob("manifest.json~")
+    assert sorted(file.parent.name for file in files) == [f"{step:08d}" for step in (4, 5, 6)], "older ones are gone"
 
 
 def test_a_checkpoint_of_other_rows_is_refused(tmp_path: Path) -> None:
     config = settings(tmp_path)
-    ImitationTrainer(config, model(), Imitation(config, 0), rows(8)).fit()
+    ImitationTrainer(config, model(), Imitation(config, 0), rows(8), checkpoints=kept(tmp_path)).fit()
     with pytest.raises(Conflict, match="rows"):
-        ImitationTrainer(config, model(), Imitation(config, 0), rows(12)).fit()
+        ImitationTrainer(config, model(), Imitation(config, 0), rows(12), checkpoints=kept(tmp_path)).fit()
 
 
 def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:

@@ -202,6 +202,7 @@ class PlannerServiceServicer(object):
         """Queues rollouts durably; trajectories go to the object store with a notice on the bus. Each task waits until a
         planner has played its group and all of it is kept; what a planner that dies had begun, another one plays. One
         trajectory is kept per task and sample, whoever has played it. The same request_id is the same rollout.
+        What nobody watches for two minutes is left unplayed, until somebody submits or watches it again.
         Errors: INVALID_ARGUMENT (field named), ABORTED (the request_id was used for another request),
         RESOURCE_EXHAUSTED (the queue is full).
         """
