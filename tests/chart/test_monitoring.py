@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 
 from services.planner.metrics import Metrics as PlannerMetrics
 from services.policy.metrics import PolicyMetrics
-from tests.chart.rendering import CHART, ROOT, render
-from tests.chart.test_against_the_code import SERVICES, parses
+from tests.chart.rendering import CHART, ROOT, by_key, render
+from tests.chart.test_against_the_code import SERVICES, WATCH, parses
 
 SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 OTHERS = {
@@ -111,6 +111,19 @@ def test_absence_is_noticed_for_every_service() -> None:
     assert set(re.findall(r'component="(\w+)"', rule["expr"])) == set(SERVICES)
 
 
+def test_prometheus_scrapes_every_service_and_the_watch_over_production() -> None:
+    documents = by_key(render("helm4", CHART / "ci" / "full-values.yaml"))
+    (monitor,) = [document["spec"] for (kind, _), document in documents.items() if kind == "ServiceMonitor"]
+    wanted, ports = monitor["selector"]["matchLabels"].items(), {one["port"] for one in monitor["endpoints"]}
+    scraped = {
+        document["metadata"]["labels"]["app.kubernetes.io/component"]
+        for (kind, _), document in documents.items()
+        if kind == "Service" and wanted <= document["metadata"]["labels"].items()
+        and ports & {port["name"] for port in document["spec"]["ports"]}
+    }  # fmt: skip
+    assert {*SERVICES, WATCH} <= scraped
+
+
 def test_the_runbooks_may_lie_elsewhere() -> None:
     settings = ("monitoring.rules.enabled=true", "monitoring.runbooks=https://runbooks.example.com/fathom")
     documents = render("helm4", CHART / "ci" / "minimal-values.yaml", "demo", *settings)
@@ -145,7 +158,7 @@ def commands(program: str) -> list[list[str]]:
 
 def test_commands_of_the_runbooks_are_known() -> None:
     given = {"FATHOM_BACKUP_URL": "file:///backups"}
-    tried = [words for words in commands("fathom") if words[0] in ("backup", "train", "doctor", "runs", "ask", "up")]
+    tried = [words for words in commands("fathom") if words[0] in ("backup", "eval", "train", "doctor", "runs", "ask", "up")]
     assert len(tried) >= 5
     for words in tried:
         kept = {name: value for name, value in os.environ.items() if name not in given}

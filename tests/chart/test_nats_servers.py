@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from fathom.backup.making import Sources, back_up
+from fathom.backup.restoring import restore
 from fathom.bus import open_bus
+from fathom.bus.snapshots import open_snapshots
 from fathom.bus.streams import topology
 from fathom.config import ConfigError
 from fathom.errors import NotReady
@@ -65,15 +69,43 @@ async def test_three_servers_find_each_other_and_copy_every_stream(secure: bool,
         assert told(servers.ports[0][8222], "/varz")["server_name"] == f"{release}-fathom-nats-0"
 
 
+async def test_a_lone_servers_streams_come_into_three_by_a_backup(tmp_path: Path) -> None:
+    """Without it the three would serve them with messages on one server and none on the others."""
+    place, store = open_store("memory://"), open_store("memory://")
+    alone, three = (render("helm4", MINIMAL, "demo", f"nats.replicas={n}", CLUSTER[1]) for n in (1, 3))
+    async with running(alone, LOGIN, tmp_path / "volumes") as servers:
+        await joined(servers)
+        bus = await open_bus(f"nats://007:1e3@127.0.0.1:{servers.ports[0][4222]}", store)
+        try:
+            await bus.declare()
+            for number in range(5):
+                await bus.publish("fathom.runs.interactive", b"a run", message_id=f"run-{number}")
+        finally:
+            await bus.close()
+        async with open_snapshots(f"nats://007:1e3@127.0.0.1:{servers.ports[0][4222]}") as snapshots:
+            manifest = await back_up(Sources(snapshots, None, None), place, print)
+    shutil.rmtree(tmp_path / "volumes" / "tls")
+    async with running(three, LOGIN, tmp_path / "volumes") as servers:
+        await joined(servers)
+        assert [told(ports[8222], "/jsz")["streams"] for ports in servers.ports] == [0, 0, 0]
+        hosts = ",".join(f"007:1e3@127.0.0.1:{ports[4222]}" for ports in servers.ports)
+        async with open_snapshots(f"nats://{hosts}?replicas=3") as snapshots:
+            await restore(manifest, place, Sources(snapshots, None, None), print)
+        async with asyncio.timeout(30):
+            while [told(ports[8222], "/jsz")["messages"] for ports in servers.ports] != [5, 5, 5]:
+                await asyncio.sleep(0.1)
+
+
 async def test_who_has_no_login_or_believes_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = render("helm4", MINIMAL, "demo", *SECURE)
     async with running(documents, LOGIN, tmp_path) as servers:
         await joined(servers)
         port, ca, store = servers.ports[0][4222], f"{tmp_path}/tls/ca.crt", open_store("memory://")
-        monkeypatch.setattr("fathom.bus.link.OPEN_TIMEOUT_S", 1.5)
-        for url in (f"tls://007:wrong@127.0.0.1:{port}?ca={ca}", f"tls://007:1e3@127.0.0.1:{port}"):
-            with pytest.raises(NotReady):
-                await open_bus(url, store)
+        with monkeypatch.context() as patch:
+            patch.setattr("fathom.bus.link.OPEN_TIMEOUT_S", 1.5)
+            for url in (f"tls://007:wrong@127.0.0.1:{port}?ca={ca}", f"tls://007:1e3@127.0.0.1:{port}"):
+                with pytest.raises(NotReady):
+                    await open_bus(url, store)
         with pytest.raises(ConfigError, match="ca="):
             await open_bus(f"tls://007:1e3@127.0.0.1:{port}?ca={tmp_path}/none.crt", store)
         bus = await open_bus(f"tls://007:1e3@127.0.0.1:{port}?ca={ca}", store)

@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from fathom.rpc.server import PortInUse
 
-TEXT = [("Content-Type", "text/plain; charset=utf-8")]
 READ_S = 10
 """How long a client may take to say what it wants, in seconds."""
 
@@ -59,9 +58,10 @@ class Door:
         if path == "/metrics":
             found: Iterable[bytes] = self._metrics(environ, start)
             return found
-        if path not in self._health:
-            start("404 Not Found", TEXT)
-            return [b"no such path\n"]
-        well = self._health[path]()
-        start("200 OK" if well else "503 Service Unavailable", TEXT)
-        return [b"ok\n" if well else b"not now\n"]
+        status, said = "404 Not Found", b"no such path\n"
+        if path in self._health:
+            well = self._health[path]()
+            status, said = ("200 OK", b"ok\n") if well else ("503 Service Unavailable", b"not now\n")
+        # A new list each time: wsgiref adds its own headers to the one that it is given.
+        start(status, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(said)))])
+        return [said]

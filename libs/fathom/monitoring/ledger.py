@@ -56,22 +56,30 @@ class Ledger:
 
     async def claim(self, run_id: str, leg: int) -> Claim | Held:
         """Takes the end of a leg, unless it is settled or another copy holds it."""
-        key = f"ends.{run_id}.{leg}"
-        entry = await self._keys.get(key)
-        revision = 0
-        if entry is not None and entry.value is not None:
-            revision = entry.revision
-            known = read(key, entry.value)
+        claim, known = await self._known(run_id, leg)
+        if known is not None:
             if known["settled"]:
                 return Held(0.0, settled=True)
             if known["holder"] != self._holder and float(known["until"]) > self._clock():
                 return Held(float(known["until"]))
-        claim = Claim(key, revision)
         try:
             await self.renew(claim)
         except Conflict:
             return Held(self._clock() + self._lease_s)
         return claim
+
+    async def settled(self, run_id: str, leg: int) -> bool:
+        """Whether the end of a leg is done with."""
+        _, known = await self._known(run_id, leg)
+        return known is not None and bool(known["settled"])
+
+    async def _known(self, run_id: str, leg: int) -> tuple[Claim, dict[str, str | float | bool] | None]:
+        """What a claim would be made from, and what is known of the end."""
+        key = f"ends.{run_id}.{leg}"
+        entry = await self._keys.get(key)
+        if entry is None or entry.value is None:
+            return Claim(key, 0), None
+        return Claim(key, entry.revision), read(key, entry.value)
 
     async def renew(self, claim: Claim) -> None:
         """Holds it for another lease; raises ``Conflict`` when another copy has taken it since."""

@@ -95,6 +95,7 @@ class Watch:
         if not await self._begin():
             return
         self.ready = True
+        self._log.info("watching", graders=self._config.graders, share=self._config.share, after=self._read)
         self._reading = asyncio.create_task(self._follow(), name="ends of runs")
         try:
             while (end := await self._next()) is not None:

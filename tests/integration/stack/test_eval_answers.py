@@ -21,8 +21,10 @@ from services.local import Endpoints
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
 ROOT = Path(__file__).resolve().parents[3]
-# The stack is shared with other tests, whose runs may come first.
-EVERY = Sample(limit=5_000)
+# The stack is shared with other tests, whose runs may come first, and need no grades here.
+SHARE, LIMIT = 0.02, 5_000
+SEED = next(seed for seed in range(10_000) if Sample(SHARE, seed).takes("run-eval"))
+OTHER = next(seed for seed in range(10_000) if not Sample(SHARE, seed).takes("run-eval"))
 QUESTION = "Compare the price performance of Apple and Microsoft in 2019"
 
 
@@ -32,7 +34,7 @@ async def test_runs_are_graded_as_in_training_once(stack: Stack, tmp_path: Path)
     assert events[-1].finished.stop_reason == trajectory.STOP_REASON_FINISHED
     references = {QUESTION: ["Apple"]}
     graders = ["tool_steps", "code", "code_run", "sub_em", "em"]
-    graded_rows, ungraded = await graded(clients, graders, EVERY, references)
+    graded_rows, ungraded = await graded(clients, graders, Sample(SHARE, SEED, LIMIT), references)
     rows = [row for row in graded_rows if row.run_id == "run-eval"]
     assert not [one for one in ungraded if one.run_id == "run-eval"]
     values = {row.grader: row.value for row in rows if not row.position}
@@ -47,11 +49,11 @@ async def test_runs_are_graded_as_in_training_once(stack: Stack, tmp_path: Path)
     assert "tool_steps" in table(rows)
     with pytest.raises(InvalidField, match="'nope'"):
         await graded(clients, ["nope"], Sample(), {})
-    # The command itself, with a share that draws nothing and one that draws all.
-    command = [sys.executable, "-m", "fathom.cli.main", "eval", "answers", "--planner", endpoints.services["planner"], "--reward", endpoints.services["reward"], "--json", "--limit", "5000"]  # fmt: skip
-    for share, expected in ((0.0, 0), (1.0, 1)):
+    # The command itself, with a share that draws others and one that draws this run.
+    command = [sys.executable, "-m", "fathom.cli.main", "eval", "answers", "--planner", endpoints.services["planner"], "--reward", endpoints.services["reward"], "--json", "--limit", str(LIMIT), "--share", str(SHARE)]  # fmt: skip
+    for seed, expected in ((OTHER, 0), (SEED, 1)):
         process = await asyncio.create_subprocess_exec(
-            *command, "--share", str(share), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+            *command, "--seed", str(seed), cwd=ROOT, stdout=asyncio.subprocess.PIPE
         )
         out, _ = await asyncio.wait_for(process.communicate(), 90)
         assert process.returncode == 0

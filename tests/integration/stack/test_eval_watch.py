@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,37 +15,30 @@ import aiohttp
 import pytest
 
 from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.bus import open_bus
+from fathom.bus.streams import GRADED
 from fathom.clients import Clients
 from fathom.clients.runs import run
+from fathom.monitoring.ledger import Ledger
 from fathom.rpc.sockets import reserved_port
+from fathom.store.memory import MemoryStore
 from services.local import Endpoints
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 ROOT = Path(__file__).resolve().parents[3]
 GRADERS = ("tool_steps", "code", "em")
+RUNS = 'fathom_grading_runs_total{model="rules"}'
+TOOLS = 'fathom_grading_value_count{grader="tool_steps",model="rules"}'
 
 
 @asynccontextmanager
-async def watching(endpoints: Endpoints) -> AsyncIterator[str]:
-    """The command as the chart's pod runs it; gives the URL of its door. It ends by itself on SIGTERM."""
+async def watching(environ: Mapping[str, str]) -> AsyncIterator[str]:
+    """The command with variables of its own; gives the URL of its door. It ends by itself on SIGTERM."""
     with reserved_port() as port:
-        environ = {
-            **os.environ,
-            "FATHOM_RUNTIME_BUS_URL": endpoints.nats,
-            "FATHOM_RUNTIME_STORE_URL": endpoints.store,
-            "FATHOM_RUNTIME_ENDPOINTS": json.dumps(dict(endpoints.services)),
-            "FATHOM_RUNTIME_METRICS_PORT": str(port),
-            "FATHOM_GRADING_GRADERS": json.dumps(GRADERS),
-        }
+        settings = {"FATHOM_RUNTIME_METRICS_PORT": str(port), "FATHOM_GRADING_GRADERS": json.dumps(GRADERS)}
+        command = [sys.executable, "-m", "fathom.cli.main", "eval", "watch"]
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "fathom.cli.main",
-            "eval",
-            "watch",
-            cwd=ROOT,
-            env=environ,
-            stderr=asyncio.subprocess.PIPE,
+            *command, cwd=ROOT, env={**os.environ, **settings, **environ}, stderr=asyncio.subprocess.PIPE
         )
         try:
             yield f"http://127.0.0.1:{port}"
@@ -75,39 +68,40 @@ async def counts(url: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-async def caught_up(url: str) -> dict[str, float]:
-    """The counters once it is ready and no end is left."""
+async def asked(clients: Clients, ledger: Ledger, url: str, run_id: str) -> dict[str, float]:
+    """Asks once the watch is ready; gives the counters when it has settled this run, and so all before it."""
     async with asyncio.timeout(60):
-        while True:
-            found = await counts(url)
-            if (await get(f"{url}/healthz/ready"))[0] == 200 and found.get("fathom_grading_behind_seconds") == 0.0:
-                return found
+        while (await get(f"{url}/healthz/ready"))[0] != 200:
             await asyncio.sleep(0.1)
+    question = "Compare the price performance of Apple and Microsoft in 2019"
+    async for _ in run(clients, pb.RunRequest(question=question, request_id=run_id)):
+        pass
+    async with asyncio.timeout(60):
+        while not await ledger.settled(run_id, 0):
+            await asyncio.sleep(0.1)
+    return await counts(url)
 
 
 async def test_a_run_is_graded_when_it_has_ended_and_not_again_after_a_restart(
-    stack: tuple[Endpoints, Clients],
+    stack: tuple[Endpoints, Clients], tmp_path: Path
 ) -> None:
     endpoints, clients = stack
-    runs, tools = (
-        'fathom_grading_runs_total{model="rules"}',
-        'fathom_grading_value_count{grader="tool_steps",model="rules"}',
-    )
-    async with watching(endpoints) as url:
-        async with asyncio.timeout(60):
-            while (await get(f"{url}/healthz/ready"))[0] != 200:
-                await asyncio.sleep(0.1)
+    bus = await open_bus(endpoints.nats, MemoryStore())
+    ledger = Ledger(bus.bucket(GRADED), 1.0)
+    as_a_pod = {
+        "FATHOM_RUNTIME_BUS_URL": endpoints.nats,
+        "FATHOM_RUNTIME_STORE_URL": endpoints.store,
+        "FATHOM_RUNTIME_ENDPOINTS": json.dumps(dict(endpoints.services)),
+    }
+    async with watching(as_a_pod) as url:
+        found = await asked(clients, ledger, url, "run-watched")
         assert (await get(f"{url}/healthz/live"))[0] == 200
-        question = "Compare the price performance of Apple and Microsoft in 2019"
-        async for _ in run(clients, pb.RunRequest(question=question, request_id="run-watched")):
-            pass
-        async with asyncio.timeout(60):
-            while (found := await counts(url)).get(runs, 0) < 1 or found["fathom_grading_behind_seconds"]:
-                await asyncio.sleep(0.1)
-        assert found[tools] == found[runs]
+        assert found[TOOLS] == found[RUNS]
         assert found['fathom_grading_value_count{grader="code",model="rules"}'] >= 2, "a cell each"
-        assert found['fathom_grading_ungraded_total{grader="em",reason="no_reference"}'] == found[runs]
-        assert found['fathom_grading_value_bucket{grader="tool_steps",le="0.9",model="rules"}'] < found[tools]
-    async with watching(endpoints) as url:
-        again = await caught_up(url)
-        assert not [name for name in again if name.startswith("fathom_grading_runs_total")], "all were graded before"
+        assert found['fathom_grading_ungraded_total{grader="em",reason="no_reference"}'] == found[RUNS]
+        assert found['fathom_grading_value_bucket{grader="tool_steps",le="0.9",model="rules"}'] < found[TOOLS]
+    (tmp_path / "endpoints.json").write_text(endpoints.to_json())
+    async with watching({"FATHOM_LOCAL_HOME": str(tmp_path)}) as url:
+        again = await asked(clients, ledger, url, "run-watched-again")
+        assert (again[RUNS], again[TOOLS]) == (1, 1), "all before it were graded"
+    await bus.close()
