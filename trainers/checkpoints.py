@@ -8,16 +8,50 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import InvalidField, NotFound
+from fathom.errors import Conflict, InvalidField, NotFound
 from fathom.store import ObjectStore
+from trainers.config.sections import TrainerConfig
+from trainers.roles import Checkpoints
 
 MANIFEST = "manifest.json"
 DIGITS = 8
+
+
+def keep(checkpoints: Checkpoints, step: int, write: Callable[[Path], None], state: Mapping[str, Any]) -> None:
+    """Keeps what ``write`` puts into a folder, and the loop's state, as the checkpoint of ``step``."""
+    with tempfile.TemporaryDirectory() as name:
+        write(Path(name))
+        checkpoints.save(step, Path(name), state)
+
+
+def take_up(
+    checkpoints: Checkpoints, trainer: TrainerConfig, identity: Mapping[str, Any], read: Callable[[Path], None]
+) -> Mapping[str, Any] | None:
+    """The state of the checkpoint that the settings say, after ``read`` has seen its folder; None to begin anew.
+
+    Raises ``Conflict`` for one of another ``identity``: folders of two trainings may share a name.
+    """
+    if trainer.resume_mode == "disable":
+        return None
+    with tempfile.TemporaryDirectory() as name:
+        state = checkpoints.load(Path(name), trainer.resume_path if trainer.resume_mode == "resume_path" else None)
+        if state is None:
+            return None
+        for what, own in identity.items():
+            if state.get(what, own) != own:
+                raise Conflict(
+                    f"the checkpoint of step {state['step']} is of the {what} {state[what]!r}, not {own!r}:"
+                    " choose another trainer.output, or trainer.resume_mode=disable",
+                    metadata={"field": "trainer.output"},
+                )
+        read(Path(name))
+    return state
 
 
 @dataclass(frozen=True)

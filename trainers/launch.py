@@ -7,6 +7,7 @@ written, the report made.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,7 @@ from trainers.tasks import comparison_tasks, records, split, vocabulary
 
 Row = Mapping[str, Any]
 COMPARISON = "comparison"
+LOG = logging.getLogger(__name__)
 Show = Callable[[int, int, Metrics], None]
 """Hears step, steps in all, and metrics."""
 
@@ -151,6 +153,7 @@ class Run:
             Prompts(validation, shuffle=False) if validation else None,
             checkpoints(config, store, bridge),
             self._on_step,
+            self._warn,
             detector,
         )
         trainer = assembly.trainer(self.name, config, tokenizer, surroundings)
@@ -196,6 +199,11 @@ class Run:
             pad,
             graders.get(self.name),
         )
+
+    def _warn(self, text: str) -> None:
+        """At once, and on top of the report."""
+        LOG.warning(text)
+        self.notes.append(text)
 
     def _on_step(self, step: int, metrics: Metrics) -> None:
         self.step, self.last = step, metrics

@@ -10,18 +10,16 @@ with the weights that it serves then, and no prompt of any epoch is left out or 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fathom.errors import Conflict, InvalidField, NotReady
+from trainers.checkpoints import keep, take_up
 from trainers.config import TrainConfig
 from trainers.data_proto import DataProto
 from trainers.kl import kl_controller
-from trainers.losses import importance_weights
+from trainers.old_policy import old_log_probs, warning
 from trainers.roles import (
     ActorGroup,
     CriticGroup,
@@ -38,8 +36,6 @@ from trainers.steps import (
     batch_metrics,
     checked_scores,
     compute_advantage,
-    mismatch_metrics,
-    spread,
     without_state_masking,
 )
 from trainers.surroundings import Surroundings, check_finite, timed
@@ -81,6 +77,7 @@ class RayPPOTrainer:
         self.use_critic = config.algorithm.adv_estimator == "gae"
         self.kl_ctrl = kl_controller(config.algorithm)
         self.step, self.submitted = 0, 0
+        self._warned = False
         self._groups: list[Any] = []
         self.backlog: list[str] = []
         """Prompts that were under way when the checkpoint was written that this training goes on from."""
@@ -164,6 +161,9 @@ class RayPPOTrainer:
         metrics: Metrics = {}
         with timed(metrics, "step"):
             self.train_step(self.next_prompts(), metrics)
+            if not self._warned and (said := warning(metrics, self.config)):
+                self._warned = True
+                self.around.warn(said)
             self.step += 1
             metrics["training/global_step"] = float(self.step)
             metrics["training/epoch"] = float((self.step - 1) // self.steps_per_epoch)
@@ -257,26 +257,9 @@ class RayPPOTrainer:
         return batch.with_tensors(token_level_scores=checked_scores(scores, batch))
 
     def compute_old_log_prob(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """``old_log_probs`` of the policy before its update, and how far the rollout's own are from them.
-
-        In bypass mode the rollout's own stand in: nothing is recomputed, and nothing is known of the mismatch.
-        """
-        rollout = self.config.rollout
-        if self.config.algorithm.bypass_mode:
-            return batch.with_tensors(old_log_probs=batch.tensor("rollout_log_probs"))
-        found = self.actor.compute_log_prob(batch)
-        mask = batch.tensor("response_mask")
-        if "entropys" in found:
-            entropy = torch.where(mask.bool(), found.tensor("entropys"), 0.0)
-            metrics["actor/entropy"] = float(entropy.sum() / mask.sum())
-        batch = batch.union(found.select(["old_log_probs"]))
-        metrics |= mismatch_metrics(batch)
-        if rollout.importance_cap is not None:
-            weights = importance_weights(
-                batch.tensor("old_log_probs"), batch.tensor("rollout_log_probs"), mask, cap=rollout.importance_cap
-            )
-            metrics |= spread("mismatch/importance", weights[mask.bool()])
-            batch = batch.with_tensors(rollout_is_weights=weights)
+        """``old_log_probs`` of the policy before its update, and how far the rollout's own are from them."""
+        batch, measured = old_log_probs(batch, self.actor, self.config)
+        metrics |= measured
         return batch
 
     def apply_kl(self, batch: DataProto, metrics: Metrics) -> DataProto:
@@ -333,33 +316,24 @@ class RayPPOTrainer:
 
     def save_checkpoint(self) -> None:
         """Learners and loop, whole or not at all."""
-        if self.around.checkpoints is None:
-            return
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            for part, group in self.learners().items():
-                (folder / part).mkdir()
-                group.save_checkpoint(folder / part)
-            self.around.checkpoints.save(self.step, folder, self.state())
+        if self.around.checkpoints is not None:
+            keep(self.around.checkpoints, self.step, self._write, self.state())
+
+    def _write(self, folder: Path) -> None:
+        for part, group in self.learners().items():
+            (folder / part).mkdir()
+            group.save_checkpoint(folder / part)
+
+    def _read(self, folder: Path) -> None:
+        for part, group in self.learners().items():
+            group.load_checkpoint(folder / part)
 
     def load_checkpoint(self) -> None:
         """Goes on where the settings say; without a checkpoint to go on from the start is step 0."""
-        trainer, checkpoints = self.config.trainer, self.around.checkpoints
-        if checkpoints is None or trainer.resume_mode == "disable":
+        checkpoints = self.around.checkpoints
+        state = take_up(checkpoints, self.config.trainer, self.identity(), self._read) if checkpoints else None
+        if state is None:
             return
-        with tempfile.TemporaryDirectory() as name:
-            state = checkpoints.load(Path(name), trainer.resume_path if trainer.resume_mode == "resume_path" else None)
-            if state is None:
-                return
-            for what, own in self.identity().items():
-                if state.get(what, own) != own:  # folders of two trainings may share a name
-                    raise Conflict(
-                        f"the checkpoint of step {state['step']} is of the {what} {state[what]!r}, not {own!r}:"
-                        " choose another trainer.output, or trainer.resume_mode=disable",
-                        metadata={"field": "trainer.output"},
-                    )
-            for part, group in self.learners().items():
-                group.load_checkpoint(Path(name) / part)
         self.step, self.kl_ctrl.value = int(state["step"]), float(state["kl_coef"])
         self.submitted, self.backlog = int(state.get("submitted", self.step)), list(state.get("pending", []))
         if self.backlog and state["prompts_per_step"] != self.prompts_per_step:

@@ -7,7 +7,6 @@ tools and users said is never a target. ``trainers.dpo`` runs the same loop with
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from fathom.errors import Conflict
+from trainers.checkpoints import keep, take_up
 from trainers.config.tree import TrainConfig
 from trainers.data.dataset import pad_id
 from trainers.data.loader import EpochOrder
@@ -185,31 +184,22 @@ class ImitationTrainer(Generic[R]):
 
     def save_checkpoint(self) -> None:
         """Model, optimiser, schedule, random state and position, whole or not at all."""
-        if self.checkpoints is None:
-            return
-        with tempfile.TemporaryDirectory() as name:
-            checkpoint.save(Path(name), self.stepper)
-            (Path(name) / OBJECTIVE).write_text(json.dumps(self.objective.state()), encoding="utf-8")
-            self.checkpoints.save(self.done, Path(name), {"step": self.done, **self.identity()})
+        if self.checkpoints is not None:
+            keep(self.checkpoints, self.done, self._write, {"step": self.done, **self.identity()})
+
+    def _write(self, folder: Path) -> None:
+        checkpoint.save(folder, self.stepper)
+        (folder / OBJECTIVE).write_text(json.dumps(self.objective.state()), encoding="utf-8")
+
+    def _read(self, folder: Path) -> None:
+        checkpoint.load(folder, self.stepper)
+        self.objective.load_state(json.loads((folder / OBJECTIVE).read_text(encoding="utf-8")))
 
     def resume(self) -> None:
         """Goes to the newest checkpoint, or to that of the step ``trainer.resume_path``; without one stays at 0."""
-        trainer = self.config.trainer
-        if self.checkpoints is None or trainer.resume_mode == "disable":
-            return
-        with tempfile.TemporaryDirectory() as name:
-            wanted = trainer.resume_path if trainer.resume_mode == "resume_path" else None
-            state = self.checkpoints.load(Path(name), wanted)
-            if state is None:
-                return
-            for field_name, value in self.identity().items():
-                was = state.get(field_name)
-                if was != value:
-                    message = f"the checkpoint of step {state['step']}: {field_name} was {was!r} and is {value!r}"
-                    raise Conflict(message, metadata={"field": field_name})
-            checkpoint.load(Path(name), self.stepper)
-            self.objective.load_state(json.loads((Path(name) / OBJECTIVE).read_text(encoding="utf-8")))
-        self.done = int(state["step"])
+        if self.checkpoints is not None:
+            state = take_up(self.checkpoints, self.config.trainer, self.identity(), self._read)
+            self.done = int(state["step"]) if state else 0
 
 
 class SftTrainer(ImitationTrainer[Row]):

@@ -17,7 +17,6 @@ from fathom.errors import InvalidField
 from trainers.advantages import gae, group_advantages, rloo_advantages
 from trainers.data_proto import DataProto
 from trainers.kl import Controller, kind_named, penalised
-from trainers.masked import masked_sum
 
 ESTIMATORS = ("gae", "grpo", "rloo")
 
@@ -168,24 +167,3 @@ def batch_metrics(data: DataProto, max_response_length: int | None = None) -> di
         if name.startswith("reward/"):
             metrics[name] = float(np.mean(values.astype(float)))
     return metrics
-
-
-def mismatch_metrics(data: DataProto) -> dict[str, float]:
-    """How far the rollout's probabilities are from the learner's on sampled tokens; nothing without the former.
-
-    ``mismatch/prob_diff/{mean,max}`` of |p_rollout - p_old|, ``mismatch/kl`` the k1 estimate of KL(rollout, old)
-    in nats per token, ``mismatch/kl_k3`` its k3 estimate, which is never negative.
-    """
-    if "rollout_log_probs" not in data or "old_log_probs" not in data:
-        return {}
-    mask = data.tensor("model_mask" if "model_mask" in data else "response_mask")
-    rollout, old = data.tensor("rollout_log_probs"), data.tensor("old_log_probs")
-    count = max(1.0, float(mask.sum()))
-    distance = torch.where(mask.bool(), (rollout.exp() - old.exp()).abs(), 0.0)
-    ratio = torch.where(mask.bool(), old - rollout, 0.0)
-    return {
-        "mismatch/prob_diff/mean": float(distance.sum()) / count,
-        "mismatch/prob_diff/max": float(distance.max()),
-        "mismatch/kl": float(masked_sum(-ratio, mask)) / count,
-        "mismatch/kl_k3": float(masked_sum(ratio.exp() - ratio - 1.0, mask)) / count,
-    }

@@ -29,6 +29,8 @@ class Surroundings:
     checkpoints: Checkpoints | None = None
     on_step: Callable[[int, Metrics], None] = lambda step, metrics: None
     """Called after each step, and as step 0 for a validation before training; what it raises ends the training."""
+    warn: Callable[[str], None] = lambda text: None
+    """Hears, once, what is wrong with a training that goes on."""
     inspect: Callable[[int, Metrics], bool] = lambda step, metrics: True
     """Called before a step's weights are published; False keeps its state out of the checkpoints."""
 

@@ -19,8 +19,8 @@ import torch
 
 from trainers import assembly, tiny
 from trainers.algorithms import configured
-from trainers.imitation import imitate
 from trainers.learners.models import load_model, load_tokenizer
+from trainers.lessons import warm_start
 from trainers.lookups import Lookup, found, lessons, lookups, shown, vocabulary
 from trainers.prompts import Prompts
 from trainers.roles import Metrics
@@ -63,11 +63,11 @@ class LookupRollouts(SearchR1Rollouts):
     manager_class = LookupManager
 
 
-def warm_start(folder: Path, seed: int, facts: Sequence[Lookup], steps: int = 400) -> None:
+def warm_model(folder: Path, seed: int, facts: Sequence[Lookup], steps: int = 400) -> None:
     """A model in ``folder`` that can search and read, and mostly guesses."""
     words = vocabulary()
     tokenizer, model = tiny.build_tokenizer(words), tiny.build_model(words, 64, 2, seed, 256)
-    imitate(model, tokenizer, lessons([fact.id for fact in facts], 1500, seed), steps=steps, seed=seed)
+    warm_start(model, tokenizer, lessons([fact.id for fact in facts], 1500, seed), steps=steps, seed=seed)
     tiny.save(model, tokenizer, folder)
 
 
@@ -100,7 +100,7 @@ async def run() -> None:
         facts = lookups()
         random.Random(seed).shuffle(facts)
         with tempfile.TemporaryDirectory() as name:
-            warm_start(Path(name), seed, facts[HELD_OUT:])
+            warm_model(Path(name), seed, facts[HELD_OUT:])
             arms = {masked: train(seed, masked, STEPS, Path(name), facts) for masked in (True, False)}
         for masked, (seen, seconds) in arms.items():
             scores = [metrics["critic/score/mean"] for metrics in seen[1:]]

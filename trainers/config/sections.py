@@ -198,7 +198,11 @@ class AlgorithmConfig(Settings):
     reward_gt_coef: float = Field(default=5.0, ge=0)
     """Weight of the outcome (PRIME)."""
     bypass_mode: bool = False
-    """Take the rollout's own log-probabilities for the old ones: for episodes that span versions."""
+    """Take the rollout's own log-probabilities for the old ones: for episodes that span versions. No pass is made to
+    recompute them; ``mismatch/*`` then comes from the update's first pass, of the rows of its first mini-batch. What
+    sampler and learner disagree on counts as a change of policy here: a learner of ``model.dtype: bfloat16`` beside a
+    sampler in float32 has tokens outside the clip range before any step. A training with more than 2 % of them is
+    warned: take float32, or ``bypass_mode: false`` with ``rollout.importance_cap``."""
     no_think_rl: bool = False
     """Search-R1: keep only the action's text."""
     state_masking: bool = True

@@ -12,8 +12,9 @@ from trainers.kl import kind_named
 from trainers.learners.forward import cropped, mini_batches, passes, without_gradient
 from trainers.learners.fsdp import world
 from trainers.learners.networks import Placement, PolicyNetwork, device_of
-from trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
+from trainers.learners.stepping import Stepper, mismatch_of_all, prompts_of_rank, shares_of_all, totals_of_all
 from trainers.losses import Totals, aggregate, kl_loss, policy_loss
+from trainers.mismatch import FIRST_PASS, Mismatch, sampled_mask
 
 
 class Actor:
@@ -42,26 +43,36 @@ class Actor:
 
         Reads advantages, old_log_probs, response_mask, ref_log_prob where KL is in the loss, and
         rollout_is_weights where there are any. The gradient is that of the whole mini-batch over all ranks, however
-        it is cut into passes.
+        it is cut into passes. With ``mismatch.FIRST_PASS`` also ``mismatch/…``, of the rows of the first mini-batch
+        that have a gradient, before any step.
         """
         self.model.train()
         temperature = float(data.meta_info["temperature"])
         device, sharing = device_of(self.model), self.config.ulysses_sequence_parallel_size
         metrics: list[dict[str, float]] = []
         norms: list[float] = []
+        found = Mismatch() if data.meta_info.get(FIRST_PASS) else None
         for _ in range(self.config.ppo_epochs):
             for mini in mini_batches(data, prompts_of_rank(self.config)):
                 totals = totals_of_all(mini.tensor("response_mask"), sharing)
                 taught = self.with_gradient(mini)
                 rows = [cropped(taught[part]).to(device) for part in passes(taught, self.config)]
-                parts = [self.backward(part, totals, temperature) for part in rows]
-                metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
+                first = found is not None and not norms
+                parts = [self.backward(part, totals, temperature, measure=first) for part in rows]
+                if found is not None and first:
+                    found = sum((mismatch for _, mismatch in parts), found)
+                metrics.append({name: sum(part[name] for part, _ in parts) for name in parts[0][0]})
                 norms.append(self.stepper.step())
         self.stepper.advance()
-        return shares_of_all(metrics, sharing) | {
-            "actor/grad_norm": sum(norms) / len(norms),
-            "actor/lr": self.stepper.lr,
-        }
+        measured = {} if found is None else mismatch_of_all(found, sharing).metrics()
+        return (
+            shares_of_all(metrics, sharing)
+            | measured
+            | {
+                "actor/grad_norm": sum(norms) / len(norms),
+                "actor/lr": self.stepper.lr,
+            }
+        )
 
     def with_gradient(self, mini: DataProto) -> DataProto:
         """Rows without any advantage, as of a group of equal rewards, are left out where nothing else is in the loss.
@@ -74,10 +85,16 @@ class Actor:
         some = (mini.tensor("advantages") != 0).any(dim=-1)
         return mini[some] if bool(some.any()) else mini[:1]
 
-    def backward(self, rows: DataProto, totals: Totals, temperature: float) -> dict[str, float]:
-        """Adds the gradient of one pass; gives its share of each loss."""
+    def backward(
+        self, rows: DataProto, totals: Totals, temperature: float, *, measure: bool = False
+    ) -> tuple[dict[str, float], Mismatch]:
+        """Adds the gradient of one pass; gives its share of each loss and, to ``measure``, the rollout's mismatch."""
         config, mask = self.config, rows.tensor("response_mask")
         found = self.network(rows, temperature, entropy=config.entropy_coeff > 0, trained=True)
+        mismatch = Mismatch()
+        if measure:
+            theirs, bounds = rows.tensor("rollout_log_probs"), (config.clip_ratio_low, config.clip_ratio_high)
+            mismatch = Mismatch.of(theirs, found.log_probs, sampled_mask(rows), *bounds)
         losses = policy_loss(
             found.log_probs,
             rows.tensor("old_log_probs"),
@@ -113,4 +130,4 @@ class Actor:
             loss = loss + config.kl_loss_coef * distance
             metrics["actor/kl_loss"] = float(distance.detach())
         loss.backward()
-        return metrics
+        return metrics, mismatch

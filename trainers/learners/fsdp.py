@@ -6,7 +6,7 @@ Gradients are sums over ranks: every loss is divided by the totals of all ranks 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed
@@ -17,6 +17,8 @@ from torch.distributed.tensor import DTensor
 from torch.nn import Module
 
 from fathom.errors import InvalidField
+
+Number = TypeVar("Number", int, float)
 
 
 def shard(network: Module, model: Module) -> None:
@@ -84,13 +86,13 @@ def sum_gradients(parameters: Iterable[Tensor]) -> None:
         distributed.all_reduce(parameter.grad)
 
 
-def largest(value: int) -> int:
+def largest(value: Number) -> Number:
     """The largest value of all ranks."""
     if world() == 1:
         return value
-    packed = torch.tensor(value, device=device_kind())
+    packed = torch.tensor(value, dtype=torch.float64, device=device_kind())
     distributed.all_reduce(packed, op=distributed.ReduceOp.MAX)
-    return int(packed)
+    return type(value)(packed)
 
 
 def device_kind() -> str:

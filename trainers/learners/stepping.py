@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import astuple, replace
 from typing import Any
 
 import torch
@@ -14,8 +15,17 @@ from torch.nn.utils import clip_grad_norm_
 
 from fathom.errors import InvalidField
 from trainers.config.learning import BatchingConfig, OptimConfig
-from trainers.learners.fsdp import load_module, load_optimizer, own_parts, sum_gradients, summed, world
+from trainers.learners.fsdp import (
+    largest,
+    load_module,
+    load_optimizer,
+    own_parts,
+    sum_gradients,
+    summed,
+    world,
+)
 from trainers.losses import Totals
+from trainers.mismatch import Mismatch
 
 
 class Stepper:
@@ -84,6 +94,13 @@ def totals_of_all(mask: Tensor, sharing: int = 1) -> Totals:
     own = Totals.of(mask)
     tokens, rows = summed([own.tokens / sharing, own.rows / sharing])
     return Totals(tokens, rows, own.width)
+
+
+def mismatch_of_all(own: Mismatch, sharing: int = 1) -> Mismatch:
+    """Of all ranks' rows; ``sharing`` ranks have the same ones."""
+    sums = replace(own, largest=0.0)
+    found = summed([value / sharing for value in astuple(sums)])
+    return replace(Mismatch(*found), largest=largest(own.largest))
 
 
 def prompts_of_rank(batching: BatchingConfig) -> int:

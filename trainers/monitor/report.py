@@ -37,7 +37,7 @@ PANELS = (
     Panel("Code", "statements, cells", ("code/*",)),
     Panel("Entropy", "nats per token", ("actor/entropy", "actor/entropy_loss")),
     Panel("KL", "nats per token", ("actor/reward_kl_penalty", "actor/kl_loss", "actor/ppo_kl")),
-    Panel("Rollout and learner disagree", "probability, nats", ("mismatch/*",), log=True),
+    Panel("Rollout and learner disagree", "probability, nats, share", ("mismatch/*",), log=True),
     Panel("Losses", "loss", ("actor/pg_loss", "critic/vf_loss", "train/loss", "reward_model/*")),
     Panel("Gradient norms", "norm", ("actor/grad_norm", "critic/grad_norm", "train/grad_norm"), log=True),
     Panel("Clipping", "share", ("actor/pg_clipfrac", "actor/pg_clipfrac_lower", "response_length/clip_ratio")),

@@ -18,7 +18,7 @@ from services.local import Endpoints, LocalSettings, LocalStack
 from trainers import assembly, tiny
 from trainers.checkpoints import StoreCheckpoints
 from trainers.config import TrainConfig
-from trainers.imitation import imitate
+from trainers.lessons import warm_start
 from trainers.lookups import Lookup, lessons, lookups, vocabulary
 from trainers.ppo import RayPPOTrainer
 from trainers.prompts import Prompts
@@ -86,7 +86,7 @@ def warm_model(folder: Path, seed: int) -> Path:
     words = vocabulary()
     tokenizer, model = tiny.build_tokenizer(words), tiny.build_model(words, 64, 2, seed, 256)
     training, _ = parts(seed)
-    imitate(model, tokenizer, lessons([fact.id for fact in training], LESSONS, seed), steps=WARM_STEPS, seed=seed)
+    warm_start(model, tokenizer, lessons([fact.id for fact in training], LESSONS, seed), steps=WARM_STEPS, seed=seed)
     folder.mkdir(parents=True)
     tiny.save(model, tokenizer, folder)
     return folder

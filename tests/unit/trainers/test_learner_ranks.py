@@ -16,6 +16,7 @@ from trainers.data_proto import DataProto
 from trainers.learners.forward import divided
 from trainers.learners.fsdp import rank, whole_state, world
 from trainers.learners.workers import ActorWorker, CriticWorker
+from trainers.mismatch import FIRST_PASS
 from trainers.workers import deal
 
 KINDS = {
@@ -59,7 +60,10 @@ def steps(config: TrainConfig, folder: Path | None = None) -> dict[str, Tensor |
             actor.load_checkpoint(folder)
         data = data.with_tensors(old_log_probs=actor.compute_log_prob(data).tensor("old_log_probs"))
         data = data.with_tensors(values=critic.compute_values(data).tensor("values"))
-        found |= actor.update_policy(data) | critic.update_critic(data)
+        sampler = data.with_tensors(rollout_log_probs=1.02 * data.tensor("old_log_probs")).with_meta(
+            **{FIRST_PASS: True}
+        )
+        found |= actor.update_policy(sampler) | critic.update_critic(data)
     for name, value in whole_state(actor.learner.network).items():
         found[f"actor.{name}"] = value
     for name, value in whole_state(critic.learner.model).items():

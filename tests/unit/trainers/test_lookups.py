@@ -8,7 +8,7 @@ import torch
 from fathom.errors import InvalidField
 from fathom.protocol.tags import information_block
 from trainers import tiny
-from trainers.imitation import imitate, imitation_loss, rendered
+from trainers.lessons import rendered, warm_start
 from trainers.lookups import found, guessed, lessons, lookups, searched, shown, vocabulary
 
 
@@ -46,28 +46,24 @@ def test_lessons_ask_only_for_the_facts_that_they_may() -> None:
 def test_masks_are_one_on_what_is_taught() -> None:
     tokenizer = tiny.build_tokenizer(vocabulary())
     facts = lookups()
-    ids, mask = rendered(tokenizer, searched(facts[0], facts))
-    taught = tokenizer.decode([token for token, kept in zip(ids, mask, strict=True) if kept])
+    row = rendered(tokenizer, "all", searched(facts[0], facts))
+    taught = tokenizer.decode([token for token, kept in zip(row.ids, row.mask, strict=True) if kept])
     assert taught == f"<search> price amber </search> <|end|> <answer> {facts[0].value} </answer> <|end|>"
-    _, begun = rendered(tokenizer, searched(facts[0], facts, "<search>"))
-    assert (sum(begun), begun.index(1)) == (sum(mask) - 1, mask.index(1) + 1), "to search is not taught, how is"
+    begun = rendered(tokenizer, "begun", searched(facts[0], facts, "<search>"))
+    assert (sum(begun.mask), begun.start) == (sum(row.mask) - 1, row.start + 1), "to search is not taught, how is"
     with pytest.raises(InvalidField, match="given"):
-        rendered(tokenizer, searched(facts[0], facts, "<answer>"))
+        rendered(tokenizer, "wrong", searched(facts[0], facts, "<answer>"))
     with pytest.raises(InvalidField, match="assistant"):
-        rendered(tokenizer, guessed(facts[0], "1")[:2])
+        rendered(tokenizer, "wrong", guessed(facts[0], "1")[:2])
     tokenizer.chat_template = "{{ messages | length }} {% for m in messages %}{{ m['content'] }} {% endfor %}"
     with pytest.raises(InvalidField, match="chat_template"):
-        rendered(tokenizer, searched(facts[0], facts))
+        rendered(tokenizer, "wrong", searched(facts[0], facts))
 
 
-def test_imitation_lowers_the_loss_and_padding_does_not_count() -> None:
+def test_a_warm_start_teaches_what_is_imitated() -> None:
     torch.set_num_threads(1)
     words, facts = vocabulary(), lookups()
     tokenizer, model = tiny.build_tokenizer(words), tiny.build_model(words, 32, 1, 3, 128)
-    short, long = rendered(tokenizer, guessed(facts[0], "4")), rendered(tokenizer, searched(facts[0], facts))
-    alone, tokens = imitation_loss(model, [short], 0), (sum(short[1]), sum(long[1]))
-    both = imitation_loss(model, [short, long], 0)
-    expected = (alone * tokens[0] + imitation_loss(model, [long], 0) * tokens[1]) / sum(tokens)
-    assert both.item() == pytest.approx(expected.item(), abs=1e-5)
-    imitate(model, tokenizer, [guessed(facts[0], "4")], steps=60, batch=1)
-    assert imitation_loss(model, [short], 0) < alone / 2
+    lesson = [guessed(facts[0], "4"), searched(facts[1], facts)]
+    first = warm_start(model, tokenizer, lesson, steps=1, seed=3)
+    assert warm_start(model, tokenizer, lesson, steps=60, seed=3) < first / 4
