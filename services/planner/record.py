@@ -101,6 +101,7 @@ class Record:
         except NotFound:
             if header.parent_run_id:
                 await self._put_json(child_key(header.parent_run_id, header.run_id), {"depth": header.depth})
+            await self._store.put(begun_key(header), b"", "text/plain")
             await self._put_json(header_key(header.run_id), asdict(header))
             return header
 
@@ -114,9 +115,11 @@ class Record:
             raise CorruptData(header_key(run_id), str(error)) from error
 
     async def headers(self) -> list[str]:
-        """Run ids, newest first."""
-        objects = await self._store.list("runs/headers/")
-        return [name_of(item) for item in reversed(objects)]
+        """Run ids, newest first, whoever chose them; runs recorded before beginnings were come last, by id."""
+        known = {name_of(item) for item in await self._store.list("runs/headers/")}
+        begun = [name_of(item).partition("-")[2] for item in reversed(await self._store.list("runs/begun/"))]
+        ordered = list(dict.fromkeys(run_id for run_id in begun if run_id in known))
+        return ordered + sorted(known.difference(ordered), reverse=True)
 
     async def children(self, run_id: str) -> list[str]:
         """Ids of the runs that this one has delegated, sorted."""
@@ -237,6 +240,11 @@ class Record:
 def name_of(item: StoredObject) -> str:
     """The last part of a key without its suffix."""
     return item.key.rpartition("/")[2].rpartition(".")[0]
+
+
+def begun_key(header: Header) -> str:
+    """Sorts by when a run began, in milliseconds since the epoch."""
+    return f"runs/begun/{int(header.start_time * 1000):015d}-{header.run_id}.txt"
 
 
 def header_key(run_id: str) -> str:
