@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fathom.bundle.manifest import Manifest, verify
 from fathom.encoders.choose import Encoders
-from fathom.errors import DeadlineExceeded, InvalidField
+from fathom.errors import DeadlineExceeded, InvalidField, NotReady
 from fathom.ids import content_hash
 from services.datafetch import formulas
 from services.datafetch.compiler import Compiler
@@ -46,12 +46,19 @@ class Engine:
         self.manifest: Manifest
         self.layer: Layer
         self.frameworks: Frameworks
-        self.warehouse: Warehouse
+        self._warehouse: Warehouse | None = None
         self.snapshot = ""
         self.flight: Flight[Result] = Flight(config.cache_entries, CACHE_BYTES, weight_of)
         self._planner: Planner
         self.matcher: Matcher
         self.reader: Reader
+
+    @property
+    def warehouse(self) -> Warehouse:
+        """The tables; raises ``NotReady`` before ``start``."""
+        if self._warehouse is None:
+            raise NotReady("the data are being opened")
+        return self._warehouse
 
     async def start(self) -> None:
         """Verifies and opens the data; raises ``CorruptData`` naming the file and the remedy."""
@@ -62,7 +69,7 @@ class Engine:
         bundled = [(LIBRARY, self._config.data_dir)]
         users = [(item.folder, item.data or item.folder) for item in self._config.semantic]
         self.layer = load([*bundled, *users])
-        self.warehouse = Warehouse(self.layer, self._config.threads)
+        self._warehouse = Warehouse(self.layer, self._config.threads)
         self.layer.named()
         self.snapshot = self.manifest.snapshot
         if users:
@@ -168,9 +175,11 @@ class Engine:
             await asyncio.to_thread(parts.meaning.load)
 
     async def close(self) -> None:
+        """Also after a start that failed."""
         if self._parts is not None and self._parts.meaning is not None:
             await self._parts.meaning.close()
-        await asyncio.to_thread(self.warehouse.close)
+        if self._warehouse is not None:
+            await asyncio.to_thread(self._warehouse.close)
 
     async def run(self, query: Query, as_of: date | None) -> Result:
         """Runs a typed query; raises ``InvalidField`` for a start after the end or too many columns."""

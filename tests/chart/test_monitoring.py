@@ -158,7 +158,9 @@ def commands(program: str) -> list[list[str]]:
 
 def test_commands_of_the_runbooks_are_known() -> None:
     given = {"FATHOM_BACKUP_URL": "file:///backups"}
-    tried = [words for words in commands("fathom") if words[0] in ("backup", "eval", "train", "doctor", "runs", "ask", "up")]
+    tried = [
+        words for words in commands("fathom") if words[0] in ("backup", "eval", "train", "doctor", "runs", "ask", "up")
+    ]
     assert len(tried) >= 5
     for words in tried:
         kept = {name: value for name, value in os.environ.items() if name not in given}
