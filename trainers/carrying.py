@@ -2,19 +2,23 @@
 
 A data file or a model's folder that is written ``store:KEY`` is fetched from the object store before the training;
 what the training has written is kept under ``training/<name of the output folder>/`` after it. Checkpoints are in the
-store from the start (``trainers.checkpoints``): what the last attempt could not leave, being killed, is not needed.
+store from the start (``trainers.checkpoints``), and so are the curves: what the last attempt could not leave, being
+killed, is not needed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from fathom.errors import NotFound
+from fathom.errors import FathomError, NotFound
 from fathom.store import ObjectStore, open_store
 from trainers.config import TrainConfig
+from trainers.monitor.loggers import METRICS
 
 SCHEME = "store:"
 PREFIX = "training"
@@ -22,6 +26,7 @@ BROUGHT = "brought"
 """Folder under ``trainer.output`` with what was fetched."""
 LEFT_OUT = frozenset({BROUGHT, "rollouts"})
 """Folders that are not kept: copies, and batches of rollouts, which are many and large."""
+EVERY_S = 60.0
 R = TypeVar("R")
 
 
@@ -56,6 +61,38 @@ def keep(config: TrainConfig, url: str) -> list[str]:
         ]
 
     return asyncio.run(with_store(url, stored))
+
+
+class Curves:
+    """The metrics of a job in the store while it trains: a pod that is killed loses ``EVERY_S`` seconds of them."""
+
+    def __init__(self, config: TrainConfig, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path, self._url, self._clock = config.trainer.output / METRICS, url, clock
+        self._key, self._resumes = f"{PREFIX}/{config.trainer.output.name}/{METRICS}", config.trainer.resume_mode
+        self._kept = clock()
+
+    def bring(self) -> None:
+        """What earlier attempts have measured, unless it is here already or the training begins anew."""
+        if self._path.exists() or self._resumes == "disable":
+            return
+
+        async def fetched(store: ObjectStore) -> None:
+            if await store.head(self._key) is not None:
+                await written(store, self._key, self._path)
+
+        asyncio.run(with_store(self._url, fetched))
+
+    def keep(self) -> None:
+        """Stores them where that is ``EVERY_S`` ago; what a store that is away does not take, the next time has too."""
+        if self._clock() - self._kept < EVERY_S or not self._path.exists():
+            return
+        self._kept = self._clock()
+
+        async def stored(store: ObjectStore) -> None:
+            await store.put(self._key, await asyncio.to_thread(self._path.read_bytes))
+
+        with suppress(FathomError):
+            asyncio.run(with_store(self._url, stored))
 
 
 def kept(output: Path) -> Iterable[tuple[str, Path]]:

@@ -34,7 +34,7 @@ from pathlib import Path
 
 from fathom.errors import CONTRACT, DeadlineExceeded, FathomError, InvalidField
 from trainers.algorithms import configured, find
-from trainers.carrying import PREFIX, bring, keep
+from trainers.carrying import PREFIX, Curves, bring, keep
 from trainers.config import TrainConfig
 
 OK, BROKEN, WRONG, DIVERGED, TRANSIENT, STOPPED = 0, 1, 2, 3, 75, 143
@@ -59,15 +59,23 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     endpoints, store = ({}, environ.get(STORE_URL, "")) if alone else surroundings(environ)
     config = settings_of(wanted)
     print(config.to_yaml(), flush=True)
-    if store:
+    curves = Curves(config, store) if store else None
+    if curves:
         config = bring(config, store)
+        curves.bring()
+
+    def show(step: int, total: int, metrics: Mapping[str, float]) -> None:
+        tell(step, total, metrics)
+        if curves:
+            curves.keep()
+
     from trainers.launch import Interruption, Place, Run
 
     interruption = Interruption()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: interruption.ask())
     try:
-        outcome = Run(wanted.algorithm, config, Place(endpoints, store), tell, interruption).train()
+        outcome = Run(wanted.algorithm, config, Place(endpoints, store), show, interruption).train()
     except FathomError:
         with suppress(FathomError):  # what the training died of matters more
             leave(config, store)

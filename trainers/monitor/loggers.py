@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from fathom.errors import CorruptData, InvalidField, MissingExtra
 
 Metrics = Mapping[str, float]
+METRICS = "metrics.jsonl"
+"""Where a training's folder has them; report and resume read it."""
 
 
 class Logger(Protocol):
@@ -103,7 +105,7 @@ def make_loggers(names: Sequence[str], output: Path, parameters: Mapping[str, ob
 
     "console" is the command line's own. Raises ``MissingExtra``, and ``InvalidField`` for an unknown name.
     """
-    made: list[Logger] = [JsonLines(output / "metrics.jsonl")]
+    made: list[Logger] = [JsonLines(output / METRICS)]
     for name in names:
         if name == "tensorboard":
             made.append(TensorBoard(output / "tensorboard"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.errors import MissingExtra
-from trainers.monitor.loggers import read_lines
+from trainers.monitor.loggers import METRICS, read_lines
 
 Steps = Mapping[int, Mapping[str, float]]
 
@@ -74,7 +74,7 @@ def write_report(output: Path, title: str, settings: str, notes: Sequence[str] =
 
     Raises ``MissingExtra`` without plotly and ``CorruptData`` for metrics that cannot be read.
     """
-    steps = read_lines(output / "metrics.jsonl")
+    steps = read_lines(output / METRICS)
     drawn = [(panel, figure(panel, found, first=index == 0)) for index, (panel, found) in enumerate(filled(steps))]
     shown = {panel.title for panel, _ in drawn}
     missing = [panel.title for panel in PANELS if panel.title not in shown]

@@ -11,7 +11,7 @@ import pytest
 from fathom.config import ConfigError
 from fathom.errors import NotFound
 from fathom.store import open_store
-from trainers.carrying import bring, keep
+from trainers.carrying import Curves, bring, keep
 from trainers.config import load_config
 from trainers.ray_job import main, parsed, settings_of
 
@@ -52,6 +52,45 @@ def test_copies_and_batches_of_rollouts_are_not_kept(url: str, tmp_path: Path) -
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
     assert sorted(keep(config, url)) == ["training/run/model/w", "training/run/report.html"]
+
+
+def test_curves_are_in_the_store_while_the_job_runs_and_go_on_in_another_pod(url: str, tmp_path: Path) -> None:
+    now = [0.0]
+
+    def pod(name: str, *overrides: str) -> tuple[Path, Curves]:
+        config = load_config([], [f"trainer.output={tmp_path / name / 'run'}", *overrides])
+        path = config.trainer.output / "metrics.jsonl"
+        path.parent.mkdir(parents=True)
+        return path, Curves(config, url, lambda: now[0])
+
+    path, curves = pod("first")
+    curves.bring()
+    assert not path.exists(), "nothing was measured yet"
+    path.write_text("1\n")
+    curves.keep()
+    now[0] = 60.0
+    path.write_text("1\n2\n")
+    curves.keep()
+    path.write_text("1\n2\n3\n")
+    curves.keep()
+
+    again, curves = pod("second")
+    curves.bring()
+    assert again.read_text() == "1\n2\n", "what was kept a minute after the start"
+    again.write_text("1\n2\n3\n")
+    curves.bring()
+    assert again.read_text() == "1\n2\n3\n", "what is here is newer"
+    anew, curves = pod("third", "trainer.resume_mode=disable")
+    curves.bring()
+    assert not anew.exists()
+
+
+def test_a_store_that_is_away_does_not_end_a_training(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    config, now = load_config([], [f"trainer.output={tmp_path / 'run'}"]), iter((0.0, 60.0, 60.0))
+    config.trainer.output.mkdir()
+    (config.trainer.output / "metrics.jsonl").write_text("1\n")
+    Curves(config, (tmp_path / "file" / "store").as_uri(), lambda: next(now)).keep()
 
 
 def test_settings_in_the_environment_lie_over_files_and_under_the_command_line(tmp_path: Path) -> None:
