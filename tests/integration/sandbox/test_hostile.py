@@ -65,7 +65,7 @@ async def test_peak_memory_is_seen_also_when_it_is_short(lasting: Session) -> No
 async def test_a_fork_bomb_stays_within_its_session(engine: Engine, session: Session) -> None:
     bomb = "import os, time\nfor _ in range(2000):\n    if os.fork() == 0:\n        time.sleep(60)"
     _, outcome = await run(session, bomb, wall_ms=5_000)
-    assert (outcome.status, outcome.error_name) == (Status.ERROR, "BlockingIOError")
+    assert (outcome.status, outcome.error_name) == (Status.ERROR, "BlockingIOError"), outcome
     held = descendants(session.worker.init_pid)
     assert 10 < len(held) <= 24
     other = await engine.create()
