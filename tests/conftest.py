@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,17 @@ def bundled(folder: str, module: str) -> Path:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return target
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: small matrices wait for each other, and the order of sums is the same everywhere."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fathom.errors import CONTRACT, DeadlineExceeded, FathomError, InvalidField
+from fathom.errors import CONTRACT, FathomError, InvalidField, may_pass
 from trainers.algorithms import configured, find
 from trainers.carrying import PREFIX, Curves, bring, keep
 from trainers.config import TrainConfig
@@ -150,7 +150,7 @@ def status_of(error: FathomError) -> int:
         return STOPPED
     if names & {"TrainingDiverged", "TrainingCollapsed"}:
         return DIVERGED
-    if error.transient or isinstance(error, DeadlineExceeded):
+    if may_pass(error):
         return TRANSIENT
     return WRONG if error.code in CONTRACT else BROKEN
 

@@ -219,6 +219,11 @@ CONTRACT = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "U
 """Codes that asking again meets again, whoever is asked. Not among them is ABORTED: what it contradicts may pass."""
 
 
+def may_pass(error: FathomError) -> bool:
+    """Whether another attempt, or a longer one, may meet another outcome."""
+    return error.transient or isinstance(error, DeadlineExceeded)
+
+
 BY_REASON: Mapping[str, type[FathomError]] = MappingProxyType(
     {
         kind.reason: kind

@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 
 from fathom.config import load
-from fathom.errors import DeadlineExceeded, FathomError, NotFound
+from fathom.errors import FathomError, NotFound, may_pass
 from fathom.protocol.media import media_type
 from fathom.rpc.host import Runtime
 from fathom.store import ObjectStore, open_store
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         return OK
     except FathomError as error:
         print(f"error: {error.message} [{error.reason}]", file=sys.stderr)
-        if error.transient or isinstance(error, DeadlineExceeded):
+        if may_pass(error):
             return TRANSIENT
         return WRONG if error.code in CONTRACT else BROKEN
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from fathom.call import Lane, current_call
-
-VALUES = (-0.5, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0)
+from fathom.grading.model import VALUE_BUCKETS
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Metrics:
                 "fathom_reward_value",
                 "Grades by grader and lane",
                 ("grader", "lane"),
-                buckets=VALUES,
+                buckets=VALUE_BUCKETS,
                 registry=registry,
             ),
             Counter("fathom_reward_failures", "Gradings that failed and were worth 0", ("grader",), registry=registry),

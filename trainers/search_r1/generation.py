@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fathom.errors import DeadlineExceeded, FathomError, InvalidField
+from fathom.errors import FathomError, InvalidField, may_pass
 from fathom.protocol.quoting import neutral
 from fathom.protocol.tags import (
     ACTION,
@@ -212,7 +212,7 @@ class LLMGenerationManager:
         try:
             found = self._batch_search(queries)
         except FathomError as error:
-            if not (error.transient or isinstance(error, DeadlineExceeded)):
+            if not may_pass(error):
                 raise
             self.search_failures += len(queries)
             LOG.warning("a search of %d queries failed: %s", len(queries), error)

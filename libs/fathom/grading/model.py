@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+VALUE_BUCKETS = (-0.5, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0)
+"""Bounds of histograms of grades: dashboards compare training's with production's."""
+
 
 @dataclass(frozen=True)
 class ToolStep:

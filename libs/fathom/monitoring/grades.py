@@ -11,7 +11,7 @@ from pathlib import Path
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.clients import Clients
-from fathom.errors import DeadlineExceeded, FathomError, InvalidField
+from fathom.errors import FathomError, InvalidField, may_pass
 from fathom.grading.episodes import answer_item, cell_items
 
 CELL_GRADERS = frozenset({"code", "code_style", "code_length", "code_execution", "code_run"})
@@ -53,11 +53,6 @@ class Ungraded:
     run_id: str
     grader: str
     reason: str
-
-
-def away(error: FathomError) -> bool:
-    """Whether another attempt may meet another outcome."""
-    return error.transient or isinstance(error, DeadlineExceeded)
 
 
 def read_references(path: Path | None) -> dict[str, list[str]]:
@@ -109,7 +104,7 @@ async def grade(
         try:
             scores = (await clients.reward.score(request, timeout_s=SCORE_S)).scores
         except FathomError as error:
-            if away(error):
+            if may_pass(error):
                 raise
             lacking = isinstance(error, InvalidField) and not references and error.field.endswith(".references")
             return rows, [Ungraded(episode.run_id, grader, NO_REFERENCE if lacking else error.code)]

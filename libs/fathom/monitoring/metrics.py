@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-VALUES = (-0.5, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0)
+from fathom.grading.model import VALUE_BUCKETS
+
 MAX_MODELS, OTHERS = 50, "other"
 """Names of models that get a label of their own; those that come later share one."""
 
@@ -31,7 +32,7 @@ class Metrics:
                 "fathom_grading_value",
                 "Grades of production's runs",
                 ("grader", "model"),
-                buckets=VALUES,
+                buckets=VALUE_BUCKETS,
                 registry=registry,
             ),
             Counter("fathom_grading_runs", "Runs that were graded", ("model",), registry=registry),

@@ -15,14 +15,13 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.bus.base import Bus
 from fathom.bus.streams import ALL_EVENTS, GRADED
 from fathom.clients import Clients
-from fathom.errors import Conflict, FathomError
+from fathom.errors import Conflict, FathomError, may_pass
 from fathom.monitoring.config import Config
 from fathom.monitoring.grades import (
     NO_REFERENCE,
     Draw,
     Row,
     Ungraded,
-    away,
     check_known,
     grade,
     model_of,
@@ -116,7 +115,7 @@ class Watch:
                 self._read = await self._ledger.position()
                 return True
             except FathomError as error:
-                if not away(error):
+                if not may_pass(error):
                     raise
                 failures += 1
                 await self._pause(failures, error)
@@ -132,7 +131,7 @@ class Watch:
                         await self._seen(delivery.sequence, pb.RunEvent.FromString(delivery.payload))
                         failures = 0
             except FathomError as error:
-                if not away(error):
+                if not may_pass(error):
                     # An event whose object is gone or corrupt: the next one is behind it.
                     self._read += 1
                     self._metrics.ungraded.labels("", error.code).inc()
@@ -190,7 +189,7 @@ class Watch:
             except Conflict:
                 continue  # the lease ran out, and another copy took it
             except FathomError as error:
-                if not away(error):
+                if not may_pass(error):
                     raise
                 refused = error
             failures += 1
@@ -220,7 +219,7 @@ class Watch:
             found = await self._clients.planner.get_run(pb.GetRunRequest(run_id=end.run_id))
         except FathomError as error:
             lacking = [Ungraded(end.run_id, "", error.code)]
-            return Graded("none", ungraded=lacking, refused=error if away(error) else None)
+            return Graded("none", ungraded=lacking, refused=error if may_pass(error) else None)
         episode = found.trajectory
         if found.running or found.leg != end.leg or episode.parent_run_id or episode.lane not in USERS:
             return Graded()

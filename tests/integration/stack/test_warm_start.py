@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,16 +21,13 @@ from trainers.sft import Imitation, ImitationTrainer
 from trainers.synth.bundle import Bundle
 from trainers.synth.files import generate
 
-pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="package"),
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.usefixtures("one_thread"),
+]
 Stack = tuple[Endpoints, Clients]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 async def test_a_model_learns_to_speak_as_the_reference_policy_did(

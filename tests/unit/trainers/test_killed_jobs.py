@@ -9,12 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from fathom.store import open_store
 from trainers.ray_job import main
@@ -54,13 +52,7 @@ CASES = {"sft": ("saving", 2), "dpo": ("stepping", 4)}
 """When each is killed, and the step of its last checkpoint."""
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As in the killed process: the order of sums is part of what has to be the same."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def data(name: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,7 @@ LONG = Row("long", (2, 5, 9, 10, 3, 6, 11, 12, 13, 3), (0, 0, 0, 1, 1, 0, 0, 1, 
 SHORT = Row("short", (2, 8, 3), (0, 1, 1))
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small matrices: threads would wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def model(seed: int = 0) -> Any:
