@@ -192,7 +192,9 @@ def show_answer(finished: pb.RunFinished, console: Console, gateway: str) -> Non
         if kind == "table" and name in sheets:
             sheet = sheets[name]
             console.print(f"\n[bold]table {name}[/] {escape(sheet.title)}: {sheet.rows:,} rows")
-            console.print(escape(sheet.digest), highlight=False, overflow="crop", no_wrap=True)
+            # The first line names the table by its internal id and repeats its size.
+            preview = sheet.digest.partition("\n")[2]
+            console.print(escape(preview), highlight=False, overflow="crop", no_wrap=True)
         elif kind == "figure" and name in figures:
             where = f", interactive at {gateway}" if gateway else ""
             console.print(f"\n[bold]figure {name}[/] {escape(figures[name].title)} (plotly{where})\n")
