@@ -93,8 +93,9 @@ class KeyValue(Protocol):
         ...
 
     async def delete(self, key: str, *, revision: int | None = None) -> int:
-        """Delete a key and return the revision; watchers see an entry without a value. ``revision`` works as in
-        ``put``.
+        """Delete a key and return the revision; watchers see an entry without a value.
+
+        ``revision`` works as in ``put``.
         """
         ...
 
@@ -181,8 +182,7 @@ class Bus(Protocol):
         ...
 
     def follow(self, subject: str, *, after: int = 0) -> AsyncGenerator[Delivery, None]:
-        """Yield every stored message of a subject with a sequence above ``after``, in order, then new ones as they
-        come.
+        """Yield every stored message of a subject with a sequence above ``after``, in order, then new ones.
 
         ``subject`` may have wildcards within one stream of limits retention. Needs no ack: ``attempt`` is 1, ``ack``
         and

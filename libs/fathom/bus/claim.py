@@ -1,5 +1,4 @@
-"""Claim-check pattern: a payload too large for the bus is stored in the object store and a reference is sent instead.
-"""
+"""Claim-check pattern: a payload too large for the bus goes to the object store, and a reference is sent instead."""
 
 from __future__ import annotations
 

@@ -214,9 +214,7 @@ class Link:
 
 
 def read_url(url: str) -> tuple[list[str], int, str]:
-    """Parse a bus URL into server URLs, the number of stream replicas and a CA file; raise ``ConfigError`` if
-    malformed.
-    """
+    """Parse a bus URL into server URLs, number of stream replicas and CA file; raise ``ConfigError`` if malformed."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     replicas, ca = query.pop("replicas", ["1"])[-1], query.pop("ca", [""])[-1]

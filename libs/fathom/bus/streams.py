@@ -230,7 +230,7 @@ def run_subject(lane: Lane, depth: int = 0) -> str:
 
 
 def run_durable(lane: Lane, depth: int = 0) -> str:
-    """Return the planners' durable of a lane: ``planner-interactive``, ``planner-training-sub1``, …"""
+    """Return the planners' durable of a lane, e.g. ``planner-interactive`` or ``planner-training-sub1``."""
     return f"planner-{Lane(lane)}{below(depth)}"
 
 

@@ -50,8 +50,9 @@ class ObjectStore(Protocol):
         ...
 
     async def list(self, prefix: str) -> list[StoredObject]:
-        """Return the metadata of all objects whose key starts with ``prefix`` (any string, not only folders), sorted by
-        key.
+        """Return the metadata of all objects whose key starts with ``prefix``, sorted by key.
+
+        ``prefix`` may be any string, not only a folder.
         """
         ...
 

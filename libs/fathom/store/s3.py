@@ -49,7 +49,9 @@ class S3Target:
 
     @classmethod
     def from_url(cls, url: str) -> S3Target:
-        """Parse ``s3://KEY:SECRET@host:port/bucket?secure=false&region=us-east-1``; raise ``ConfigError`` if malformed.
+        """Parse ``s3://KEY:SECRET@host:port/bucket?secure=false&region=us-east-1``.
+
+        Raises ``ConfigError`` for a malformed URL.
         """
         parts = urlsplit(url)
         query = parse_qs(parts.query)
