@@ -191,8 +191,7 @@ def length_reward(code: str, band: LengthBand | None = None) -> float:
     """Return the length reward of a cell, in [0, 1].
 
     It is 0 up to ``start``, rises to 1 at ``full``, stays 1 to ``last`` and falls to 0 at ``end``. Code whose hack
-    flags
-    say that it does no work of its own gets 0.
+    flags say that it does no work of its own gets 0.
     """
     cell = parse(code)
     return length_reward_of(length_of(cell), hacks_of(cell), band)

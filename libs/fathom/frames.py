@@ -142,8 +142,7 @@ def digest(frame: pd.DataFrame, name: str, rows: int = 5) -> str:
     """Summarise a frame: name, shape, first and last rows, then dtype, non-null and null count of each column.
 
     A row never appears twice in a short frame. Wide frames are cut to 12 columns of values and 24 of counts, cells to
-    24
-    characters; the summary says what is omitted.
+    24 characters; the summary says what is omitted.
     """
     shown = frame.iloc[:, :MAX_COLUMNS]
     left_out = frame.shape[1] - shown.shape[1]

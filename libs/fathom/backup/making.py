@@ -40,8 +40,7 @@ async def back_up(sources: Sources, place: ObjectStore, say: Say) -> Manifest:
     """Copy everything into ``place`` while the services run, and return the manifest.
 
     ``say`` gets a line per stream and one for the objects. Raises the errors of the stores and the bus; an end before
-    the
-    manifest leaves blobs that the next backup reuses and ``prune`` removes.
+    the manifest leaves blobs that the next backup reuses and ``prune`` removes.
     """
     backup_id, created = new_id("backup"), time.time()
     streams = tuple([await copy_stream(sources.snapshots, name, place, say) for name in await names(sources)])

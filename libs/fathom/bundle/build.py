@@ -40,8 +40,7 @@ def build(
     """Build ``target``; do nothing when it exists, is intact, and has the same recipe.
 
     ``recipe`` identifies all of our own input (code version, own notes). A source that is unavailable on this machine
-    is
-    skipped and recorded; a source with another checksum stops the build.
+    is skipped and recorded; a source with another checksum stops the build.
     """
     recipe = content_hash([recipe, *[[package.name, package.version, package.sha256] for package, _ in sources]])
     if (target / NAME).exists():

@@ -87,8 +87,7 @@ class KeyValue(Protocol):
         """Set a value and return its revision.
 
         With ``revision``, set it only while that is the key's current one (0 for a key without a value); otherwise
-        raise
-        ``Conflict``.
+        raise ``Conflict``.
         """
         ...
 
@@ -141,8 +140,7 @@ class Bus(Protocol):
         """Send a request and return its reply.
 
         Raises ``NotReady`` when nobody serves the subject, ``DeadlineExceeded`` after ``timeout_s``, ``CorruptData``
-        when
-        the payload of request or reply cannot be restored, ``Internal`` when the handler raised.
+        when the payload of request or reply cannot be restored, ``Internal`` when the handler raised.
         """
         ...
 
@@ -168,8 +166,7 @@ class Bus(Protocol):
         The same ``message_id`` within the stream's duplicate window is stored once and returns the same sequence. With
         ``expected``, store only while that is the sequence of the subject's last message (0 for none); otherwise raise
         ``Conflict``. Raises ``NotReady`` when the stream does not confirm after bounded retries, and ``Overloaded``
-        when a
-        work queue is full.
+        when a work queue is full.
         """
         ...
 
@@ -185,8 +182,7 @@ class Bus(Protocol):
         """Yield every stored message of a subject with a sequence above ``after``, in order, then new ones.
 
         ``subject`` may have wildcards within one stream of limits retention. Needs no ack: ``attempt`` is 1, ``ack``
-        and
-        ``in_progress`` do nothing, ``nak`` and ``dead_letter`` raise ``Conflict``.
+        and ``in_progress`` do nothing, ``nak`` and ``dead_letter`` raise ``Conflict``.
         """
         ...
 

@@ -23,9 +23,8 @@ class ClaimCheck:
     """Seals messages before they are sent and opens them when they arrive.
 
     Objects are stored under ``claims/<sha256>``, so equal payloads share one. They are never deleted here, because
-    other
-    messages may hold the same claim; configure the store to expire the prefix ``claims/`` after at least the longest
-    stream's retention.
+    other messages may hold the same claim; configure the store to expire the prefix ``claims/`` after at least the
+    longest stream's retention.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -48,8 +47,7 @@ class ClaimCheck:
         """Return payload and headers as they were before ``seal``.
 
         Raises ``CorruptData`` when the claim is malformed or its object is gone or changed, and ``DependencyFailed``
-        when
-        the store cannot be reached.
+        when the store cannot be reached.
         """
         headers = dict(headers)
         claim = headers.pop(CLAIM_HEADER, None)

@@ -1,8 +1,7 @@
 """One connection to a NATS server that reconnects indefinitely and sends nothing while disconnected.
 
-nats-py buffers what is published while it reconnects. Buffered pull requests would all be answered at once
-afterwards, with no reader left, so everything here waits for the connection instead, each call within its own
-deadline.
+nats-py buffers what is published while it reconnects. Buffered pull requests would all be answered at once afterwards,
+with no reader left, so everything here waits for the connection instead, each call within its own deadline.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Export and restore of whole NATS streams as server snapshots: messages, sequences, durables, positions.
 
-Uses the server's requests ``STREAM.SNAPSHOT`` and ``STREAM.RESTORE``. The data is the server's own compressed
-archive, which every server of its version or a newer one reads.
+Uses the server's requests ``STREAM.SNAPSHOT`` and ``STREAM.RESTORE``. The data is the server's own compressed archive,
+which every server of its version or a newer one reads.
 """
 
 from __future__ import annotations
@@ -72,8 +72,7 @@ class Snapshots:
         """Recreate the stream from its snapshot and return the number of its messages.
 
         An empty stream of that name is replaced; one with messages raises ``Conflict`` unless ``replace``. The number
-        of
-        replicas is this bus's, whatever the snapshot says.
+        of replicas is this bus's, whatever the snapshot says.
         """
         name = str(config["name"])
         held = await self.messages(name)

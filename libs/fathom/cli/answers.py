@@ -1,7 +1,7 @@
 """Implementation of ``fathom eval answers``: grades a sample of past runs as in training.
 
-The reward service counts every grade under the lane ``evaluation`` (``fathom_reward_value``). For continuous grading
-of a deployment see ``fathom eval watch`` (``fathom.monitoring``).
+The reward service counts every grade under the lane ``evaluation`` (``fathom_reward_value``). For continuous grading of
+a deployment see ``fathom eval watch`` (``fathom.monitoring``).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Client-side routing over several replicas of one service, with session and prefix affinity.
 
-A conversation goes to the highest-ranked healthy replica below ``CROWDED`` × the mean number of calls that this
-client has in flight (rendezvous hashing with bounded loads): all clients agree without communication, the replica's
-prefix cache is reused, and when a replica joins or leaves only its own conversations move.
+A conversation goes to the highest-ranked healthy replica below ``CROWDED`` × the mean number of calls that this client
+has in flight (rendezvous hashing with bounded loads): all clients agree without communication, the replica's prefix
+cache is reused, and when a replica joins or leaves only its own conversations move.
 
 A sandbox session lives in one replica only. The client that opened it remembers which; any other client asks all
-replicas. When that replica is gone the session is lost, and its caller gets ``SessionLost`` at once instead of
-waiting for the replica.
+replicas. When that replica is gone the session is lost, and its caller gets ``SessionLost`` at once instead of waiting
+for the replica.
 """
 
 from __future__ import annotations

@@ -159,8 +159,7 @@ class Cluster:
         """Send one request, retrying while the server is unreachable; raise typed errors.
 
         Raises ``NotFound``, ``UnknownKind``, ``Conflict``, ``Expired``, ``UpstreamRefused`` (with the status, e.g. 403)
-        and
-        ``NotReady`` after the last attempt.
+        and ``NotReady`` after the last attempt.
         """
         patience = self.patience
         for attempt in range(patience.attempts):

@@ -76,8 +76,8 @@ class Follower:
         """Follow the job to its end.
 
         Raises ``FailedPrecondition`` when the job is deleted meanwhile, ``DeadlineExceeded`` when the time is over (the
-        job
-        goes on), ``NotReady`` when the API server stays unreachable, ``UpstreamRefused`` without permission to watch.
+        job goes on), ``NotReady`` when the API server stays unreachable, ``UpstreamRefused`` without permission to
+        watch.
         """
         started = self.clock()
         while True:

@@ -28,8 +28,7 @@ class Wanted:
     """A training to run on a cluster.
 
     ``settings`` is YAML that overrides the algorithm's defaults; ``job`` makes the name, and submitting the same job
-    again
-    finds the first; ``workers`` and ``gpus`` override the template's where they are given.
+    again finds the first; ``workers`` and ``gpus`` override the template's where they are given.
     """
 
     algorithm: str

@@ -31,8 +31,7 @@ class Encoders:
         """Configure the registry; no model is loaded yet.
 
         ``models`` holds the weights; ``threads`` per encoding, 0 uses all; ``remote`` encoders by name.
-        ``query_tokens`` cuts
-        longer queries, 0 uses the limit of the model's family; ``half``: 16 bits on a GPU.
+        ``query_tokens`` cuts longer queries, 0 uses the limit of the model's family; ``half``: 16 bits on a GPU.
         """
         self._models, self._threads, self._remote = models, threads, remote or {}
         self._query_tokens, self._half = query_tokens, half

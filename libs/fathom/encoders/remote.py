@@ -91,8 +91,7 @@ class RemoteEncoder:
         """Return vectors [texts, dim], float32, of Euclidean length 1, in order.
 
         Raises ``InvalidField`` for an empty text, ``WrongDimension``, ``CorruptData`` for vectors that are not finite
-        or have
-        no length, and the errors of ``fathom.http.HttpClient.request``.
+        or have no length, and the errors of ``fathom.http.HttpClient.request``.
         """
         import numpy as np
 

@@ -1,8 +1,7 @@
 """HTTP client for third-party servers: vendors of data, search and embeddings.
 
 One place for deadlines, bounded retries, ``Retry-After``, size limits and typed errors. Cheap to import: httpx is
-loaded when a client is created. Live access to such servers was never tried; the tests serve the responses
-themselves.
+loaded when a client is created. Live access to such servers was never tried; the tests serve the responses themselves.
 """
 
 from __future__ import annotations

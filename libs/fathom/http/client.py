@@ -110,8 +110,7 @@ class HttpClient:
         """Send a request and return its 2xx response. ``deadline`` is on the monotonic clock, in seconds.
 
         Retries 429, 5xx and connection failures, honouring ``Retry-After``. Raises ``Overloaded``,
-        ``DependencyFailed``,
-        ``DeadlineExceeded``, ``UpstreamRefused``, ``AnswerTooLarge``, ``MalformedAnswer``.
+        ``DependencyFailed``, ``DeadlineExceeded``, ``UpstreamRefused``, ``AnswerTooLarge``, ``MalformedAnswer``.
         """
         sent = dict(headers or {})
         hidden = secrets_of(self._headers, sent, params or {})

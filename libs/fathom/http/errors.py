@@ -1,7 +1,7 @@
 """Errors of third-party servers, in addition to the general errors.
 
-A server that is unreachable, slow or failing is ``DependencyFailed`` (retried within the limits), one that throttles
-is ``Overloaded``, a missed deadline ``DeadlineExceeded``. The classes here are not retried.
+A server that is unreachable, slow or failing is ``DependencyFailed`` (retried within the limits), one that throttles is
+``Overloaded``, a missed deadline ``DeadlineExceeded``. The classes here are not retried.
 """
 
 from __future__ import annotations

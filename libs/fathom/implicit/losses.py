@@ -40,10 +40,9 @@ def compute_detach_dpo_loss_rm(
     """Return the DPO loss of each sample against the detached mean of its group's samples with the opposite outcome.
 
     ``q`` and ``mask`` [B, T], ``acc`` [B]; ``group_q`` and ``group_acc`` [B, n] hold the sums of q (before the update)
-    and
-    outcomes of the whole group of each row. Loss_i = -log sigmoid(±(beta s_i - u_i)), u_i = beta * mean of the opposite
-    ones, 0 without any; + for ``acc`` > 0. ``bon_acc`` and ``bon_rm`` weight it by ``bon_weights`` of outcome or of
-    beta * q; those are summed as in PRIME's recipe unless ``bon_reduction`` is mean.
+    and outcomes of the whole group of each row. Loss_i = -log sigmoid(±(beta s_i - u_i)), u_i = beta * mean of the
+    opposite ones, 0 without any; + for ``acc`` > 0. ``bon_acc`` and ``bon_rm`` weight it by ``bon_weights`` of outcome
+    or of beta * q; those are summed as in PRIME's recipe unless ``bon_reduction`` is mean.
     """
     score, right = beta * row_sums(q, mask), acc > 0
     lower, higher = group_acc < acc.unsqueeze(-1), group_acc > acc.unsqueeze(-1)

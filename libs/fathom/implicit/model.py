@@ -133,8 +133,7 @@ class ImplicitRewardModel:
         """Score whole groups of ``n_samples`` rows; ``outcome`` [B] in [0, 1] adds the accuracies.
 
         ``largest`` is the norm's maximum over all ranks. Raises ``InvalidField("outcome")`` where the settings need one
-        and
-        there is none.
+        and there is none.
         """
         q = self.q(batch, ref_log_probs)
         rewards = self.rewards(q, batch.mask, outcome, largest)
@@ -172,8 +171,7 @@ class ImplicitRewardModel:
         """Train one pass over the rows in order, one optimiser step per mini-batch.
 
         Returns the scores before the first step; metrics have the recipe's names. ``outcome`` [B] float in [0, 1]. dpo
-        and
-        bon_* compare with the group's sums of q before the first step, or with ``groups`` where they were computed
+        and bon_* compare with the group's sums of q before the first step, or with ``groups`` where they were computed
         earlier.
         """
         before = self.q(batch, ref_log_probs)

@@ -41,8 +41,7 @@ def token_level_scores(
     """Place the process rewards [B, T]: on each token, or their sum on the last valid one.
 
     The recipe's ``token`` leaves the last valid token at 0; ``include_last_token`` rewards it too, as the paper's own
-    code
-    does. Raises ``InvalidField("prime_granularity")``.
+    code does. Raises ``InvalidField("prime_granularity")``.
     """
     rewards = torch.where(mask.bool(), rewards, 0.0)
     if granularity == "whole":
@@ -59,8 +58,7 @@ def step_credit(rewards: Tensor, mask: Tensor) -> Tensor:
     """Return the reward of each step of an episode, [B, K] float32: the sums of ``rewards`` [B, T] over its steps.
 
     A step is a run of sampled tokens, that is one turn with its tool call; tool output separates two. K is the most
-    steps
-    of a row; shorter rows are padded with 0.
+    steps of a row; shorter rows are padded with 0.
     """
     kept = mask.bool()
     begins = kept & ~torch.nn.functional.pad(kept, (1, 0))[:, :-1]
@@ -72,8 +70,8 @@ def step_credit(rewards: Tensor, mask: Tensor) -> Tensor:
 def prime_norm(scores: Tensor, norm: Literal["batch_norm", "none"], largest: Tensor | None = None) -> Tensor:
     """Normalise scores [B, T]: ``batch_norm`` divides by (max |sum from each token on| + 1e-6).
 
-    That bounds every return by 1. ``largest`` is that maximum over all ranks where a batch is split
-    (``norm_scope: global``); the recipe takes each rank's own. Raises ``InvalidField("prime_norm")``.
+    That bounds every return by 1. ``largest`` is that maximum over all ranks where a batch is split (``norm_scope:
+    global``); the recipe takes each rank's own. Raises ``InvalidField("prime_norm")``.
     """
     if norm == "none":
         return scores

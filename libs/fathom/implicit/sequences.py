@@ -16,8 +16,7 @@ class Sequences:
     """Rows of prompt and response. Position t of every quantity belongs to the token at t.
 
     ``input_ids`` [B, S] int64; ``attention_mask`` [B, S] 1 on tokens that are not padding, on either side; ``mask`` [B,
-    S]
-    1 on tokens that the model sampled. The first column's token has nothing before it: its mask is 0.
+    S] 1 on tokens that the model sampled. The first column's token has nothing before it: its mask is 0.
     """
 
     input_ids: Tensor

@@ -1,7 +1,7 @@
 """Difference of two files of equal length as the little-endian words that changed; exact to the bit.
 
-After an optimiser step most bfloat16 weights are unchanged, so the difference is a few percent of the file. Layout:
-8 bytes magic, word size and length of the file (u64 each), number of changed words (u64), then two zlib blocks, each
+After an optimiser step most bfloat16 weights are unchanged, so the difference is a few percent of the file. Layout: 8
+bytes magic, word size and length of the file (u64 each), number of changed words (u64), then two zlib blocks, each
 preceded by its length (u64): gaps between changed positions (u32), and the new words.
 """
 

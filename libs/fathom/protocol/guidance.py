@@ -1,7 +1,7 @@
 """Per-run instructions to the model, appended to the user's message.
 
-The system prompt and the tools stay byte-identical for every run, so that engines keep them in their prefix cache;
-the date, the answer's format and the like therefore follow the question.
+The system prompt and the tools stay byte-identical for every run, so that engines keep them in their prefix cache; the
+date, the answer's format and the like therefore follow the question.
 """
 
 from __future__ import annotations

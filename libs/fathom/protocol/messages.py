@@ -86,9 +86,8 @@ class Completion:
     """A sampled completion.
 
     ``prompt_token_ids`` are those rendered for the new messages (mask 0), ``sampled_token_ids`` the sampled ones
-    verbatim
-    (mask 1), ``log_probs`` one per sampled id, in nats. The first ``boundary_tokens`` of the prompt end the previous
-    turn, where the model did not end it itself.
+    verbatim (mask 1), ``log_probs`` one per sampled id, in nats. The first ``boundary_tokens`` of the prompt end the
+    previous turn, where the model did not end it itself.
     """
 
     prompt_token_ids: tuple[int, ...]

@@ -1,8 +1,8 @@
 """Quoting of untrusted text (documents, pages, tables, foreign tools) so that it cannot act as instructions.
 
-``neutral`` defuses every tag that a chat template, a tool format or one of our protocols would obey, so that a
-document can forge neither a role nor a call nor the end of its own quotation. Nothing is ever removed, so that no
-removal can join two halves into a tag; the function is idempotent.
+``neutral`` defuses every tag that a chat template, a tool format or one of our protocols would obey, so that a document
+can forge neither a role nor a call nor the end of its own quotation. Nothing is ever removed, so that no removal can
+join two halves into a tag; the function is idempotent.
 """
 
 from __future__ import annotations

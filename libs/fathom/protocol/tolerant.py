@@ -1,7 +1,7 @@
 """Tolerant parsing of JSON, XML or lists written by models.
 
-Each parser tries the well-formed form first and repairs only when that fails; unreadable text returns None or
-nothing, never an exception and never a guess.
+Each parser tries the well-formed form first and repairs only when that fails; unreadable text returns None or nothing,
+never an exception and never a guess.
 """
 
 from __future__ import annotations

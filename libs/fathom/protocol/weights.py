@@ -128,8 +128,7 @@ async def publish(
     """Upload the files of ``folder`` (a Hugging Face model or PEFT adapter folder, not nested), then their manifest.
 
     ``base`` is the manifest of an adapter's base model; without one it is the model as configured. With ``delta_to``,
-    the
-    manifest of a whole version, weights are stored as their difference to it where that is small enough.
+    the manifest of a whole version, weights are stored as their difference to it where that is small enough.
 
     Returns the manifest's record; ``to_ref`` of it is the argument of ``LoadWeights``. Keys contain checksums, so
     publishing a version again never changes what an earlier manifest lists. Raises ``InvalidField`` for an unusable
@@ -182,8 +181,7 @@ async def fetch(store: ObjectStore, ref: StoredObject, target: Path) -> WeightMa
     """Download a version into the folder ``target``, which appears complete or not at all.
 
     A target that already holds this manifest is used as it is. Raises ``NotFound`` or ``CorruptData``; ``target`` is
-    then
-    unchanged.
+    then unchanged.
     """
     manifest = await read_manifest(store, ref)
     if await asyncio.to_thread(holds, target, manifest):

@@ -1,7 +1,7 @@
 """Interceptor chain around every handler, the same on gRPC, NATS and in process and for all four method kinds.
 
-A handler takes and returns async iterators of messages whatever the kind of the method, so each interceptor is
-written once. Order, outermost first: trace, metrics, errors, idempotency, deadline.
+A handler takes and returns async iterators of messages whatever the kind of the method, so each interceptor is written
+once. Order, outermost first: trace, metrics, errors, idempotency, deadline.
 """
 
 from __future__ import annotations

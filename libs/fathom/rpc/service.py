@@ -38,9 +38,8 @@ class Service:
     optional mapping ``unimplemented``.
 
     Health turns SERVING when ``warm_up`` has returned. ``facts`` are further health names that are then SERVING, so
-    that
-    a probe can test for a property such as a level of isolation. ``changes`` yields, after the warm-up, whether the
-    service can serve whenever that changes, and health follows; it raises when the service can no longer be used.
+    that a probe can test for a property such as a level of isolation. ``changes`` yields, after the warm-up, whether
+    the service can serve whenever that changes, and health follows; it raises when the service can no longer be used.
 
     Shutdown runs three steps within the grace period: ``drain`` returns when work that only this replica holds is done
     (calls are still answered); ``finish`` returns when background work is done (while running calls end); then

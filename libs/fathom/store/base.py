@@ -30,8 +30,7 @@ class ObjectStore(Protocol):
     """Whole objects by key. Writes are atomic and replace; reads verify the checksum.
 
     Every method raises ``InvalidField("key")`` for a key outside ``KEY_PATTERN`` and ``DependencyFailed`` when the
-    store
-    cannot be reached after bounded retries.
+    store cannot be reached after bounded retries.
     """
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:

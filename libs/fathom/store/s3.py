@@ -82,8 +82,7 @@ class S3Store:
     """An ``ObjectStore`` in one existing bucket.
 
     The SHA-256 is kept in the object's user metadata. For an object that another program stored without it, ``head``
-    and
-    ``list`` read the object once to compute it.
+    and ``list`` read the object once to compute it.
     """
 
     def __init__(self, target: S3Target, *, attempts: int = ATTEMPTS, backoff_s: float = BACKOFF_S) -> None:
