@@ -139,8 +139,8 @@ class Bus(Protocol):
     async def request(self, subject: str, payload: bytes, *, headers: Mapping[str, str], timeout_s: float) -> Message:
         """Send a request and return its reply.
 
-        Raises ``NotReady`` when nobody serves the subject, ``DeadlineExceeded`` after ``timeout_s``, ``CorruptData``
-        when the payload of request or reply cannot be restored, ``Internal`` when the handler raised.
+        Raises ``NotReady`` when no server handles the subject, ``DeadlineExceeded`` after ``timeout_s``,
+        ``CorruptData`` when the payload of request or reply cannot be restored, ``Internal`` when the handler raised.
         """
         ...
 

@@ -93,7 +93,7 @@ def plain(text: str) -> str:
 
 
 def value_of(text: str) -> Value | None:
-    """Return the value of an expression; None for text that is no expression, too long or too large."""
+    """Return the value of an expression; None for any other text, and if too long or too large."""
     source = expression(text)
     if not source or len(source) > MAX_CHARS:
         return None
