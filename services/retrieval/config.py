@@ -21,7 +21,7 @@ class Recipe(Settings):
     index: Literal["auto", "flat", "ivf", "hnsw"] = "auto"
     """Kind of the dense index; auto is flat up to ``FLAT_LIMIT`` documents, then IVF."""
     alpha: float = Field(default=0.5, ge=0, le=1)
-    """Weight of the dense score in hybrid ranking; ``fathom eval retrieval --fit`` finds it."""
+    """Weight of the dense score in hybrid ranking; ``fathom eval retrieval`` reports the best one."""
     words: bool = True
     """Build BM25. Without it vectors alone rank, which needs an encoder; meant for corpora of many millions."""
     title_weight: int = Field(default=2, ge=1, le=10)
