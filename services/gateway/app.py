@@ -239,7 +239,6 @@ def add_conversations(app: FastAPI, engine: Engine) -> None:
 
 def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
     """Models, health, metrics."""
-
     default = {"type": "object", "properties": {"default": {"type": "string"}}}
     models = {"allOf": [reference(policy.ListModelsResponse), default]}
     listed: dict[int | str, Any] = {200: {"description": "OK", "content": {"application/json": {"schema": models}}}}

@@ -88,7 +88,8 @@ def reader(package: Package, file: Path) -> Reader:
                 extracted = archive.extractfile(f"./{member}")
             except KeyError as error:
                 raise CorruptData(package.name, f"has no {member}") from error
-            assert extracted is not None
+            if extracted is None:
+                raise CorruptData(package.name, f"has {member}, which is no file")
             return extracted.read()
 
         return from_tar

@@ -23,7 +23,7 @@ class RetryPolicy:
     def delay_s(self, attempt: int, error: FathomError) -> float:
         """Pause after failed attempt number ``attempt`` (from 1); a server's own wish is the minimum."""
         backoff = min(self.max_delay_s, self.first_delay_s * 2.0 ** (attempt - 1))
-        jittered = backoff * (0.75 + 0.25 * random.random())
+        jittered = backoff * (0.75 + 0.25 * random.random())  # noqa: S311 - spreads retries, hides nothing
         return max(jittered, error.retry_after_s or 0.0)
 
 

@@ -29,7 +29,7 @@ class Draw:
 
     def takes(self, run_id: str) -> bool:
         """The same for the same run, whenever and wherever it is asked."""
-        return random.Random(f"{self.seed}:{run_id}").random() < self.share
+        return random.Random(f"{self.seed}:{run_id}").random() < self.share  # noqa: S311 - a draw that can be repeated
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,3 +82,23 @@ def test_cached_packages_are_read_by_member(wheel: Path) -> None:
     assert reader(wanted, wheel)("made/data.csv") == b"a,b\n1,2\n"
     with pytest.raises(CorruptData, match="has no made/other"):
         reader(wanted, wheel)("made/other")
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb, which Debian's own machines have")
+@pytest.mark.parametrize(("member", "problem"), [("usr/share", "is no file"), ("usr/none", "has no usr/none")])
+def test_a_folder_or_a_missing_member_of_a_debian_package_is_corrupt_data(
+    member: str, problem: str, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "usr" / "share").mkdir(parents=True)
+    (tree / "usr" / "share" / "series.txt").write_text("1")
+    (tree / "DEBIAN" / "control").write_text(
+        "Package: made\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody <nobody@localhost>\nDescription: made\n"
+    )
+    file = tmp_path / "made.deb"
+    subprocess.run(["dpkg-deb", "--build", str(tree), str(file)], check=True, capture_output=True)
+    read = reader(Package("debian", "made", "1.0", sha256(file.read_bytes()), "MIT", "made by the test"), file)
+    assert read("usr/share/series.txt") == b"1"
+    with pytest.raises(CorruptData, match=problem):
+        read(member)
