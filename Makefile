@@ -36,6 +36,7 @@ test: dev data lint types proto-check ## Everything: lint, types, contract, all 
 
 test-latest: ## The tests with the newest versions that the bounds allow, in an environment of their own (weekly)
 	@$(PYTHON) deploy/install.py latest --venv "$(STATE)/.venv-latest"
+	@"$(STATE)/.venv-latest/bin/python" deploy/helm.py "$(HOME_DIR)/tools"
 	"$(STATE)/.venv-latest/bin/pytest" -n 2 --dist loadfile --no-loadscope-reorder
 
 unit: dev ## The fast tests only
