@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from fathom import distribution_version
+from fathom import __version__
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
@@ -47,7 +47,7 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
     """Create the application with all routes."""
     app = FastAPI(
         title="Fathom",
-        version=distribution_version(),
+        version=__version__,
         description="Asks questions, follows runs, reads their tables and figures. Errors are problem details.",
         docs_url=None,
         redoc_url=None,

@@ -6,7 +6,6 @@ published (ISO date or ""), source, type, entities and language.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,8 @@ from typing import Any
 
 import yaml
 
-from fathom.bundle.build import Converted, build
+from fathom.bundle.build import Converted
+from fathom.bundle.command import run_build
 from fathom.bundle.packages import Package, Reader
 from fathom.errors import CorruptData
 from fathom.ids import content_hash
@@ -112,12 +112,7 @@ def write(contents: Mapping[str, Rows], folder: Path) -> Mapping[str, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Builds the bundled corpus.")
-    parser.add_argument("--target", type=Path, default=Path(".fathom/data/corpus"))
-    recipe = content_hash([CONVERTER, own_notes()])
-    build(
-        parser.parse_args().target, [(NEWS, news)], write, recipe, lambda line: print(f"  corpus  {line}", flush=True)
-    )
+    run_build("corpus", [(NEWS, news)], write, content_hash([CONVERTER, own_notes()]))
 
 
 if __name__ == "__main__":

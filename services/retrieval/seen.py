@@ -60,7 +60,7 @@ class Seen:
                     known.revision = await self._bucket.put(key_of(run), packed(wanted), revision=known.revision)
                 except Conflict:
                     if attempt:
-                        await asyncio.sleep(random.uniform(0, PAUSE_S * attempt))
+                        await asyncio.sleep(random.uniform(0, PAUSE_S * attempt))  # noqa: S311 - spreads writers
                     await self._read(run, known)
                 else:
                     known.keys = wanted

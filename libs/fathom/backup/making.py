@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fathom import distribution_version
+from fathom import __version__
 from fathom.backup.manifest import Manifest, StreamCopy, blob_key, encoded, manifest_key
 from fathom.errors import NotFound
 from fathom.ids import new_id, sha256
@@ -46,7 +46,7 @@ async def back_up(sources: Sources, place: ObjectStore, say: Say) -> Manifest:
     streams = tuple([await copy_stream(sources.snapshots, name, place, say) for name in await names(sources)])
     memory = await keep(place, await asyncio.to_thread(database, sources.memory)) if sources.memory else ""
     objects = await copy_objects(sources.store, place, say) if sources.store else ()
-    manifest = Manifest(backup_id, created, distribution_version(), streams, objects, memory)
+    manifest = Manifest(backup_id, created, __version__, streams, objects, memory)
     await place.put(manifest_key(backup_id), encoded(manifest), "application/json")
     return manifest
 

@@ -11,10 +11,11 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from fathom.errors import CorruptData, DependencyFailed
+from fathom.errors import CorruptData, DependencyFailed, MissingExtra
 from fathom.ids import sha256
 
 ATTEMPTS, TIMEOUT_S = 3, 180
@@ -56,13 +57,15 @@ def fetch(package: Package, cache: Path) -> Path:
 
 
 def download(package: Package, folder: Path) -> Path:
-    """Download with the package's own client, with bounded attempts; raise ``DependencyFailed``."""
+    """Download with the package's own client, with bounded attempts; raise ``DependencyFailed``, ``MissingExtra`` without pip."""
     wanted = f"{package.name}=={package.version}"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *PLATFORM, "-d", str(folder), wanted]
     if package.kind == "debian":
         if shutil.which("apt-get") is None:
             raise DependencyFailed(package.name, "is a Debian package, and this machine has no apt-get")
         command = ["apt-get", "download", "-qq", f"{package.name}={package.version}"]
+    elif find_spec("pip") is None:  # as in an environment that uv has made
+        raise MissingExtra("pip", "local")
     problem = ""
     for _ in range(ATTEMPTS):
         try:
@@ -88,7 +91,8 @@ def reader(package: Package, file: Path) -> Reader:
                 extracted = archive.extractfile(f"./{member}")
             except KeyError as error:
                 raise CorruptData(package.name, f"has no {member}") from error
-            assert extracted is not None
+            if extracted is None:
+                raise CorruptData(package.name, f"has {member}, which is no file")
             return extracted.read()
 
         return from_tar

@@ -325,11 +325,11 @@ def matches(pattern: str, subject: str) -> bool:
     """Return True if ``pattern``, with ``*`` for one token and a final ``>`` for one or more, covers ``subject``."""
     wanted, given = pattern.split("."), subject.split(".")
     for position, token in enumerate(wanted):
-        if token == ">":
+        if token == ">":  # noqa: S105 - a part of a subject
             return len(given) > position
         if position >= len(given) or (token not in ("*", given[position])):
             return False
-        if token == "*" and given[position] == ">":
+        if token == "*" and given[position] == ">":  # noqa: S105 - a part of a subject
             return False
     return len(wanted) == len(given)
 

@@ -89,6 +89,6 @@ def stored_indicators(tables: Path) -> frozenset[str]:
         import duckdb
     except ImportError:
         return frozenset()
-    path = str(tables / "series.parquet").replace("'", "''")
-    rows = duckdb.connect(":memory:").execute(f"select distinct indicator from read_parquet('{path}')").fetchall()
+    sql = "select distinct indicator from read_parquet(?)"
+    rows = duckdb.connect(":memory:").execute(sql, [str(tables / "series.parquet")]).fetchall()
     return frozenset(ident for (ident,) in rows)

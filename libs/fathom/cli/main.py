@@ -277,11 +277,10 @@ def export(
 
 @app.command()
 def version() -> None:
-    """Print the version and the hash of the contract."""
-    from fathom import distribution_version
-    from fathom.rpc.contract import proto_hash
+    """Print what a report of a bug needs: version, contract, Python, and the commit of a checkout."""
+    from fathom.cli.version import describe_version
 
-    typer.echo(f"fathom {distribution_version()}, contract {proto_hash()[:12]}")
+    typer.echo(describe_version())
 
 
 def main() -> None:

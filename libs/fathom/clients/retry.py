@@ -26,7 +26,7 @@ class RetryPolicy:
         The pause is never shorter than the server's ``retry_after_s``.
         """
         backoff = min(self.max_delay_s, self.first_delay_s * 2.0 ** (attempt - 1))
-        jittered = backoff * (0.75 + 0.25 * random.random())
+        jittered = backoff * (0.75 + 0.25 * random.random())  # noqa: S311 - spreads retries, hides nothing
         return max(jittered, error.retry_after_s or 0.0)
 
 

@@ -29,7 +29,7 @@ class Draw:
 
     def takes(self, run_id: str) -> bool:
         """Return True if the run is sampled; the same for the same run, at any time and in any copy."""
-        return random.Random(f"{self.seed}:{run_id}").random() < self.share
+        return random.Random(f"{self.seed}:{run_id}").random() < self.share  # noqa: S311 - a draw that can be repeated
 
 
 @dataclass(frozen=True)

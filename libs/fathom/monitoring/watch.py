@@ -267,6 +267,6 @@ class Watch:
         self._log.warning("waits to try again", seconds=longest, reason=error.reason, error=error.message)
         self._beat = time.monotonic()
         with suppress(TimeoutError):
-            async with asyncio.timeout(longest * (0.75 + 0.25 * random.random())):
+            async with asyncio.timeout(longest * (0.75 + 0.25 * random.random())):  # noqa: S311 - spreads replicas
                 await self._stopping.wait()
         self._beat = time.monotonic()

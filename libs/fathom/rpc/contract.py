@@ -76,6 +76,11 @@ def contract(name: str) -> Contract:
     return Contract(name, service.full_name, MappingProxyType(methods))
 
 
+def contract_version() -> str:
+    """Return the version of the contract's packages, e.g. ``"v1"``; it changes only when callers must change."""
+    return contract(DOMAINS[0]).full_name.split(".")[-2]
+
+
 @cache
 def proto_hash() -> str:
     """Return the SHA-256 over the serialized descriptors of all domains; it is part of every version stamp."""
