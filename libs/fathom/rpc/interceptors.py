@@ -114,9 +114,14 @@ class Errors:
                 log.info("call failed", reason=error.reason, error=error.message)
                 raise
             except Exception as error:
-                log.exception("handler failed", error=type(error).__name__)
-                message = f"{method.service}.{method.name} failed inside; see its log for request {call.request_id}"
-                raise errors.Internal(message, metadata={"request_id": call.request_id}) from error
+                # The type names the cause; the text stays in the log, for it may hold secrets and paths.
+                cause = type(error).__name__
+                log.exception("handler failed", error=cause)
+                message = (
+                    f"{method.service}.{method.name} failed inside ({cause}); see its log for request {call.request_id}"
+                )
+                metadata = {"request_id": call.request_id, "culprit": method.service, "cause": cause}
+                raise errors.Internal(message, metadata=metadata) from error
 
         return guarded
 
@@ -134,11 +139,13 @@ class Deadline:
                     try:
                         # The limit and the current call hold while the handler runs, not while the consumer does.
                         with calling(call):
-                            async with asyncio.timeout(call.remaining_s()):
+                            async with asyncio.timeout(call.remaining_s()) as limit:
                                 response = await anext(responses)
                     except StopAsyncIteration:
                         return
                     except TimeoutError as error:
+                        if not limit.expired():  # the handler's own, e.g. of a socket: ``Errors`` reports it
+                            raise
                         message = f"{method.service}.{method.name} was stopped at its deadline"
                         raise errors.DeadlineExceeded(message, metadata={"culprit": method.service}) from error
                     yield response

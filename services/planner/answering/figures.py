@@ -79,9 +79,11 @@ class Figures:
         """The record of a cell; one that could not run at all has the reason as its traceback."""
         left = episode.task.limits.deadline - time.time() - SPARE_S
         try:
-            async with asyncio.timeout(max(0.0, left)):
+            async with asyncio.timeout(max(0.0, left)) as limit:
                 made = await self.cell(call_id, {"code": code})
         except TimeoutError:
+            if not limit.expired():
+                return CodeRecord(id=call_id, code=code, traceback="TimeoutError: the cell did not answer in time")
             return CodeRecord(id=call_id, code=code, traceback="TimeoutError: the time for this run was spent")
         except FathomError as error:
             return CodeRecord(id=call_id, code=code, traceback=f"{type(error).__name__}: {error.message}")
