@@ -2,17 +2,16 @@
 
 A handler takes requests as an async iterator and gives responses as one, whatever the kind of the
 method; so each interceptor is written once. Order, outermost first: trace, metrics, errors,
-idempotency, deadline.
+idempotency (see ``idempotency``), deadline.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from google.protobuf.message import Message
@@ -151,80 +150,6 @@ class Deadline:
                     yield response
 
         return bounded
-
-
-@dataclass
-class Entry:
-    """The outcome of one request id."""
-
-    request: bytes
-    outcome: asyncio.Future[Message]
-    expires: float
-
-
-@dataclass
-class Idempotency:
-    """Gives the first outcome again for a unary call with a known ``request_id``.
-
-    A concurrent duplicate waits for the running one. Failures are forgotten, so that a retry runs again.
-    """
-
-    capacity: int = 4096
-    ttl_s: float = 600.0
-    entries: OrderedDict[tuple[str, str, str], Entry] = field(default_factory=OrderedDict)
-
-    def __call__(self, handler: Handler) -> Handler:
-        async def deduplicated(
-            method: Method, requests: AsyncIterator[Message], call: Call
-        ) -> AsyncGenerator[Message, None]:
-            if not (method.unary and method.acts):
-                async with aclosing(handler(method, requests, call)) as responses:
-                    async for response in responses:
-                        yield response
-                return
-            request = await anext(requests)
-            request_id: str = getattr(request, "request_id")  # noqa: B009 - the field exists: method.acts
-            if not request_id:
-                yield await self._run(handler, method, request, call)
-                return
-            key, encoded = (method.path, call.tenant, request_id), request.SerializeToString(deterministic=True)
-            known = self.entries.get(key)
-            if known is not None and known.expires > time.monotonic():
-                if known.request != encoded:
-                    raise errors.Conflict(
-                        f"request_id {request_id!r} was used for another {method.name} request",
-                        metadata={"field": "request_id"},
-                    )
-                yield await asyncio.shield(known.outcome)
-                return
-            yield await self._first(key, encoded, handler, method, request, call)
-
-        return deduplicated
-
-    async def _first(
-        self, key: tuple[str, str, str], encoded: bytes, handler: Handler, method: Method, request: Message, call: Call
-    ) -> Message:
-        outcome: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        outcome.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be waiting
-        self.entries[key] = Entry(encoded, outcome, time.monotonic() + self.ttl_s)
-        while len(self.entries) > self.capacity:
-            self.entries.popitem(last=False)
-        try:
-            response = await self._run(handler, method, request, call)
-        except BaseException as error:
-            self.entries.pop(key, None)
-            if isinstance(error, errors.FathomError):
-                outcome.set_exception(error)
-            else:
-                outcome.set_exception(errors.NotReady("the first attempt of this request was cut short"))
-            raise
-        outcome.set_result(response)
-        return response
-
-    @staticmethod
-    async def _run(handler: Handler, method: Method, request: Message, call: Call) -> Message:
-        async with aclosing(handler(method, once(request), call)) as responses:
-            return await anext(responses)
 
 
 async def once(message: Message) -> AsyncGenerator[Message, None]:
