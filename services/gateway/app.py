@@ -259,7 +259,7 @@ def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
 
     @app.get("/healthz/ready")
     async def ready() -> dict[str, str]:
-        """The planner answers as well."""
+        """The planner is ready, and bus and store take writes."""
         await engine.probe()
         return {"status": "ready"}
 
