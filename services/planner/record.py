@@ -35,6 +35,10 @@ class Header:
     """The run that delegated this one; empty for a user's."""
     depth: int = 0
     """How many runs are above it."""
+    tenant: str = "default"
+    """Whose run it is, whichever planner plays it and however often it is resumed."""
+    traceparent: str = ""
+    """The call that asked the question: each leg and each attempt of the run goes on with its trace."""
 
     @property
     def spoken(self) -> pb.Protocol:
