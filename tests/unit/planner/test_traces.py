@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.call import TENANT_HEADER, TRACE_HEADER, Call, Lane, calling
-from services.planner.record import Header
+from services.planner.record import header_key
 from tests.unit.planner.house import House, echo, finish
 from tests.unit.planner.test_queue import Planner, request, watched
 
@@ -44,12 +45,14 @@ async def test_a_resumed_run_goes_on_in_its_questions_trace() -> None:
     assert house.policy.origins == [ORIGIN] * len(house.policy.sampled)
 
 
-async def test_a_run_that_was_begun_by_an_older_planner_is_read() -> None:
+async def test_runs_of_older_and_of_newer_planners_are_read() -> None:
     house = House(*LINES)
     await house.ask()
-    older = await house.record.header("run_1")
-    written = {name: value for name, value in vars(older).items() if name not in ("tenant", "traceparent")}
-    assert Header(**written) == older
+    header = await house.record.header("run_1")
+    older = {name: value for name, value in vars(header).items() if name not in ("tenant", "traceparent")}
+    for written in (older, {**vars(header), "a_field_of_tomorrow": 1}):
+        await house.store.put(header_key("run_1"), json.dumps(written).encode())
+        assert await house.record.header("run_1") == header
 
 
 async def test_queued_rollouts_stay_in_the_trace_of_who_submitted_them_also_when_they_come_again() -> None:
