@@ -73,8 +73,8 @@ class Delegation:
             return await self.record.begin(self._header(run_id, question))
 
     def _header(self, run_id: str, question: str) -> Header:
-        task, now, call = self.task, time.time(), current_call() or Call.new()
-        left_s = (task.limits.deadline - now) * SHARE
+        task, call = self.task, current_call() or Call.new()
+        left_s = (task.limits.deadline - time.monotonic()) * SHARE
         if left_s < LEAST_S:
             raise InvalidField("delegate", "no time is left for a sub-question; use what is known")
         request = pb.RunRequest(
@@ -94,7 +94,7 @@ class Delegation:
             conversation_id="",
             protocol=trajectory.Protocol.Name(request.protocol),
             model=task.model,
-            start_time=now,
+            start_time=time.time(),
             request=request.SerializeToString(deterministic=True).hex(),
             parent_run_id=task.run_id,
             depth=task.depth + 1,

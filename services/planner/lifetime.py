@@ -26,10 +26,11 @@ class Lifetime:
     ) -> Outcome:
         """The outcome of the work, or of its end before time; raises no ``FathomError`` but ``TakenOver``.
 
-        ``deadline`` is in seconds since the epoch; ``waiting_for`` names the service or tool at work, "" for none.
+        ``deadline`` is in seconds of the monotonic clock; ``waiting_for`` names the service or tool at work, "" for
+        none.
         """
         try:
-            async with asyncio.timeout(max(0.0, deadline - time.time())) as limit:
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())) as limit:
                 return await self._until_stopped(work)
         except TimeoutError as error:
             if not limit.expired():  # a timeout inside the work: the run had time left
