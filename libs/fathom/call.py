@@ -42,10 +42,17 @@ class Call:
     traceparent: str = ""
 
     @classmethod
-    def new(cls, *, lane: Lane = Lane.INTERACTIVE, tenant: str = "default", timeout_s: float | None = None) -> Call:
-        """Create a call that originates in this process."""
+    def new(
+        cls,
+        *,
+        lane: Lane = Lane.INTERACTIVE,
+        tenant: str = "default",
+        timeout_s: float | None = None,
+        traceparent: str = "",
+    ) -> Call:
+        """Create a call that originates in this process; ``traceparent`` makes it part of an earlier trace."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        return cls(new_id("req"), lane, tenant, deadline)
+        return cls(new_id("req"), lane, tenant, deadline, traceparent)
 
     def remaining_s(self) -> float | None:
         """Return the seconds until the deadline, at least 0; None without a deadline."""
@@ -65,6 +72,11 @@ class Call:
         if self.traceparent:
             headers[TRACE_HEADER] = self.traceparent
         return headers
+
+    def origin(self) -> dict[str, str]:
+        """Return the headers of work that is queued now and done later: for whom, and in which trace."""
+        headers = {TENANT_HEADER: self.tenant}
+        return {**headers, TRACE_HEADER: self.traceparent} if self.traceparent else headers
 
     @classmethod
     def from_headers(cls, headers: Mapping[str, str], timeout_s: float | None = None) -> Call:
@@ -96,6 +108,12 @@ _current: ContextVar[Call | None] = ContextVar("fathom_call", default=None)
 def current_call() -> Call | None:
     """Return the call being handled, or None outside a handler."""
     return _current.get()
+
+
+def current_origin() -> dict[str, str]:
+    """Return the origin of the call being handled, without headers outside a handler."""
+    call = current_call()
+    return {} if call is None else call.origin()
 
 
 @contextmanager

@@ -31,6 +31,7 @@ class RpcMetrics:
     seconds: Histogram
     in_flight: Gauge
     retries: Counter
+    held_bytes: Gauge
 
     @classmethod
     def register(cls, registry: CollectorRegistry) -> RpcMetrics:
@@ -40,6 +41,7 @@ class RpcMetrics:
             Histogram("fathom_rpc_seconds", "Time to end", labels, buckets=SECONDS_BUCKETS, registry=registry),
             Gauge("fathom_rpc_in_flight", "Calls being handled", ("service",), registry=registry),
             Counter("fathom_client_retries", "Attempts after the first", ("service", "method"), registry=registry),
+            Gauge("fathom_rpc_held_bytes", "Held for repeated requests", ("service",), registry=registry),
         )
 
 

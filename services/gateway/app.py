@@ -239,7 +239,6 @@ def add_conversations(app: FastAPI, engine: Engine) -> None:
 
 def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
     """Add the routes for models, health and metrics."""
-
     default = {"type": "object", "properties": {"default": {"type": "string"}}}
     models = {"allOf": [reference(policy.ListModelsResponse), default]}
     listed: dict[int | str, Any] = {200: {"description": "OK", "content": {"application/json": {"schema": models}}}}
@@ -259,7 +258,7 @@ def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
 
     @app.get("/healthz/ready")
     async def ready() -> dict[str, str]:
-        """Report that the planner answers as well."""
+        """Check that the planner is ready and that bus and store take writes."""
         await engine.probe()
         return {"status": "ready"}
 

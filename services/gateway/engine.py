@@ -23,6 +23,7 @@ from fathom.ids import checked_id, new_id
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref
 from services.gateway.config import Config
+from services.gateway.readiness import Readiness
 from services.gateway.tables import View, checked_view, page_of
 
 T = TypeVar("T")
@@ -43,8 +44,8 @@ class File:
 class Engine:
     """Answers the page's requests through the services' clients; ``close`` ends the open event streams."""
 
-    def __init__(self, config: Config, clients: Clients, store: ObjectStore) -> None:
-        self._config, self._clients, self._store = config, clients, store
+    def __init__(self, config: Config, clients: Clients, store: ObjectStore, readiness: Readiness) -> None:
+        self._config, self._clients, self._store, self._readiness = config, clients, store, readiness
         self._closing = asyncio.Event()
 
     async def close(self) -> None:
@@ -213,8 +214,8 @@ class Engine:
         return {"default": default.model.name, **as_json(listed)}
 
     async def probe(self) -> None:
-        """Check that the planner answers; raise its typed error otherwise."""
-        await self._clients.planner.list_tools(planner.ListToolsRequest(), timeout_s=PROBE_TIMEOUT_S)
+        """Return when a question could be answered; raise the typed error of what prevents it."""
+        await self._readiness.check()
 
 
 async def until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:

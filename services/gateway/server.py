@@ -11,6 +11,7 @@ from fathom.rpc.service import Deps, nothing
 from services.gateway.app import create_app
 from services.gateway.config import Config
 from services.gateway.engine import Engine
+from services.gateway.readiness import Readiness
 
 
 @dataclass(frozen=True)
@@ -25,5 +26,5 @@ class HttpService:
 
 def build(config: Config, deps: Deps) -> HttpService:
     """Build the gateway; the only constructor."""
-    engine = Engine(config, deps.clients, deps.store)
+    engine = Engine(config, deps.clients, deps.store, Readiness(deps.clients, deps.store, deps.bus))
     return HttpService("gateway", create_app(config, engine, deps.telemetry), close=engine.close)

@@ -122,7 +122,7 @@ class Engine:
         if full_turns < 0:
             raise InvalidField("full_turns", "must not be negative")
         if max_turns < 1:
-            raise InvalidField("max_turns", "must not be negative")
+            raise InvalidField("max_turns", "must be 1 or more")
 
         def work(db: sqlite3.Connection) -> tuple[list[Turn], int]:
             sql = f"select {TURN} from turns where conversation = ? order by number desc limit ?"

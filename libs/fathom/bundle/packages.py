@@ -57,7 +57,7 @@ def fetch(package: Package, cache: Path) -> Path:
 
 
 def download(package: Package, folder: Path) -> Path:
-    """Download with the package's own client, with bounded attempts; raise ``DependencyFailed``, ``MissingExtra`` without pip."""
+    """Download with the package's own client, with bounded attempts; raise ``DependencyFailed`` or ``MissingExtra``."""
     wanted = f"{package.name}=={package.version}"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *PLATFORM, "-d", str(folder), wanted]
     if package.kind == "debian":

@@ -24,6 +24,7 @@ PROCESS = "PROCESS"
 LEGS = "LEGS"
 AWAITED = "AWAITED"
 GRADED = "GRADED"
+PROBES = "PROBES"
 
 ROLLOUT_WORKERS = "rollout-workers"
 
@@ -213,6 +214,8 @@ def topology(
             Bucket(AWAITED, history=1, max_age_s=rollout_lease_s),
             # What searches have shown to a run, by run: what ``Fetch`` may be told to enforce.
             Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
+            # Written by readiness probes: only a write tells whether the server still stores anything.
+            Bucket(PROBES, history=1, max_age_s=DAY_S),
             # Who grades the end of which run, and how far the events are read; see ``fathom.monitoring.ledger``.
             Bucket(GRADED, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
         ),

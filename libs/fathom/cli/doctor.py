@@ -120,10 +120,12 @@ async def services(home: Path) -> list[Finding]:
         endpoints = read_endpoints(home)
     except FathomError as error:
         return [Finding("stack", False, error.message, "fathom up", needed=False)]
-    return list(await asyncio.gather(*(health(name, url) for name, url in endpoints.services.items())))
+    checks = (health(name, url, endpoints.metrics.get(name, "")) for name, url in endpoints.services.items())
+    return list(await asyncio.gather(*checks))
 
 
-async def health(name: str, url: str) -> Finding:
+async def health(name: str, url: str, metrics: str = "") -> Finding:
+    """Health of a service over gRPC, with the address of its metrics where it is known."""
     remedy = f"see the log of {name} (.fathom/logs on this machine), then restart it"
     async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
         try:
@@ -132,4 +134,5 @@ async def health(name: str, url: str) -> Finding:
         except grpc.aio.AioRpcError as error:
             return Finding(name, False, f"{url}: {error.code().name}", remedy)
     state = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
-    return Finding(name, state == "SERVING", f"{url} {state}", remedy)
+    detail = f"{url} {state}" + (f", metrics at {metrics}" if metrics else "")
+    return Finding(name, state == "SERVING", detail, remedy)

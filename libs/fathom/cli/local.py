@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fathom.errors import CorruptData, NotReady
@@ -18,6 +18,8 @@ class LocalEndpoints:
     gateway: str
     nats: str
     store: str
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """URL of ``/metrics`` by service; empty for a stack that did not write them down."""
 
 
 def read_endpoints(home: Path) -> LocalEndpoints:
@@ -25,7 +27,9 @@ def read_endpoints(home: Path) -> LocalEndpoints:
     path = home / "endpoints.json"
     try:
         content = json.loads(path.read_text())
-        return LocalEndpoints(content["services"], content["gateway"], content["nats"], content["store"])
+        return LocalEndpoints(
+            content["services"], content["gateway"], content["nats"], content["store"], content.get("metrics", {})
+        )
     except FileNotFoundError as error:
         raise NotReady(f"no stack is up ({path} is not there): start one with 'fathom up'") from error
     except (ValueError, KeyError, TypeError) as error:

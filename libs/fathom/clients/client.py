@@ -52,6 +52,10 @@ class Client:
     def method(self, name: str) -> Method:
         return contract(self.service).methods[name]
 
+    async def ready(self, timeout_s: float) -> None:
+        """Return when the service says that it is ready, without a retry; raises ``FathomError`` only."""
+        await self.transport.ready(self.service, timeout_s)
+
     async def unary(self, method: Method, request: Message, timeout_s: float) -> Message:
         """Call a unary method and retry transient errors; raise ``FathomError`` only."""
         call, request = self._call(timeout_s), with_request_id(method, request)

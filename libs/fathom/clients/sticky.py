@@ -82,6 +82,11 @@ class StickyTransport:
                 async for response in responses:
                     yield response
 
+    async def ready(self, service: str, timeout_s: float) -> None:
+        """Return when the next replica is ready; one that is not is left alone, as after a failed call."""
+        with self._taken("") as replica:
+            await replica.transport.ready(service, timeout_s)
+
     async def _at_home(
         self, session: str, method: Method, request: Message, call: Call
     ) -> AsyncGenerator[Message, None]:

@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import grpc
 from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fathom.bus.base import Bus
 from fathom.bus.streams import rpc_subject
 from fathom.call import Call
-from fathom.errors import FathomError, PayloadTooLarge
+from fathom.errors import DependencyFailed, FathomError, PayloadTooLarge
 from fathom.rpc.contract import Method
 from fathom.rpc.dispatch import Dispatcher
 from fathom.rpc.mount import STATUS_HEADER
@@ -48,11 +49,15 @@ class Transport(Protocol):
         """Call a method of any kind; a single request or response is an iterator of one."""
         ...
 
+    async def ready(self, service: str, timeout_s: float) -> None:
+        """Return when the service says that it is ready; asks once, and costs the service nothing."""
+        ...
+
     async def close(self) -> None: ...
 
 
 class StreamsNeedGrpc(FathomError):
-    """A streaming RPC was called over a transport that carries only unary ones."""
+    """A streaming RPC, or health, was asked for over a transport that carries unary ones only."""
 
     code, reason = "UNIMPLEMENTED", "NOT_IMPLEMENTED"
 
@@ -98,6 +103,15 @@ class GrpcTransport:
         finally:
             running.cancel()
 
+    async def ready(self, service: str, timeout_s: float) -> None:
+        request = health_pb2.HealthCheckRequest(service="ready")
+        try:
+            reply = await health_pb2_grpc.HealthStub(self._channel).Check(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise from_grpc(error, service, "health") from None
+        if reply.status != health_pb2.HealthCheckResponse.SERVING:
+            raise DependencyFailed(service, "is warming up or draining")
+
     def _stub(self, method: Method) -> Any:
         if method.path not in self._stubs:
             kinds = {(False, False): "unary_unary", (False, True): "unary_stream",
@@ -139,6 +153,9 @@ class BusTransport:
         raise StreamsNeedGrpc(f"{method.service}.{method.name} streams: give its service a grpc:// URL")
         yield  # an async generator, like its siblings
 
+    async def ready(self, service: str, timeout_s: float) -> None:
+        raise StreamsNeedGrpc(f"the health of {service} is asked over gRPC: give it a grpc:// URL")
+
     async def close(self) -> None:
         """Do nothing: the bus is closed by its owner."""
 
@@ -166,6 +183,10 @@ class InprocTransport:
                     yield method.response_type.FromString(response.SerializeToString())
         except FathomError as error:
             raise from_status(to_status(error)) from None
+
+    async def ready(self, service: str, timeout_s: float) -> None:
+        if not self._dispatcher.ready:
+            raise DependencyFailed(service, "is warming up or draining")
 
     async def close(self) -> None:
         """Do nothing: there is no channel to close."""

@@ -12,7 +12,8 @@ from fathom.call import Call
 from fathom.errors import Internal, NotImplementedYet, NotReady
 from fathom.obs import Telemetry
 from fathom.rpc.contract import Contract, Method, contract
-from fathom.rpc.interceptors import Deadline, Errors, Handler, Idempotency, Metrics, Trace, chain
+from fathom.rpc.idempotency import MAX_BYTES, Idempotency
+from fathom.rpc.interceptors import Deadline, Errors, Handler, Metrics, Trace, chain
 from fathom.rpc.service import Service
 
 RETRY_WHILE_WARMING_S = 0.5
@@ -21,12 +22,14 @@ RETRY_WHILE_WARMING_S = 0.5
 class Dispatcher:
     """Runs the calls of one service for every transport; rejects calls with ``NotReady`` unless ``ready``."""
 
-    def __init__(self, service: Service, telemetry: Telemetry) -> None:
+    def __init__(self, service: Service, telemetry: Telemetry, *, idempotency_bytes: int = MAX_BYTES) -> None:
+        """``idempotency_bytes`` bounds the replies that are held for repeated requests."""
         self.service = service
         self.contract: Contract = contract(service.name)
         self.ready = False
         self._telemetry = telemetry
-        self._idempotency = Idempotency()
+        held_bytes = telemetry.rpc.held_bytes.labels(service.name)
+        self._idempotency = Idempotency(held_bytes, max_bytes=idempotency_bytes)
         self._handlers: dict[str, Handler] = {}
 
     def handle(

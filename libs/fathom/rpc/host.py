@@ -29,6 +29,7 @@ from fathom.config import Settings, load
 from fathom.errors import FathomError
 from fathom.obs import Telemetry
 from fathom.rpc.dispatch import Dispatcher
+from fathom.rpc.idempotency import MAX_BYTES
 from fathom.rpc.lifetime import end_with_parent
 from fathom.rpc.mount import mount
 from fathom.rpc.server import GrpcServer
@@ -67,6 +68,8 @@ class Runtime(Settings):
     """OTLP/gRPC endpoint for traces; empty exports none."""
     call_attempts: int = Field(default=10, ge=1)
     """Maximum attempts for a call to another service; 20 attempts take half a minute, which a pod may need to move."""
+    idempotency_bytes: int = Field(default=MAX_BYTES, ge=0)
+    """Bytes of replies that are held, for ten minutes at most, to answer repeated requests."""
     grace_s: float = 5.0
     """Seconds that running calls get to finish on shutdown."""
     die_with_parent: bool = False
@@ -128,7 +131,7 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
     Health is NOT_SERVING until ``warm_up`` returns and again while draining. ``Hosted.warm`` ends with the warm-up's
     error when it fails. Raises ``PortInUse``.
     """
-    dispatcher = Dispatcher(service, deps.telemetry)
+    dispatcher = Dispatcher(service, deps.telemetry, idempotency_bytes=runtime.idempotency_bytes)
     server = GrpcServer(dispatcher, runtime.host, runtime.port)
     subscriptions: list[Closable] = []
 

@@ -77,13 +77,15 @@ class GrpcServer:
 
 
 class PortInUse(FathomError):
-    """The port is taken; the message names service and port."""
+    """The port is taken; the message names service and port, and who listens where that is known."""
 
     code, reason = "FAILED_PRECONDITION", "CONFLICT"
 
-    def __init__(self, service: str, host: str, port: int) -> None:
+    def __init__(self, service: str, host: str, port: int, holder: str = "") -> None:
+        by = f" by {holder}" if holder else ""
         super().__init__(
-            f"{service} cannot listen on {host}:{port}: the port is in use; choose another or 0 for any",
+            f"{service} cannot listen on {host}:{port}: the port is in use{by}; "
+            "choose another one, or 0 for any (--port 0)",
             metadata={"service": service, "port": str(port)},
         )
 
