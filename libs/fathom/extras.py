@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import MappingProxyType
 
 from fathom.errors import MissingExtra
@@ -25,12 +26,22 @@ EXTRA_OF: Mapping[str, str] = MappingProxyType(
 
 
 @contextmanager
-def name_missing_extra() -> Iterator[None]:
-    """Raise ``MissingExtra`` in place of the import error of a module that an extra brings; other errors pass."""
+def name_missing_extra(extra: str = "") -> Iterator[None]:
+    """Raise ``MissingExtra`` in place of the import error of a module that an extra brings; other errors pass.
+
+    It names ``extra``, by default the smallest one that brings the module.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         if module not in EXTRA_OF:
             raise
-        raise MissingExtra(module, EXTRA_OF[module]) from error
+        raise MissingExtra(module, extra or EXTRA_OF[module]) from error
+
+
+def require_modules(*modules: str) -> None:
+    """Raise ``MissingExtra`` for the first of these modules that is not installed; load none of them."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise MissingExtra(module, EXTRA_OF[module])

@@ -101,6 +101,25 @@ def test_what_is_not_installed_is_named_with_its_extra(bare: list[str], statemen
     assert message.endswith(f"pip install 'fathom[{extra}]'")
 
 
+def test_a_command_that_cannot_run_names_the_extra_for_all_of_it(bare: list[str]) -> None:
+    program = (
+        "from fathom.errors import MissingExtra\nfrom fathom.extras import name_missing_extra\ntry:\n"
+        "    with name_missing_extra('local'):\n        import fathom.rpc.server\n"
+        "except MissingExtra as error:\n    print(error.message)\n"
+    )
+    done = run_in(bare, program)
+    assert done.stdout == "grpc_health is not installed: pip install 'fathom[local]'\n", done.stderr
+
+
+def test_data_cannot_be_built_without_what_converts_them(bare: list[str]) -> None:
+    program = (
+        "from pathlib import Path\nfrom fathom.cli.data import build_data\nfrom fathom.errors import MissingExtra\n"
+        "try:\n    build_data(Path('/nowhere'))\nexcept MissingExtra as error:\n    print(error.metadata['extra'])\n"
+    )
+    done = run_in(bare, program)
+    assert done.stdout == "service\n", done.stderr
+
+
 def test_the_command_without_its_extra_says_so_in_one_line(bare: list[str]) -> None:
     done = run_in(bare, "from fathom.__main__ import main; main()")
     assert done.returncode == 1

@@ -54,7 +54,8 @@ def up(
     once: Annotated[bool, typer.Option("--once", help="Stop when the question of --ask is answered.")] = False,
 ) -> None:
     """Starts the whole stack on this machine and keeps it up until Ctrl-C."""
-    from fathom.cli.up import run_stack
+    with name_missing_extra("local"):
+        from fathom.cli.up import run_stack
 
     run_stack(home, processes=processes, port=port, config=config, question=ask, once=once)
 
