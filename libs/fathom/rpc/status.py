@@ -15,6 +15,8 @@ from fathom import errors
 from fathom.errors import FathomError, rebuild
 
 DOMAIN = "fathom"
+STATUS_HEADER = "fathom-status"
+"""Marks a reply over the bus that carries a status in place of a response."""
 OK = Status(code=Code.OK)
 
 _BY_CODE: dict[str, type[FathomError]] = {

@@ -12,9 +12,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
 from fathom.call import Call
 from fathom.errors import Conflict, FailedPrecondition, Overloaded
-from fathom.rpc.contract import Method, contract
+from fathom.rpc.contract import Method, contract, once
 from fathom.rpc.idempotency import REQUEST_BYTES, Idempotency
-from fathom.rpc.interceptors import once
 
 PUT = contract("sandbox").methods["PutFile"]
 OPEN = contract("sandbox").methods["CreateSession"]
