@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 
+from fathom.protocol.negation import find_denials, find_exclusions
 from services.datafetch import conditions, cues, grammar, rankings
 from services.datafetch import grouping as groups
 from services.datafetch.asked import VALUES, Asked, parse_rate
@@ -15,15 +16,16 @@ from services.datafetch.changes import Changes
 from services.datafetch.draft import Draft, Drafter
 from services.datafetch.entities import Resolver
 from services.datafetch.indicators import Matcher
-from services.datafetch.leftovers import Leftovers, Understanding
+from services.datafetch.leftovers import Leftovers, Understanding, not_understood
 from services.datafetch.model import Basis, Missing, Query, Statistic, Transform
 from services.datafetch.periods import Period, in_fiscal
 from services.datafetch.selected import Selection
-from services.datafetch.semantic.layer import Layer
+from services.datafetch.semantic.layer import PARTICLES, Layer
 from services.datafetch.semantic.schema import EntitySpec
 from services.datafetch.semantic.text import blank, plain
 
 STEP_MONTHS = {Transform.YOY: 12, Transform.QOQ: 3, Transform.MOM: 1}
+INEXPRESSIBLE = "no query here can leave something out or deny a comparison for a whole period"
 EACH_PERIOD = {Statistic.LAST, Statistic.RETURN, Statistic.SUM, Statistic.MEAN, Statistic.CHANGE}
 CODES = "eur|usd|jpy|gbp|cny|hkd|chf|aud|cad|nzd|krw|sgd|sek|nok|mxn|inr|brl|try|zar|thb"
 PAIR = re.compile(rf"(?<![\w/])({CODES})[ -]?({CODES})(?![\w/])", re.I | re.A)
@@ -52,6 +54,11 @@ class Reader:
         shown = paired(re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question)))
         shown = TO.sub(self._apart, shown)
         asked = conditions.find(shown)
+        refused = self._inexpressible(shown, blank(shown, asked.spans) if asked else shown)
+        if refused:
+            # To answer the rest would be to answer the opposite: nothing of such a question is fetched.
+            seen.missing += [not_understood(phrase, INEXPRESSIBLE) for phrase in refused]
+            return seen
         shown = blank(shown, asked.spans) if asked else shown
         words = shown
         # The edge of a period is no period of trading days.
@@ -65,6 +72,17 @@ class Reader:
         self._completed(draft, seen)
         seen.query = self._query(draft, reading, seen)
         return seen
+
+    def _inexpressible(self, shown: str, rest: str) -> list[str]:
+        """Phrases that leave something out or deny a comparison, which no query expresses; not those within names."""
+        known = [*self._layer.loose_names.find_loosely(shown, PARTICLES), *self._layer.entity_names.find(shown)]
+        within = [(m.start, m.end) for m in known] + [m.span() for m in cues.UNADJUSTED.finditer(shown)]
+        spans = [*find_exclusions(shown), *find_denials(rest)]
+        return [
+            shown[start:end].strip()
+            for start, end in sorted(spans)
+            if not any(first <= start < last for first, last in within)
+        ]
 
     def _apart(self, match: re.Match[str]) -> str:
         """ "Gold-to-oil ratio" is gold to oil, and "price-to-earnings" a name of its own."""

@@ -44,6 +44,8 @@ class Words:
     quoted: str
     background: str
     uncomputed: str
+    not_understood: str
+    not_answered: str
     missing: str
     missing_item: str
     nearest: str
@@ -90,6 +92,8 @@ ENGLISH = Words(
     quoted="According to “{title}”: “{text}” {cites}",
     background="Background, from “{title}”: “{text}” {cites}",
     uncomputed="Not computed here: {names}.",
+    not_understood="Not understood: {phrases}{cites}. What follows was found without regard to it and may not be what you asked for.",  # noqa: E501
+    not_answered="Not understood: {phrases}{cites}. Without it the answer would be to another question, so I give no figure.",  # noqa: E501
     missing="Missing: {items}.",
     missing_item="{subject} ({reason})",
     nearest="; nearest known: {names}",
@@ -142,6 +146,8 @@ CHINESE = Words(
     quoted="《{title}》：“{text}”{cites}",
     background="背景，见《{title}》：“{text}”{cites}",
     uncomputed="这里没有计算：{names}。",
+    not_understood="未能理解：{phrases}{cites}。以下内容没有考虑它，可能不是您要问的。",
+    not_answered="未能理解：{phrases}{cites}。忽略它就成了另一个问题，因此不给出数字。",
     missing="缺失：{items}。",
     missing_item="{subject}（{reason}）",
     nearest="；最接近的已知名称：{names}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.policy.backends.rules.findings import Findings, Row
-from services.policy.backends.rules.missing import missing_items
+from services.policy.backends.rules.missing import missing_items, not_understood
 from services.policy.backends.rules.question import Kind, Question
 from services.policy.backends.rules.sheets import Series, subject_of
 from services.policy.backends.rules.wording import cited, grouped, percent, plain, signed, unit_text
@@ -26,9 +26,10 @@ def answer(question: Question, found: Findings, shown: Shown | None) -> str:
         ),
         *documents(found, question, words),
     ]
-    if not paragraphs:
+    strange = not_understood(found.not_understood, words, bool(found.sheets))
+    if not paragraphs and not strange:
         paragraphs = [words.nothing]
-    return "\n\n".join([*paragraphs, *endings(found, question, words, bool(found.rows) or shown is not None)])
+    return "\n\n".join([*strange, *paragraphs, *endings(found, question, words, bool(found.rows) or shown is not None)])
 
 
 def analysis(found: Findings, question: Question, words: Words) -> list[str]:
