@@ -27,7 +27,10 @@ COMPARISONS = (
     r"(?:above|below|over|under|beyond|exceed\w*|surpass\w*|more|less|higher|lower|greater|smaller|positive|negative|inverted"
     r"|ris(?:e|es|en|ing)|rose|fall(?:s|en|ing)?|fell|drop\w*|gain\w*|los[et]\w*|increas\w*|decreas\w*|declin\w*|gr[eo]w\w*|up|down)\b"
 )
-COMPARISONS_ZH = r"(?:超过|高于|低于|大于|小于|多于|少于|达到|跌破|涨破|突破|上涨|下跌|上升|下降|增长|减少|倒挂|为负|为正|涨|跌|升|降)"
+COMPARISONS_ZH = (
+    r"(?:超过|高于|低于|大于|小于|多于|少于|达到|跌破|涨破|突破|上涨|下跌|上升|下降|增长|减少|倒挂|为负|为正"
+    r"|涨|跌|升|降)"
+)
 GAP = r"(?:(?!(?:only|just|merely|simply|sure|know|want|care|mind|and|or|but|if)\b)[\w-]+\s+){0,3}?"
 NEVER = (
     r"(?:\bnever\b|\bat no (?:time|point)\b|\bnot (?:one|once|a single)\b"
