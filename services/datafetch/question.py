@@ -13,6 +13,7 @@ from services.datafetch import conditions, cues, grammar, rankings
 from services.datafetch import grouping as groups
 from services.datafetch.asked import VALUES, Asked, parse_rate
 from services.datafetch.changes import Changes
+from services.datafetch.coverage import uncovered
 from services.datafetch.draft import Draft, Drafter
 from services.datafetch.entities import Resolver
 from services.datafetch.indicators import Matcher
@@ -71,7 +72,16 @@ class Reader:
         self._left.read(draft.rest, draft.found, draft.mentions, draft.names, draft.kinds, draft.shown, seen)
         self._completed(draft, seen)
         seen.query = self._query(draft, reading, seen)
+        self._covered(draft, seen)
         return seen
+
+    def _covered(self, draft: Draft, seen: Understanding) -> None:
+        """Names what the query does not stand for: the answer is then given under a warning."""
+        if not seen.query.indicators:
+            return
+        told = " ".join(f"{item.subject} {item.aspect}" for item in seen.missing)
+        words = [phrase for phrase in uncovered(draft, seen.query, self._layer) if phrase not in told]
+        seen.missing += [not_understood(phrase, "the figures leave it out of account") for phrase in words]
 
     def _inexpressible(self, shown: str, rest: str) -> list[str]:
         """Phrases that leave something out or deny a comparison, which no query expresses; not those within names."""
