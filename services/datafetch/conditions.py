@@ -48,7 +48,7 @@ MOVED: list[tuple[re.Pattern[str], str, int]] = [
     (re.compile(r"下跌的?|收跌的?|跌的|\b(?:down|losing|red)(?= (?:days?|weeks?|months?|quarters?|years?|sessions?))", re.I | re.A), "<", -1),
 ]  # fmt: skip
 COUNTS = re.compile(
-    r"(?:有|共|共有|一共|总共)*(?:多少|几)个?(?:交易日|季度|月|周|天|日|年)|\bhow many (?:[\w\0]+ )?(?:days?|sessions?|weeks?|months?|quarters?|years?|times)\b"
+    r"(?:交易日|季度|月份|年份)(?:一共|总共|共)?有(?:多少|几)个|(?:有|共|共有|一共|总共)*(?:多少|几)个?(?:交易日|季度|月|周|天|日|年)|\bhow many (?:[\w\0]+ )?(?:days?|sessions?|weeks?|months?|quarters?|years?|times)\b"
     r"|\b(?:number|count) of (?:\w+ )?(?:days?|sessions?|weeks?|months?|quarters?|years?)\b|天数|月数|月份数",
     re.I | re.A,
 )

@@ -51,7 +51,7 @@ SHARE = re.compile(r"\bper ?cent(?:age)? of(?=\s*(?:the\s+)?\0)", re.IGNORECASE)
 MEASURES = re.compile(r"sharpe|moving average|夏普(?:比率)?|(?:移动)?(?:均线|平均线)|beta", re.IGNORECASE)
 DEGREE = re.compile(r"\bhow\s+$", re.IGNORECASE)
 # What is left of a Chinese run is trimmed to one character by phrases around it; these only move, price or count.
-SINGLE = frozenset("涨跌升降价兑除么数指三四五六七八九十")
+SINGLE = frozenset("涨跌升降价兑除么数指出三四五六七八九十")
 CHINESE = re.compile(r"[A-Za-z0-9&·]*[\u3400-\u9fff]+[A-Za-z0-9&·\u3400-\u9fff]*")
 PIECES = re.compile(r"中位数|众数|分位数?")
 # "Boeing … no, General Electric": what is before an ellipsis is taken back.

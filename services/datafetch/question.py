@@ -91,7 +91,8 @@ class Reader:
         return [
             shown[start:end].strip()
             for start, end in sorted(spans)
-            if not any(first <= start < last for first, last in within)
+            # 英伟达以外 begins with a name and goes on beyond it: the name is what is left out.
+            if not any(first < start < last or (first <= start and end <= last) for first, last in within)
         ]
 
     def _apart(self, match: re.Match[str]) -> str:

@@ -47,7 +47,8 @@ def judge(result: Result, expect: dict[str, Any]) -> str:
     if "nobody" in expect:
         return "" if not result.sheets and result.missing else "answered for somebody"
     if "names" in expect:
-        return "" if expect["names"] in named else f"not named: {named!r}"
+        refused = not result.sheets and result.missing
+        return "" if refused or expect["names"] in named else f"not named: {named!r}"
     if "panels" in expect:
         units = {column.unit for sheet in result.sheets for column in sheet.columns if column.indicator}
         return "" if len(units) >= expect["panels"] and not result.missing else f"units {units}, missing {named!r}"
