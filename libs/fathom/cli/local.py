@@ -1,4 +1,4 @@
-"""Where the local stack is, as it wrote it down."""
+"""Endpoints of the local stack, from the file it writes at start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LocalEndpoints:
 
 
 def read_endpoints(home: Path) -> LocalEndpoints:
-    """Raises ``NotReady`` when no stack is up, ``CorruptData`` when its file cannot be read."""
+    """Read the endpoints; raise ``NotReady`` when no stack is running, ``CorruptData`` when the file is malformed."""
     path = home / "endpoints.json"
     try:
         content = json.loads(path.read_text())

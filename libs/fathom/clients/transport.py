@@ -1,4 +1,4 @@
-"""The three ways to a service, behind one protocol."""
+"""Client transports over gRPC, the bus and in process, behind one protocol."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class Transport(Protocol):
     """Carries one call; raises ``FathomError`` only."""
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
-        """One request, one response."""
+        """Send one request and return its response."""
         ...
 
     def stream(self, method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
-        """Any other kind; a single request or response is an iterator of one."""
+        """Call a method of any kind; a single request or response is an iterator of one."""
         ...
 
     async def close(self) -> None: ...
 
 
 class StreamsNeedGrpc(FathomError):
-    """A streaming RPC was called over a transport that carries unary ones only."""
+    """A streaming RPC was called over a transport that carries only unary ones."""
 
     code, reason = "UNIMPLEMENTED", "NOT_IMPLEMENTED"
 
@@ -63,7 +63,7 @@ def check_size(message: Message) -> None:
 
 
 class GrpcTransport:
-    """One channel to one target."""
+    """Transport over one gRPC channel to one target."""
 
     def __init__(self, target: str) -> None:
         self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
@@ -115,7 +115,7 @@ class GrpcTransport:
 
 
 class BusTransport:
-    """Request/reply over the bus; the bus belongs to whoever opened it."""
+    """Transport by request/reply over the bus; does not own or close the bus."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -140,7 +140,7 @@ class BusTransport:
         yield  # an async generator, like its siblings
 
     async def close(self) -> None:
-        """Nothing of its own to close."""
+        """Do nothing: the bus is closed by its owner."""
 
 
 class InprocTransport:
@@ -168,9 +168,9 @@ class InprocTransport:
             raise from_status(to_status(error)) from None
 
     async def close(self) -> None:
-        """Nothing of its own to close."""
+        """Do nothing: there is no channel to close."""
 
 
 async def copies(message: Message) -> AsyncGenerator[Message, None]:
-    """An iterator over a copy of one message."""
+    """Yield a copy of one message."""
     yield type(message).FromString(message.SerializeToString())

@@ -1,8 +1,7 @@
-"""The chain around every handler, the same on gRPC, NATS and in process, for all four kinds of method.
+"""Interceptor chain around every handler, the same on gRPC, NATS and in process and for all four method kinds.
 
-A handler takes requests as an async iterator and gives responses as one, whatever the kind of the
-method; so each interceptor is written once. Order, outermost first: trace, metrics, errors,
-idempotency, deadline.
+A handler takes and returns async iterators of messages whatever the kind of the method, so each interceptor is written
+once. Order, outermost first: trace, metrics, errors, idempotency, deadline.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Interceptor(Protocol):
 
 
 def chain(handler: Handler, *interceptors: Interceptor) -> Handler:
-    """``handler`` inside all interceptors; the first one is outermost."""
+    """Wrap ``handler`` in all interceptors; the first one is outermost."""
     for interceptor in reversed(interceptors):
         handler = interceptor(handler)
     return handler
@@ -41,7 +40,7 @@ def chain(handler: Handler, *interceptors: Interceptor) -> Handler:
 
 @dataclass(frozen=True)
 class Trace:
-    """One span per call, child of the caller's; handlers see its id in ``call.traceparent``."""
+    """Opens one span per call, child of the caller's; handlers see its id in ``call.traceparent``."""
 
     telemetry: Telemetry
 
@@ -123,7 +122,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Deadline:
-    """Runs the handler with the call as current one and stops it when the caller's time is spent."""
+    """Runs the handler with the call as the current one and stops it at the caller's deadline."""
 
     def __call__(self, handler: Handler) -> Handler:
         async def bounded(
@@ -157,9 +156,9 @@ class Entry:
 
 @dataclass
 class Idempotency:
-    """Gives the first outcome again for a unary call with a known ``request_id``.
+    """Returns the first outcome again for a unary call with a known ``request_id``.
 
-    A concurrent duplicate waits for the running one. Failures are forgotten, so that a retry runs again.
+    A concurrent duplicate waits for the running call. Failures are forgotten, so that a retry runs again.
     """
 
     capacity: int = 4096
@@ -221,5 +220,5 @@ class Idempotency:
 
 
 async def once(message: Message) -> AsyncGenerator[Message, None]:
-    """An iterator over one message."""
+    """Yield one message."""
     yield message

@@ -10,7 +10,7 @@ from fathom.rpc.server import PortInUse
 
 
 def listen(service: str, host: str, port: int) -> socket.socket:
-    """A bound listening socket; raises ``PortInUse`` naming the service."""
+    """Return a bound listening socket; raise ``PortInUse`` naming the service."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -24,13 +24,13 @@ def listen(service: str, host: str, port: int) -> socket.socket:
 
 @contextmanager
 def reserved_port(host: str = "127.0.0.1") -> Iterator[int]:
-    """A port that nobody else is given while the context lasts, for a server that may come and go on it.
+    """Reserve a free port for the duration of the context, for a server that may stop and restart on it.
 
-    The socket stays bound and never listens. Once it is bound it allows the address to be reused, so
-    that a server which allows it too (gRPC, uvicorn, Go's) can bind and listen beside it; the system
-    hands the port neither to a socket bound to port 0 nor to an outgoing connection.
+    The socket stays bound and never listens.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
         holder.bind((host, 0))
+        # Set after the bind: a server that allows reuse too (gRPC, uvicorn, Go's) can then bind and listen beside this
+        # socket, but the kernel gives the port neither to a bind to port 0 nor to an outgoing connection.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         yield holder.getsockname()[1]
