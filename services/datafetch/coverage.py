@@ -90,9 +90,9 @@ def leftovers(rest: str, said: set[str]) -> Iterator[tuple[int, str]]:
         # One character that remains was cut out of a word by phrases of one character: 税前, 市值, 预计.
         if end - start == 1 and rest[start] not in SINGLE:
             start, end = max(run.start(), start - 1), min(run.end(), end + 1)
-        elif end == start and (word := PIECES.search(run[0])):
+        elif end == start and (whole := PIECES.search(run[0])):
             # Nor is 中位数 the phrases 中, 位 and 数.
-            start, end = run.start() + word.start(), run.start() + word.end()
+            start, end = run.start() + whole.start(), run.start() + whole.end()
         words = rest[start:end].lstrip("的")
         if len(words) > 1 and words not in said and not TAKEN_BACK.match(rest, end):
             yield start, words
