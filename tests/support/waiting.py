@@ -56,6 +56,17 @@ def expired(condition: Callable[[], object], within_s: float, last: str) -> str:
     return f"not within {within_s:g} s: {name}, at last {last[:1_000]}"
 
 
+async def until_listening(host: str, port: int, *, within_s: float = 30.0) -> None:
+    """Return when a server takes connections at this address."""
+
+    async def connect() -> bool:
+        _, writer = await asyncio.open_connection(host, port)
+        writer.close()
+        return True
+
+    await eventually(connect, within_s=within_s, every_s=0.02, ignoring=(OSError,))
+
+
 async def settle(turns: int = 20) -> None:
     """Let every task of the loop that needs neither time nor a thread run until it waits."""
     for _ in range(turns):
