@@ -127,8 +127,7 @@ async def test_a_caller_who_leaves_is_no_trouble_of_the_vendor() -> None:
     slow = Fake("akshare", hangs=True)
     vendors = Vendors([slow], ConnectorsConfig(per_second=1e6, circuit_failures=1))
     asking = asyncio.ensure_future(vendors.fetch(MOUTAI, deadline=time.monotonic() + 60))
-    while not slow.calls:
-        await asyncio.sleep(0)
+    await eventually(lambda: slow.calls)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
