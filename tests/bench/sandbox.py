@@ -36,6 +36,7 @@ from services.sandbox.metrics import Metrics
 from services.sandbox.procfs import snapshot
 from services.sandbox.server import SandboxServicer, build
 from services.sandbox.session import Session
+from tests.support.waiting import eventually
 
 IMPORTS = "import numpy, pandas, plotly.express, plotly.graph_objects, pyarrow"
 COLD, FORKED, POOLED, CELLS, SESSIONS, IDLE = 5, 15, 15, 200, 1000, 12
@@ -121,8 +122,7 @@ async def pooled_session(walled: Engine) -> float:
 
 async def pool_full(walled: Engine) -> None:
     """Waits for the spares, and until what was just closed is closed."""
-    while len(walled._spares) < 4:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: len(walled._spares) >= 4)
     await asyncio.sleep(0.3)
 
 

@@ -14,6 +14,7 @@ from fathom.call import Call
 from fathom.errors import Conflict, FailedPrecondition, Overloaded
 from fathom.rpc.contract import Method, contract, once
 from fathom.rpc.idempotency import REQUEST_BYTES, Idempotency
+from tests.support.waiting import eventually
 
 PUT = contract("sandbox").methods["PutFile"]
 OPEN = contract("sandbox").methods["CreateSession"]
@@ -65,8 +66,7 @@ async def test_duplicates_wait_for_the_call_under_way_also_for_its_failure() -> 
     service = Service()
     service.gate.clear()
     running = [asyncio.create_task(service.ask(opening("a"))) for _ in range(3)]
-    while not service.acted:
-        await asyncio.sleep(0)
+    await eventually(lambda: service.acted)
     with pytest.raises(Conflict):
         await service.ask(opening("a", cells=2))
     service.refusal = Overloaded("too much", retry_after_s=1)
