@@ -11,7 +11,9 @@ REFUSED = frozenset({errno.EPERM, errno.EACCES})
 USERS_LIMIT = "user.max_user_namespaces"
 USERS_SWITCH = "kernel.unprivileged_userns_clone"
 APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
-PATHS = frozenset({errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP})
+PATHS = frozenset(
+    {errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP}
+)
 IN_POD = "in a pod: hostUsers: false, procMount: Unmasked and a seccomp profile that allows unshare, or the gVisor"
 CONTAINER = "in a container: a seccomp profile that allows unshare and mount, and an unmasked /proc"
 

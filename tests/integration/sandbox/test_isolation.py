@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fathom.cli import doctor
 from fathom.errors import DependencyFailed
 from services.sandbox import canary as canary_of
 from services.sandbox import isolation
@@ -144,6 +145,36 @@ async def test_python_and_the_checkout_may_be_in_any_folder(folder: str, walls: 
     assert seen["tmp"] == (["OK", "1"] if walls == "namespace" else ["ERROR", "PermissionError"])
     assert seen["read-only"][0] == "ERROR"
     assert not [text for text in seen["missing"] if text.startswith("runtime")]
+
+
+@pytest.mark.parametrize(
+    ("level", "says"),
+    [
+        (
+            "namespace",
+            ("user.max_user_namespaces", "landlock, the next", "FATHOM_SANDBOX_MIN_ISOLATION=landlock make run"),
+        ),
+        ("landlock", ("landlock\n",)),
+    ],
+)
+async def test_without_namespaces_the_refusal_names_the_switch_and_what_is_left(
+    level: str, says: tuple[str, ...]
+) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("without_namespaces.py")), level]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert all(text in done.stdout for text in says), done.stdout
+    assert "procMount" not in done.stdout
+
+
+async def test_the_doctor_builds_the_walls_before_there_are_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    (good,) = await doctor.walls()
+    assert (good.subject, good.good) == ("sandbox", True)
+    assert good.detail.startswith("isolation namespace")
+    monkeypatch.setenv("FATHOM_SANDBOX_MIN_ISOLATION", "guest-kernel")
+    (bad,) = await doctor.walls()
+    assert not bad.good
+    assert "sandbox.min_isolation is guest-kernel" in bad.detail
 
 
 async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,12 @@ USER = Place(root=False)
 @pytest.mark.parametrize(
     ("stage", "code", "place", "says"),
     [
-        ("namespaces", errno.ENOSPC, Place(root=True, switches=((USERS_LIMIT, "0"),)), f"{USERS_LIMIT}=15000 (it is 0,"),
+        (
+            "namespaces",
+            errno.ENOSPC,
+            Place(root=True, switches=((USERS_LIMIT, "0"),)),
+            f"{USERS_LIMIT}=15000 (it is 0,",
+        ),
         ("namespaces", errno.EPERM, Place(root=False, switches=((USERS_SWITCH, "0"),)), f"{USERS_SWITCH}=1"),
         ("root file system", errno.EACCES, Place(root=False, switches=((APPARMOR, "1"),)), f"{APPARMOR}=0"),
         ("root file system", errno.EPERM, Place(root=True, pod=True), "procMount: Unmasked"),
