@@ -90,8 +90,7 @@ class Zygote:
             raise OSError(0, "the fork server has more than one thread")
         go_end, go = os.pipe2(os.O_CLOEXEC)
         flags = sum(kernel.NAMESPACES.values()) if plan.walls == "namespace" else 0
-        # In its namespace the root of a session is nobody to the folders of other users, e.g. somebody's home.
-        runtime = rootfs.open_runtime(self._paths) if flags and os.geteuid() == 0 else {}
+        runtime = self._open_runtime() if flags and os.geteuid() == 0 else {}
         pid = kernel.clone(flags)
         if pid == 0:
             self._become_session(plan, runtime, channel, session, stdout, stderr, go_end, go)
@@ -111,6 +110,14 @@ class Zygote:
             raise
         finally:
             os.close(go)
+
+    def _open_runtime(self) -> dict[str, int]:
+        """The runtime, opened as this user: in its namespace the root of a session is nobody to the folders of other
+        users, e.g. somebody's home. Empty for a root that may not mount, whose sessions open it themselves."""
+        try:
+            return rootfs.open_runtime(self._paths)
+        except PermissionError:
+            return {}
 
     def _become_session(
         self, plan: Plan, runtime: dict[str, int], channel: socket.socket, session: int, stdout: int, stderr: int,

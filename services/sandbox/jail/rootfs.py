@@ -34,7 +34,16 @@ def open_runtime(paths: Iterable[str]) -> dict[str, int]:
     """Copies of the mounts at these paths, to be attached in a session's file system; links of the system's own are
     left out. Needs to be done where the paths can be reached, which for a service that is root is before it becomes
     somebody else. Raises ``OSError`` with the path."""
-    return {path: kernel.open_tree(path) for path in paths if os.path.exists(path) and not is_system_link(path)}
+    trees: dict[str, int] = {}
+    try:
+        for path in paths:
+            if os.path.exists(path) and not is_system_link(path):
+                trees[path] = kernel.open_tree(path)
+    except OSError:
+        for tree in trees.values():
+            os.close(tree)
+        raise
+    return trees
 
 
 def build(paths: Iterable[str], runtime: Mapping[str, int], plan: Plan) -> None:

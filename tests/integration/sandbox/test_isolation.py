@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -145,6 +146,17 @@ async def test_python_and_the_checkout_may_be_in_any_folder(folder: str, walls: 
     assert seen["tmp"] == (["OK", "1"] if walls == "namespace" else ["ERROR", "PermissionError"])
     assert seen["read-only"][0] == "ERROR"
     assert not [text for text in seen["missing"] if text.startswith("runtime")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to give up a capability")
+async def test_a_root_that_may_not_mount_gets_the_same_walls() -> None:
+    """As in a pod with users of its own, where only a session's first process may mount, in its own namespace."""
+    program = Path(__file__).with_name("elsewhere.py")
+    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, str(program), sys.prefix, "namespace", "0", "0"]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert (seen["runtime"][0], seen["tmp"], seen["missing"]) == ("OK", ["OK", "1"], [])
 
 
 @pytest.mark.parametrize(
