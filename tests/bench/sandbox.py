@@ -151,7 +151,8 @@ async def over_grpc() -> float:
 
 async def figures() -> None:
     """Processor time of a session's first figure against its second, by the kernel's account."""
-    firsts, seconds = [], []
+    firsts: list[float] = []
+    seconds: list[float] = []
     async with engine(spares=0) as walled:
         for _ in range(FIGURES):
             session = await walled.create()

@@ -156,7 +156,7 @@ def confine(plan: Plan, paths: tuple[str, ...]) -> None:
         domain.read(("/etc",))
         domain.write((HOME, rootfs.TEMPORARY, "/dev/shm"))
     else:
-        domain.read(("/etc/localtime", *mimetypes.knownfiles))
+        domain.read(("/etc/localtime", *(str(path) for path in mimetypes.knownfiles)))
         domain.write((plan.scratch,))
     domain.write(WRITABLE_DEVICES)
     domain.restrict()
