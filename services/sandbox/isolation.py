@@ -97,7 +97,7 @@ async def achieve(config: Config, jailer: Jailer) -> Report:
 
 
 async def offer(config: Config, jailer: Jailer, walls: str) -> list[str]:
-    """How to accept the walls that are weaker than asked for, where they keep cells from the host and hold here."""
+    """Say how to accept walls weaker than asked for, where they keep cells from the host and hold here."""
     if walls != "landlock" or (await tried(config, replace(jailer, walls=walls)))[0]:
         return []
     accept = "FATHOM_SANDBOX_MIN_ISOLATION=landlock"

@@ -29,12 +29,12 @@ class Place:
     switches: tuple[tuple[str, str], ...] = ()
 
     def switch(self, name: str) -> str:
-        """Value of a sysctl; "" where this kernel has none of that name."""
+        """Return the value of a sysctl; "" where this kernel has none of that name."""
         return dict(self.switches).get(name, "")
 
 
 def look_around() -> Place:
-    """The place that this process is in."""
+    """Describe the place that this process is in."""
     names = (USERS_LIMIT, USERS_SWITCH, APPARMOR)
     found = {name: text(f"/proc/sys/{name.replace('.', '/')}").strip() for name in names}
     return Place(
@@ -47,7 +47,7 @@ def look_around() -> Place:
 
 
 def text(path: str) -> str:
-    """Content of a file; "" when it cannot be read."""
+    """Return the content of a file; "" when it cannot be read."""
     try:
         return Path(path).read_text(errors="replace")
     except OSError:
@@ -55,7 +55,7 @@ def text(path: str) -> str:
 
 
 def remedy(stage: str, code: int, place: Place) -> str:
-    """What mends a wall that failed at this stage with this error number, in this place."""
+    """Return what mends a wall that failed at this stage with this error number, in this place."""
     if stage in ("namespaces", "user", "root file system") and (switch := closed_switch(code, place)):
         return switch
     if stage in ("namespaces", "user", "root file system") and code in REFUSED:
@@ -72,7 +72,7 @@ def remedy(stage: str, code: int, place: Place) -> str:
 
 
 def closed_switch(code: int, place: Place) -> str:
-    """The sysctl that forbids user namespaces here; "" for none."""
+    """Return how to set the sysctl that forbids user namespaces here; "" for none."""
     if code in (errno.ENOSPC, errno.EUSERS):
         now = place.switch(USERS_LIMIT)
         return f"sysctl -w {USERS_LIMIT}=15000 (it is {now or 'unknown'}, or its namespaces are used up)"
@@ -89,7 +89,7 @@ def closed_switch(code: int, place: Place) -> str:
 
 
 def surroundings(place: Place) -> str:
-    """What to change around the process, when no switch of the kernel forbids what failed."""
+    """Return what to change around the process, when no switch of the kernel forbids what failed."""
     if place.pod:
         return f"{IN_POD} RuntimeClass"
     if place.container:

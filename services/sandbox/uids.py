@@ -33,7 +33,7 @@ class Uids:
         self._folder = lock_folder(folders) if os.geteuid() == 0 else None
 
     def take(self) -> int:
-        """A user that nobody else has, the one that was given back last coming last. Raises ``DependencyFailed``."""
+        """Return a user that nobody else has, the one given back last coming last. Raise ``DependencyFailed``."""
         if self._folder is None:
             return -1
         for step in range(len(self._users)):
@@ -57,18 +57,18 @@ class Uids:
         return idle
 
     def give_back(self, uid: int) -> None:
-        """Leaves the user to others, when its session has ended."""
+        """Leave the user to others, when its session has ended."""
         if uid >= 0:
             os.close(self._locks.pop(uid))
 
     def close(self) -> None:
-        """Leaves all of them."""
+        """Leave all of them to others."""
         for uid in list(self._locks):
             self.give_back(uid)
 
 
 def lock_folder(folders: tuple[str, ...]) -> Path:
-    """The folder of the locks, which is ours alone to write. Raises ``DependencyFailed`` with every cause."""
+    """Return the folder of the locks, which only this user may write. Raise ``DependencyFailed`` with every cause."""
     causes = []
     for parent in folders:
         path = Path(parent) / "fathom-sandbox-users"
@@ -86,7 +86,7 @@ def lock_folder(folders: tuple[str, ...]) -> Path:
 
 
 def has_processes(uid: int) -> bool:
-    """Whether any process that we could see runs as this user."""
+    """Return whether any process that can be seen from here runs as this user."""
     try:
         os.getpriority(os.PRIO_USER, uid)
     except ProcessLookupError:

@@ -112,8 +112,8 @@ class Zygote:
             os.close(go)
 
     def _open_runtime(self) -> dict[str, int]:
-        """The runtime, opened as this user: in its namespace the root of a session is nobody to the folders of other
-        users, e.g. somebody's home. Empty for a root that may not mount, whose sessions open it themselves."""
+        """Open the runtime as this user: in its namespace the root of a session is nobody to the folders of other
+        users, e.g. somebody's home. Return nothing for a root that may not mount, whose sessions open it themselves."""
         try:
             return rootfs.open_runtime(self._paths)
         except PermissionError:

@@ -108,7 +108,7 @@ def become_user(plan: Plan) -> None:
 
 
 def move_home(home: str) -> None:
-    """Names the scratch folder wherever Python looks for a home or for temporary files, also where it has looked."""
+    """Name the scratch folder wherever Python looks for a home or for temporary files, also where it has looked."""
     os.environ |= home_variables(home)
     tempfile.tempdir = None
 

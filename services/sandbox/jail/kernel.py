@@ -106,7 +106,7 @@ def unmount(target: str, flags: int) -> None:
 
 
 def open_tree(path: str) -> int:
-    """open_tree(2): descriptor of a copy of what is mounted at a path and below it, attached nowhere yet."""
+    """Call open_tree(2): return a copy of the mounts at a path and below it, attached nowhere yet."""
     try:
         return call("open_tree", AT_FDCWD, os.fsencode(path), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE)
     except OSError as error:
@@ -114,7 +114,7 @@ def open_tree(path: str) -> int:
 
 
 def attach_tree(tree: int, target: str) -> None:
-    """move_mount(2): attaches what ``open_tree`` gave."""
+    """Call move_mount(2): attach what ``open_tree`` gave."""
     call("move_mount", tree, b"", AT_FDCWD, os.fsencode(target), MOVE_MOUNT_F_EMPTY_PATH)
 
 

@@ -14,7 +14,7 @@ INSIDE_UID = 1000
 
 
 def home_variables(home: str) -> dict[str, str]:
-    """The environment's names for a session's home folder, which holds its temporary files too."""
+    """Return the environment's names for a session's home folder, which holds its temporary files too."""
     return {"HOME": home, "TMPDIR": home, "IPYTHONDIR": f"{home}/.ipython"}
 
 

@@ -31,7 +31,7 @@ def runtime_paths() -> tuple[str, ...]:
 
 
 def open_runtime(paths: Iterable[str]) -> dict[str, int]:
-    """Copies of the mounts at these paths, to be attached in a session's file system; links of the system's own are
+    """Copy the mounts at these paths, to be attached in a session's file system; links of the system's own are
     left out. Needs to be done where the paths can be reached, which for a service that is root is before it becomes
     somebody else. Raises ``OSError`` with the path."""
     trees: dict[str, int] = {}
@@ -73,7 +73,7 @@ def build(paths: Iterable[str], runtime: Mapping[str, int], plan: Plan) -> None:
 
 
 def is_system_link(path: str) -> bool:
-    """Whether it is one of the system's folders that are links on many systems, which are made anew."""
+    """Return whether it is one of the system's folders that are links on many systems, which are made anew."""
     return path in SYSTEM and os.path.islink(path)
 
 
@@ -86,7 +86,7 @@ def make_folder(path: str) -> None:
 
 
 def make_scratch(scratch_bytes: int, scratch_files: int) -> None:
-    """The home folder and /tmp, two folders of one file system, so that one quota bounds both."""
+    """Make the home folder and /tmp, two folders of one file system, so that one quota bounds both."""
     whole = staged("/scratch")
     os.mkdir(whole)
     options = f"size={scratch_bytes},nr_inodes={scratch_files},mode=755"
@@ -103,7 +103,7 @@ def make_scratch(scratch_bytes: int, scratch_files: int) -> None:
 
 
 def attach(path: str, tree: int) -> None:
-    """Shows a file or folder of the host read-only."""
+    """Show a file or folder of the host read-only."""
     make_folder(os.path.dirname(path))
     if stat.S_ISDIR(os.fstat(tree).st_mode):
         make_folder(path)
