@@ -26,21 +26,14 @@ HOME = ROOT / ".fathom"
 REAL = frozenset({"integration", "contract", "e2e"})
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of real processes get a second try, which ``--reruns 0`` takes away: the machine they share may starve
-    one. It is printed as RERUN, and asks to be mended like a failure; tests of functions have no such excuse.
-
-    The long files stand first, so that two workers (``make test``) end together; a file's own order stays.
-    """
-    for item in items:
-        if is_real(item) and config.getoption("reruns") != 0:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the long files first, so that two workers (``make test``) end together; a file's own order stays."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (not is_real(item), item.path not in slow))
 
 
 def is_real(item: pytest.Item) -> bool:
-    """Whether it starts processes."""
+    """Return whether it starts processes."""
     return bool(REAL & set(item.path.relative_to(ROOT).parts))
 
 
