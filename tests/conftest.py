@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 from hypothesis import HealthCheck, settings
+
+from tests.servers import Servers
 
 # Shared machines are slow at times, and a test that fails must fail again: no deadlines, no chance.
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -69,21 +69,7 @@ def corpus_dir() -> Path:
 
 
 @pytest.fixture
-async def serve() -> AsyncIterator[Callable[..., Awaitable[str]]]:
-    """Starts an HTTP server with the given handlers by path, on a port of the system's choice; gives its URL."""
-    servers: list[TestServer] = []
-
-    async def start(
-        handlers: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]], host: str = "127.0.0.1"
-    ) -> str:
-        app = web.Application(client_max_size=64 << 20)
-        for path, handler in handlers.items():
-            app.router.add_route("*", path, handler)
-        server = TestServer(app, host=host)
-        await server.start_server()
-        servers.append(server)
-        return str(server.make_url("")).rstrip("/")
-
-    yield start
-    for server in servers:
-        await server.close()
+async def serve() -> AsyncIterator[Servers]:
+    """Start HTTP servers and close them, and the clients made for them, when the test ends."""
+    async with Servers() as servers:
+        yield servers
