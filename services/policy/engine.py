@@ -87,11 +87,13 @@ class Engine:
         return line
 
     async def start(self) -> None:
-        """Loads all models at once; returns when the default one and those of roles have been, so far as they can be.
+        """Load the models side by side, except those to be loaded on request.
 
-        Raises why the default one cannot be.
+        Returns when the default model and those of roles are loaded, so far as they can be. Raises the reason why the
+        default one cannot be.
         """
-        loading = {name: line.open(self._load) for name, line in self._lines.items()}
+        wanted = {name for name, line in self._lines.items() if line.config.load == "start"} | set(self._roles.models)
+        loading = {name: line.open(self._load) for name, line in self._lines.items() if name in wanted}
         await asyncio.gather(*(loading[name] for name in self._roles.models if name in loading))
         _ = self._find(self._config.default_model).backend
         await self._versions.start(self._config.ready_wait_s)
@@ -114,7 +116,11 @@ class Engine:
         return self._lines[wanted]
 
     def _find(self, name: str, affinity: str = "", version: int = 0) -> Slot:
-        return self._line_of(name).pick(lane_now(), affinity, version)
+        line = self._line_of(name)
+        slot = line.pick(lane_now(), affinity, version)
+        if slot.version == 0 and line.is_due:
+            line.open(self._load)
+        return slot
 
     async def _serving(self, name: str, affinity: str, version: int) -> Slot:
         """Who answers; ``NotReady`` when another replica serves this already and this one has not heard of it yet.
@@ -168,7 +174,7 @@ class Engine:
 
     def occupancy(self, name: str) -> Occupancy:
         """What the engine of a model holds now; raises why it could not be loaded."""
-        return self._find(name).backend.occupancy
+        return self._line_of(name).pick(lane_now(), "", 0).backend.occupancy  # looking at a model does not load it
 
     def models(self) -> list[ModelInfo]:
         return [self._lines[name].info for name in sorted(self._lines)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from services.policy.slot import Slot
 BASE = "0"
 RETIRE_AFTER_S = 600.0
 RETRY_WHILE_LOADING_S = 0.5
+RETRY_FAILED_LOAD_S = 30.0
 
 Fetch = Callable[[Share], Awaitable[Path]]
 
@@ -57,12 +59,29 @@ class Line:
         self._make, self._has_base = make, base
         self._slots: dict[str, Slot] = {BASE: make(admission)} if base else {}
         self._opening: asyncio.Task[None] | None = None
+        self._opened_at = 0.0
         self._retiring: set[asyncio.Task[None]] = set()
 
     def open(self, loaded: Callable[[Slot], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Loads the model as configured, by ``loaded``; for a line with a base, once."""
+        """Begin to load the model as configured, by ``loaded``; only for a line with a base."""
+        self._opened_at = time.monotonic()
         self._opening = asyncio.create_task(loaded(self._slots[BASE]), name=f"loading {self.name}")
         return self._opening
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether a request should begin to load the model as configured.
+
+        True when it waits for a request, and again some time after a load that failed for a reason that may pass, such
+        as a download without a network: the model must not stay refused until a restart.
+        """
+        if not self._has_base or BASE not in self._slots:
+            return False
+        if self._opening is None:
+            return self.config.load == "request"
+        error = self._slots[BASE].error
+        may_retry = self._opening.done() and error is not None and error.transient
+        return may_retry and time.monotonic() - self._opened_at > RETRY_FAILED_LOAD_S
 
     def check_takes_weights(self) -> None:
         """Raises ``FailedPrecondition`` for an engine without weights of ours."""

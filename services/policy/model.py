@@ -19,6 +19,7 @@ MAX_STOPS, MAX_STOP_CHARS, MAX_TEMPERATURE, MAX_SEED = 16, 256, 10.0, 1 << 63
 class State(StrEnum):
     """State of a model; the names of ``policy.v1.ModelState``."""
 
+    IDLE = "idle"
     WARMING = "warming"
     READY = "ready"
     PAUSED = "paused"

@@ -24,6 +24,7 @@ from services.policy.engine import Engine
 from services.policy.model import ModelInfo, Request, State
 
 STATES = {
+    State.IDLE: pb.MODEL_STATE_IDLE,
     State.WARMING: pb.MODEL_STATE_WARMING,
     State.READY: pb.MODEL_STATE_READY,
     State.PAUSED: pb.MODEL_STATE_PAUSED,

@@ -43,6 +43,7 @@ class Slot:
         self._open = open_backend
         self._backend: Backend | None = None
         self._error: FathomError | None = None
+        self.is_loading = False
         self._swapping = asyncio.Lock()
 
     async def load(self, folder: Path | None = None, version: int = 0) -> None:
@@ -50,6 +51,7 @@ class Slot:
 
         A failure is kept and raised by whoever needs the model.
         """
+        self._error, self.is_loading = None, True
         try:
             self._check_kind(folder)
             backend = self._open()
@@ -61,6 +63,8 @@ class Slot:
             self._error.__cause__ = error
         else:
             self._backend = backend
+        finally:
+            self.is_loading = False
 
     @property
     def info(self) -> ModelInfo:
@@ -70,6 +74,8 @@ class Slot:
             state, detail = State.FAILED, self._error.message
         elif backend is None:
             state, detail = State.WARMING, "Being loaded."
+            if not self.is_loading and self.config.load == "request":
+                state, detail = State.IDLE, "Loaded when it is first asked for."
         elif self.admission.paused:
             state, detail = State.PAUSED, "Generations wait until it is resumed."
         return ModelInfo(
@@ -81,6 +87,11 @@ class Slot:
             exact=self.config.engine != "openai",
             detail=detail,
         )
+
+    @property
+    def error(self) -> FathomError | None:
+        """The reason why the last load failed; None when it succeeded, runs, or has not begun."""
+        return self._error
 
     @property
     def ready(self) -> bool:

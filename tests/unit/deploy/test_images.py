@@ -114,15 +114,18 @@ def test_copies_between_stages_name_stages() -> None:
 
 
 def locked(name: str) -> dict[str, str]:
-    """Versions by canonical name; every line must have a checksum."""
+    """Return the versions of a lock for Python 3.11, by canonical name; every wheel must have a checksum."""
     found: dict[str, str] = {}
-    for text in (locks.LOCKS / f"{name}.txt").read_text().splitlines()[1:]:
-        requirement, *hashes = text.split()
+    for text in locks.path_of(name).read_text().splitlines()[1:]:
+        pin, *hashes = text.split(" --hash=")
+        requirement = Requirement(pin)
+        if requirement.marker and not requirement.marker.evaluate({"python_full_version": "3.11.7"}):
+            continue
         assert hashes, text
-        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", item) for item in hashes), text
-        package, _, version = requirement.partition("==")
-        assert version, text
-        found[canonicalize_name(package)] = version
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", item) for item in hashes), text
+        (version,) = requirement.specifier
+        assert version.operator == "==", text
+        found[canonicalize_name(requirement.name)] = version.version
     return found
 
 
@@ -135,20 +138,20 @@ def direct(extras: tuple[str, ...]) -> list[Requirement]:
     return found
 
 
-@pytest.mark.parametrize("name", list(locks.WANTED))
+@pytest.mark.parametrize("name", list(locks.LOCKS))
 def test_locks_meet_what_the_package_asks_for(name: str) -> None:
-    lock, versions = locks.WANTED[name], locked(name)
-    excluded = {canonicalize_name(text) for text in locks.EXCLUDED.read_text().splitlines() if not text.startswith("#")}
-    asked = [*(direct(lock.extras) if lock.extras else []), *map(Requirement, lock.besides)]
+    lock, versions = locks.LOCKS[name], locked(name)
+    asked = [*(direct(lock.extras) if lock.extras else []), *map(Requirement, lock.packages)]
     assert asked
     for requirement in asked:
-        package = canonicalize_name(requirement.name)
-        if package in excluded and name != "weights":
-            assert package not in versions
-            continue
-        assert requirement.specifier.contains(versions[package], prereleases=True), (
-            f"{requirement}: {versions[package]}"
-        )
+        version = versions[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version, prereleases=True), f"{requirement}: {version}"
+
+
+@pytest.mark.parametrize("name", [name for name, lock in locks.LOCKS.items() if lock.base])
+def test_what_runs_is_what_was_tested(name: str) -> None:
+    base = locked(locks.LOCKS[name].base)
+    assert {package: base.get(package) for package in locked(name)} == locked(name)
 
 
 def test_images_without_cuda_have_none() -> None:

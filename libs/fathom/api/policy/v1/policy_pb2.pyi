@@ -37,6 +37,7 @@ class ModelState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MODEL_STATE_READY: _ClassVar[ModelState]
     MODEL_STATE_PAUSED: _ClassVar[ModelState]
     MODEL_STATE_FAILED: _ClassVar[ModelState]
+    MODEL_STATE_IDLE: _ClassVar[ModelState]
 ROLE_UNSPECIFIED: Role
 ROLE_SYSTEM: Role
 ROLE_USER: Role
@@ -55,6 +56,7 @@ MODEL_STATE_WARMING: ModelState
 MODEL_STATE_READY: ModelState
 MODEL_STATE_PAUSED: ModelState
 MODEL_STATE_FAILED: ModelState
+MODEL_STATE_IDLE: ModelState
 
 class ToolCall(_message.Message):
     __slots__ = ("id", "name", "arguments_json")
