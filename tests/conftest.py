@@ -27,15 +27,16 @@ REAL = frozenset({"integration", "contract", "e2e"})
 MEASURED = frozenset({"unit", "contract"})
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the long files first, so that two workers (``make test``) end together; a file's own order stays.
 
     Only unit and contract tests count for coverage: tracing costs processor time, which tests of real processes need,
     and what these run in other processes is not seen.
     """
-    for item in items:
-        if not MEASURED & set(item.path.relative_to(ROOT).parts):
-            item.add_marker(pytest.mark.no_cover)
+    if config.pluginmanager.has_plugin("_cov"):  # pytest-cov, where it measures
+        for item in items:
+            if not MEASURED & set(item.path.relative_to(ROOT).parts):
+                item.add_marker(pytest.mark.no_cover)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (not is_real(item), item.path not in slow))
 

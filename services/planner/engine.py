@@ -112,12 +112,8 @@ class Engine:
 
         running = [asyncio.create_task(one(*place)) for place in places]
         try:
-            # Not as_completed: where the caller goes away early it leaves a coroutine that nobody awaits.
-            waiting = set(running)
-            while waiting:
-                ended, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for episode in ended:
-                    yield episode.result()
+            for ended in asyncio.as_completed(running):
+                yield await ended
         finally:
             for episode in running:
                 episode.cancel()
