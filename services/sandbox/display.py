@@ -7,6 +7,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -167,10 +168,8 @@ def cut(text: str, limit: int) -> str:
 def flush() -> None:
     """What was printed goes out, also when the cell has replaced or closed its streams."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(Exception):  # whatever the cell has put there
             stream.flush()
-        except Exception:  # whatever the cell has put there
-            continue
 
 
 def error_reply(error: BaseException) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = ("datafetch", "gateway", "memory", "planner", "policy", "retrieval", "reward", "sandbox")
@@ -43,6 +44,29 @@ def test_lint_would_notice_a_missing_comment(tmp_path: Path) -> None:
     (folder / "odd.proto").write_text('syntax = "proto3";\npackage fathom.api.odd.v1;\nmessage Odd { int32 x = 1; }\n')
     image = tool.image(tmp_path, tmp_path / "image.binpb")
     assert tool.buf("lint", str(image)) != 0
+
+
+def test_hooks_and_ci_run_the_same_checks() -> None:
+    makefile = (ROOT / "Makefile").read_text().replace('"$(BIN)/', "").replace('"', "")
+    [repository] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local"
+    checks = {hook["entry"].removeprefix(".venv/bin/").split(" --")[0] for hook in repository["hooks"]}
+    assert checks >= {"ruff check", "ruff format", "mypy", "lint-imports"}
+    for check in checks:
+        recipe = rf"^{check.removeprefix('make ')}:" if check.startswith("make ") else rf"(^\t|&& ){check}\b"
+        assert re.search(recipe, makefile, flags=re.MULTILINE), f"{check} is a hook, and make does not run it"
+    wanted = {
+        name: set(re.findall(rf"^{name}: ([a-z -]*)", makefile, re.MULTILINE)[0].split()) for name in ("test", "lint")
+    }
+    assert wanted["test"] >= {"lint", "types", "proto-check"}
+    assert wanted["lint"] >= {"workflows"}
+
+
+def test_every_shell_script_is_checked() -> None:
+    found = {path for path in run("git", "ls-files", "*.sh", ".ci").stdout.split() if path}
+    command = re.search(r"shellcheck\" (.*)", (ROOT / "Makefile").read_text())
+    assert command is not None
+    assert set(command[1].split()) == found
 
 
 def test_import_rules() -> None:

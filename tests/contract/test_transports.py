@@ -110,6 +110,19 @@ async def test_not_found_names_the_nearest_and_internal_hides_the_cause(
     assert "secret" not in broken.value.message
 
 
+@pytest.mark.parametrize(("method", "transport"), cases([SEARCH, EXECUTE]))
+async def test_a_timeout_inside_the_handler_is_not_blamed_on_the_callers_deadline(
+    house: House, method: Method, transport: str
+) -> None:
+    _, connect = house
+    with pytest.raises(errors.Internal) as broken:
+        await invoke(connect(transport, tenant="impatient"), method)
+    assert broken.value.code == "INTERNAL"
+    assert f"{method.service}.{method.name} failed inside (TimeoutError)" in broken.value.message
+    assert (broken.value.metadata["culprit"], broken.value.metadata["cause"]) == (method.service, "TimeoutError")
+    assert "secret" not in broken.value.message
+
+
 @pytest.mark.parametrize(("method", "transport"), [(SEARCH, "grpc"), (SEARCH, "inproc"), (EXECUTE, "grpc")])
 async def test_cancellation_reaches_the_handler(house: House, method: Method, transport: str) -> None:
     mirrors, connect = house

@@ -1,7 +1,7 @@
-"""The message bus: request/reply between services, durable streams of work and events.
+"""The message bus: request/reply between services, durable work queues and event streams.
 
-Only this package imports nats. ``nats://`` is the bus of a cluster and of the local stack;
-``memory://`` behaves the same within one process.
+Only this package imports nats. ``nats://`` is the bus of a cluster and of the local stack; ``memory://`` behaves the
+same within one process.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["Bus", "Closable", "Delivery", "Handler", "Message", "open_bus"]
 
 
 async def open_bus(url: str, store: ObjectStore, streams: Topology | None = None) -> Bus:
-    """Opens ``nats://[user:password@]host:port`` or ``memory://``; large payloads go through ``store``.
+    """Open ``nats://[user:password@]host:port`` or ``memory://``; large payloads go through ``store``.
 
-    Each ``memory://`` is a bus of its own. Raises ``ConfigError`` for any other URL or a server that
-    cannot carry Fathom's messages, ``NotReady`` when no server answers within 10 seconds.
+    Each ``memory://`` is a separate bus. Raises ``ConfigError`` for any other URL or a server that cannot carry
+    Fathom's messages, ``NotReady`` when no server answers within 10 seconds.
     """
     scheme = urlsplit(url).scheme
     if scheme == "memory":

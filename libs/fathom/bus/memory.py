@@ -1,4 +1,4 @@
-"""The bus within one process: the semantics of JetStream without a server."""
+"""In-process bus with the semantics of JetStream, without a server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MemoryBus:
         self._closed = False
 
     async def declare(self) -> None:
-        """The streams stand from the start."""
+        """Do nothing: the streams exist from the start."""
 
     async def request(self, subject: str, payload: bytes, *, headers: Mapping[str, str], timeout_s: float) -> Message:
         self._check_open()
@@ -143,7 +143,7 @@ class MemoryBus:
             self._changed.notify_all()
 
     async def _wait(self, until_s: float | None) -> None:
-        """Returns when anything has changed, at the latest at ``until_s``."""
+        """Wait for any change, at most until ``until_s``."""
         try:
             async with asyncio.timeout(None if until_s is None else until_s - time.monotonic()), self._changed:
                 if not self._closed:
@@ -192,7 +192,7 @@ class Server:
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     def start(self, claims: ClaimCheck, payload: bytes, headers: Mapping[str, str]) -> asyncio.Task[Reply]:
-        """Runs the handler in the context of ``serve``: nothing of the caller's leaks but the message."""
+        """Run the handler in the context of ``serve``, so that only the message reaches it from the caller."""
         work = answer(self.handler, claims, self.subject, payload, headers)
         task = asyncio.get_running_loop().create_task(work, context=self.context.copy())
         self.running.add(task)

@@ -1,4 +1,4 @@
-"""``fathom doctor``: what is installed, what is built, what is up, and how to mend the rest."""
+"""``fathom doctor``: reports what is installed, built and running, and how to fix the rest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. ``needed`` says whether the local stack works without it."""
+    """One line of the report. ``needed`` is True if the local stack does not work without it."""
 
     subject: str
     good: bool
@@ -48,25 +48,25 @@ class Finding:
 
 
 def examine(home: Path) -> int:
-    """Prints the report; 0 when nothing that is needed is missing, else 1."""
+    """Print the report; return 0 if nothing required is missing, else 1."""
     return shown([*packages(), *programs(), *bundles(home), *asyncio.run(services(home))])
 
 
 def examine_serving(urls: Sequence[str]) -> int:
-    """The same for services elsewhere, e.g. in a cluster: 0 when every one of these URLs is ready."""
+    """Check services elsewhere, e.g. in a cluster; return 0 if every one of these URLs is ready, else 1."""
     return shown(asyncio.run(ready(urls)))
 
 
 async def ready(urls: Sequence[str]) -> list[Finding]:
-    """Health of each URL; a gateway is asked over HTTP."""
+    """Check the health of each URL, over HTTP for a gateway."""
     return list(await asyncio.gather(*(page(url) if url.startswith("http") else health(url, url) for url in urls)))
 
 
 async def page(url: str) -> Finding:
-    """Readiness of a gateway."""
+    """Check the readiness of a gateway."""
 
     def ask() -> str:
-        with urllib.request.urlopen(f"{url}/healthz/ready", timeout=5.0) as reply:
+        with urllib.request.urlopen(f"{url}/healthz/ready", timeout=5.0) as reply:  # noqa: S310 - from the configuration
             return str(reply.status)
 
     try:
@@ -76,7 +76,7 @@ async def page(url: str) -> Finding:
 
 
 def shown(findings: Sequence[Finding]) -> int:
-    """Prints the table; the status of the process."""
+    """Print the findings as a table; return the exit status."""
     table = Table("", "what", "state", "to mend it", box=None)
     for finding in findings:
         mark = "[green]✓[/]" if finding.good else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
@@ -101,7 +101,7 @@ def programs() -> Iterator[Finding]:
 
 
 def bundles(home: Path) -> Iterator[Finding]:
-    """The bundled data, with every checksum."""
+    """Verify every checksum of the bundled data."""
     from fathom.bundle.manifest import verify
 
     for folder in ("tables", "corpus"):
@@ -115,15 +115,17 @@ def bundles(home: Path) -> Iterator[Finding]:
 
 
 async def services(home: Path) -> list[Finding]:
-    """Health of the running stack; that none is up is no fault."""
+    """Check the health of the running stack; a stack that is not running is no fault."""
     try:
         endpoints = read_endpoints(home)
     except FathomError as error:
         return [Finding("stack", False, error.message, "fathom up", needed=False)]
-    return list(await asyncio.gather(*(health(name, url) for name, url in endpoints.services.items())))
+    checks = (health(name, url, endpoints.metrics.get(name, "")) for name, url in endpoints.services.items())
+    return list(await asyncio.gather(*checks))
 
 
-async def health(name: str, url: str) -> Finding:
+async def health(name: str, url: str, metrics: str = "") -> Finding:
+    """Health of a service over gRPC, with the address of its metrics where it is known."""
     remedy = f"see the log of {name} (.fathom/logs on this machine), then restart it"
     async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
         try:
@@ -132,4 +134,5 @@ async def health(name: str, url: str) -> Finding:
         except grpc.aio.AioRpcError as error:
             return Finding(name, False, f"{url}: {error.code().name}", remedy)
     state = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
-    return Finding(name, state == "SERVING", f"{url} {state}", remedy)
+    detail = f"{url} {state}" + (f", metrics at {metrics}" if metrics else "")
+    return Finding(name, state == "SERVING", detail, remedy)

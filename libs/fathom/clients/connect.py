@@ -1,4 +1,4 @@
-"""From endpoints to clients."""
+"""Creating clients from endpoint URLs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ C = TypeVar("C", bound=Client)
 
 
 class Clients:
-    """One client per service, made when first used; ``close`` ends their channels."""
+    """One client per service, created on first use; ``close`` closes their channels."""
 
     def __init__(
         self,
@@ -114,5 +114,5 @@ def connect(
     lane: Lane = Lane.INTERACTIVE,
     policy: RetryPolicy | None = None,
 ) -> Clients:
-    """Clients for programs that are no service: a terminal, a notebook, a trainer."""
+    """Return clients for programs that are not services: a terminal, a notebook, a trainer."""
     return Clients(endpoints, telemetry or Telemetry("client", log_level="warning"), lane=lane, policy=policy)

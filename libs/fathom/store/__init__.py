@@ -1,4 +1,4 @@
-"""Objects by key, behind one interface: a local folder, any S3 service, or memory."""
+"""Object storage behind one interface: a local folder, any S3 service, or memory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ __all__ = ["ObjectStore", "StoredObject", "open_store"]
 
 
 def open_store(url: str) -> ObjectStore:
-    """Opens ``file:///abs/dir``, ``s3://KEY:SECRET@host:port/bucket?secure=false`` or ``memory://``.
+    """Open ``file:///abs/dir``, ``s3://KEY:SECRET@host:port/bucket?secure=false`` or ``memory://``.
 
-    Each ``memory://`` is a store of its own. Nothing is contacted yet. Raises ``ConfigError`` for
-    any other URL.
+    Each ``memory://`` is a separate store. Nothing is contacted yet. Raises ``ConfigError`` for any other URL.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory":

@@ -315,7 +315,7 @@ async def test_health_and_metrics(door: Door) -> None:
     client, house = door
     assert (await client.get("/healthz/live")).status_code == 200
     assert (await client.get("/healthz/ready")).status_code == 200
-    house.planner.gone = "is away"
+    house.dispatchers["planner"].ready = False
     ready = await client.get("/healthz/ready")
     assert (ready.status_code, ready.json()["culprit"]) == (503, "planner")
     assert (await client.get("/healthz/live")).status_code == 200

@@ -13,7 +13,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.bus.base import Bus
 from fathom.bus.memory import MemoryBus
 from fathom.bus.streams import MAX_DEPTH, topology
-from fathom.call import Lane
+from fathom.call import Lane, current_origin
 from fathom.clients import Clients
 from fathom.obs import Telemetry
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
@@ -59,6 +59,8 @@ class Script:
     lines: Sequence[str]
     by_question: dict[str, Sequence[str]] = field(default_factory=dict)
     sampled: list[str] = field(default_factory=list)
+    origins: list[dict[str, str]] = field(default_factory=list)
+    """For whom and in which trace each was sampled."""
     hold: Mapping[int, asyncio.Event] = field(default_factory=dict)
 
     async def generate(
@@ -74,6 +76,7 @@ class Script:
         if index in self.hold:
             await self.hold[index].wait()
         self.sampled.append(request_id)
+        self.origins.append(current_origin())
         line = self.by_question.get(task.question, self.lines)[index]
         ids = (200 + index, 201 + index)
         calls = parse_tool_calls(line)[1]

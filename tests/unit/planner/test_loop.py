@@ -116,7 +116,7 @@ def research() -> Research:
 
 
 def task(max_rounds: int = 10, seconds: float = 20.0) -> Task:
-    return Task("run_1", "why?", "script", Sampling(), Limits(max_rounds, 10_000, time.time() + seconds))
+    return Task("run_1", "why?", "script", Sampling(), Limits(max_rounds, 10_000, time.monotonic() + seconds))
 
 
 def make(policy: Script, episode_task: Task | None = None, steps: Sequence[Step] = (), protocol: Any = None) -> Loop:

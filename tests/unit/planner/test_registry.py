@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
 from prometheus_client import CollectorRegistry
 
 from fathom.protocol.messages import ToolCall
@@ -21,6 +23,27 @@ from services.planner.tools.think import GUIDANCE, KINDS, Finish, Think
 from services.planner.tools.tool import Finding, Reply, Tool, schema
 
 DEEP = "[" * 5000 + "]" * 5000
+
+
+def test_a_schema_is_checked_once_for_all_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+
+    def count(schema: Mapping[str, Any]) -> None:
+        checked.append(schema["title"])
+
+    monkeypatch.setattr(Draft202012Validator, "check_schema", staticmethod(count))
+    first = Strange(parameters={"type": "object", "title": "of this test alone"})
+    other = Strange(parameters={"type": "object", "title": "another one"})
+    for _ in range(3):
+        Registry([first])
+    Registry([other])
+    assert checked == ["of this test alone", "another one"]
+
+
+def test_a_schema_that_is_none_is_refused_each_time() -> None:
+    for _ in range(2):
+        with pytest.raises(SchemaError):
+            Registry([Strange(parameters={"type": "no type"})])
 
 
 @dataclass
