@@ -82,7 +82,7 @@ images: ## Builds the three images with buildah or docker (BUILDER, BASE, TAG, E
 	$(PYTHON) deploy/images.py $(TARGETS)
 
 locks: dev ## Resolves what the images install anew (UPGRADE=1 for newer versions)
-	"$(BIN)/python" deploy/locks.py
+	"$(BIN)/python" -m deploy.locks
 
 sbom: dev ## What is in the images, as CycloneDX in dist/sbom (SBOM=--locks without images)
 	"$(BIN)/python" deploy/sbom.py $(SBOM) $(TARGETS)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from fathom.errors import FathomError
+from fathom.extras import name_missing_extra
 
 C = TypeVar("C", bound="Settings")
 
@@ -79,7 +79,9 @@ def unknown_key(path: str, origin: str, known: Iterable[str]) -> str:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Read a YAML mapping of sections; raise ``ConfigError`` when it is not one."""
+    """Read a YAML mapping of sections; raise ``ConfigError`` when it is not one, ``MissingExtra`` without PyYAML."""
+    with name_missing_extra():
+        import yaml
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

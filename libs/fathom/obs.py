@@ -11,14 +11,17 @@ import threading
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-import structlog
-from opentelemetry.context import Context
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span, SpanKind, Tracer
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from fathom.extras import name_missing_extra
+
+with name_missing_extra():
+    import structlog
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.trace import Span, SpanKind, Tracer
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -77,6 +80,14 @@ class Telemetry:
         span = self._tracer.start_span(name, context=parent, kind=kind)
         context = span.get_span_context()
         return span, f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+    def start_call(self, name: str, traceparent: str) -> tuple[Span, str]:
+        """Starts the span of a call to another service."""
+        return self.span(name, traceparent, SpanKind.CLIENT)
+
+    def count_retry(self, service: str, method: str) -> None:
+        """Counts one further attempt of a call to another service."""
+        self.rpc.retries.labels(service, method).inc()
 
     def serve_metrics(self, host: str, port: int) -> int:
         """Serve ``/metrics`` for Prometheus on a separate thread; return the port."""

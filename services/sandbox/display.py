@@ -92,10 +92,13 @@ def make_shell(capture: Capture) -> Any:
         shell: Any
 
         def __call__(self, result: Any = None) -> None:
-            if result is not None and not self.shell.is_quiet:
-                bundle, _ = self.shell.display_formatter.format(result)
+            if result is None or self.shell.is_quiet:
+                return
+            formatter = self.shell.display_formatter
+            if not formatter.ipython_display_formatter(result):  # else it has shown itself, as plotly's figures do
+                bundle, _ = formatter.format(result)
                 capture.last(bundle, result)
-                self.shell.user_ns["_"] = result
+            self.shell.user_ns["_"] = result
 
     class Publisher(DisplayPublisher):
         """``display`` and ``fig.show()``."""

@@ -13,9 +13,7 @@ from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.call import Call, Lane, calling
 from fathom.clients.client import Client
 from fathom.clients.transport import StreamsNeedGrpc
-from fathom.rpc.contract import DOMAINS, Method, contract
-from fathom.rpc.interceptors import once
-from fathom.rpc.server import MAX_MESSAGE_BYTES
+from fathom.rpc.contract import DOMAINS, MAX_MESSAGE_BYTES, Method, contract, once
 from tests.contract.conftest import Connect
 from tests.contract.mirror import STREAMED, Mirror, sample
 

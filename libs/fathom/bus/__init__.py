@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from fathom.bus.base import Bus, Closable, Delivery, Handler, Message
 from fathom.bus.streams import Topology, topology
 from fathom.config import ConfigError
+from fathom.extras import name_missing_extra
 from fathom.store.base import ObjectStore
 
 __all__ = ["Bus", "Closable", "Delivery", "Handler", "Message", "open_bus"]
@@ -20,7 +21,7 @@ async def open_bus(url: str, store: ObjectStore, streams: Topology | None = None
     """Open ``nats://[user:password@]host:port`` or ``memory://``; large payloads go through ``store``.
 
     Each ``memory://`` is a separate bus. Raises ``ConfigError`` for any other URL or a server that cannot carry
-    Fathom's messages, ``NotReady`` when no server answers within 10 seconds.
+    Fathom's messages, ``NotReady`` when no server answers within 10 seconds, ``MissingExtra`` without nats-py.
     """
     scheme = urlsplit(url).scheme
     if scheme == "memory":
@@ -28,7 +29,8 @@ async def open_bus(url: str, store: ObjectStore, streams: Topology | None = None
 
         return MemoryBus(store, streams or topology())
     if scheme in ("nats", "tls"):
-        from fathom.bus.nats import NatsBus
+        with name_missing_extra():
+            from fathom.bus.nats import NatsBus
 
         return await NatsBus.open(url, store, streams or topology())
     raise ConfigError(f"bus_url: unknown scheme {scheme!r}; known: nats, tls, memory", metadata={"field": "bus_url"})

@@ -25,10 +25,11 @@ Reply = tuple[bytes, dict[str, str]]
 class MemoryBus:
     """A ``Bus`` that ends with its process."""
 
-    def __init__(self, store: ObjectStore, streams: Topology) -> None:
-        self._claims, self._streams = ClaimCheck(store), streams
+    def __init__(self, store: ObjectStore, streams: Topology, clock: Callable[[], float] = time.monotonic) -> None:
+        """Read the time of leases and ages from ``clock``, in seconds, which must pace as the event loop does."""
+        self._claims, self._streams, self._clock = ClaimCheck(store), streams, clock
         self._logs = {stream.name: Log(stream) for stream in streams.streams}
-        self._buckets = {bucket.name: MemoryKeyValue(bucket) for bucket in streams.buckets}
+        self._buckets = {bucket.name: MemoryKeyValue(bucket, clock) for bucket in streams.buckets}
         self._changed = asyncio.Condition()
         self._servers: list[Server] = []
         self._turn = itertools.count()
@@ -95,7 +96,7 @@ class MemoryBus:
     ) -> int:
         self._check_open()
         log = self._logs[self._streams.stream_of(subject).name]
-        sequence = log.append(Message(subject, payload, dict(headers)), message_id, time.monotonic(), expected)
+        sequence = log.append(Message(subject, payload, dict(headers)), message_id, self._clock(), expected)
         await self._wake()
         return sequence
 
@@ -103,12 +104,12 @@ class MemoryBus:
         stream, wanted = self._streams.durable(durable)
         log = self._logs[stream.name]
         while not self._closed:
-            leased = log.lease(wanted, time.monotonic())
+            leased = log.lease(wanted, self._clock())
             if leased is None:
                 await self._wait(log.next_due_s(wanted))
                 continue
             entry, attempt = leased
-            settlement = MemorySettlement(log, wanted, entry.sequence, self._wake)
+            settlement = MemorySettlement(log, wanted, entry.sequence, self._wake, self._clock)
             delivery = Leased(stream, wanted, entry.message, entry.sequence, attempt, settlement, self._store)
             if await delivery.admitted(self._claims):
                 yield delivery
@@ -116,7 +117,7 @@ class MemoryBus:
     async def follow(self, subject: str, *, after: int = 0) -> AsyncGenerator[Followed, None]:
         log = self._logs[followed_stream(self._streams, subject, after).name]
         while not self._closed:
-            entry = log.after(subject, after, time.monotonic())
+            entry = log.after(subject, after, self._clock())
             if entry is None:
                 await self._wait(None)
                 continue
@@ -129,7 +130,7 @@ class MemoryBus:
 
     async def states(self) -> Mapping[str, StreamState]:
         self._check_open()
-        return {name: log.state(time.monotonic()) for name, log in self._logs.items()}
+        return {name: log.state(self._clock()) for name, log in self._logs.items()}
 
     async def close(self) -> None:
         self._closed = True
@@ -145,7 +146,7 @@ class MemoryBus:
     async def _wait(self, until_s: float | None) -> None:
         """Wait for any change, at most until ``until_s``."""
         try:
-            async with asyncio.timeout(None if until_s is None else until_s - time.monotonic()), self._changed:
+            async with asyncio.timeout(None if until_s is None else until_s - self._clock()), self._changed:
                 if not self._closed:
                     await self._changed.wait()
         except TimeoutError:
@@ -164,6 +165,7 @@ class MemorySettlement:
     durable: Durable
     sequence: int
     wake: Callable[[], Awaitable[None]]
+    clock: Callable[[], float]
 
     async def ack(self) -> None:
         self.log.settle(self.durable, self.sequence)
@@ -173,11 +175,11 @@ class MemorySettlement:
         await self.ack()
 
     async def nak(self, delay_s: float) -> None:
-        self.log.due_at(self.durable, self.sequence, time.monotonic() + delay_s)
+        self.log.due_at(self.durable, self.sequence, self.clock() + delay_s)
         await self.wake()
 
     async def in_progress(self) -> None:
-        self.log.due_at(self.durable, self.sequence, time.monotonic() + self.durable.ack_wait_s)
+        self.log.due_at(self.durable, self.sequence, self.clock() + self.durable.ack_wait_s)
 
 
 @dataclass(eq=False)

@@ -158,7 +158,7 @@ def find_binary() -> str:
         return str(beside)
     found = shutil.which(BINARY)
     if found is None:
-        raise MissingExtra(BINARY, "nats")
+        raise MissingExtra(BINARY, "nats-server")
     return found
 
 

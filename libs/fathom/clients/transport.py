@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fathom.bus.base import Bus
 from fathom.bus.streams import rpc_subject
 from fathom.call import Call
 from fathom.errors import DependencyFailed, FathomError, PayloadTooLarge
-from fathom.rpc.contract import Method
-from fathom.rpc.dispatch import Dispatcher
-from fathom.rpc.mount import STATUS_HEADER
-from fathom.rpc.server import MAX_MESSAGE_BYTES
-from fathom.rpc.status import from_grpc, from_status, to_status
+from fathom.extras import name_missing_extra
+from fathom.rpc.contract import MAX_MESSAGE_BYTES, Method
+from fathom.rpc.status import STATUS_HEADER, from_grpc, from_status, to_status
+
+if TYPE_CHECKING:
+    from fathom.rpc.dispatch import Dispatcher
 
 # A headless name has an address per replica: calls go to all of them in turn. The name is asked again when one of them
 # goes, and when a server ends a connection for its age, so that new replicas are found too.
@@ -104,6 +104,8 @@ class GrpcTransport:
             running.cancel()
 
     async def ready(self, service: str, timeout_s: float) -> None:
+        with name_missing_extra():
+            from grpc_health.v1 import health_pb2, health_pb2_grpc
         request = health_pb2.HealthCheckRequest(service="ready")
         try:
             reply = await health_pb2_grpc.HealthStub(self._channel).Check(request, timeout=timeout_s)

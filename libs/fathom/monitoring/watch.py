@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,12 +60,24 @@ class Graded:
 class Watch:
     """Grades finished runs in ``run`` until cancelled or told to ``finish``. Metrics go to ``registry``."""
 
-    def __init__(self, config: Config, clients: Clients, bus: Bus, registry: Any, log: Any) -> None:
-        """Create the monitor; raise ``InvalidField`` for references that cannot be read."""
+    def __init__(
+        self,
+        config: Config,
+        clients: Clients,
+        bus: Bus,
+        registry: Any,
+        log: Any,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Create the monitor; raise ``InvalidField`` for references that cannot be read.
+
+        ``clock`` gives seconds since the epoch.
+        """
         self._config, self._clients, self._bus, self._log = config, clients, bus, log
         self._references: Mapping[str, Sequence[str]] = read_references(config.references)
+        self._clock = clock
         self._draw = Draw(config.share, config.seed)
-        self._ledger = Ledger(bus.bucket(GRADED), config.lease_s)
+        self._ledger = Ledger(bus.bucket(GRADED), config.lease_s, clock)
         self._metrics = Metrics.on(registry, self.behind_s)
         self._ends: asyncio.Queue[End] = asyncio.Queue(WAITING_ENDS)
         self._aside: list[tuple[float, End]] = []
@@ -83,7 +95,7 @@ class Watch:
     def behind_s(self) -> float:
         """Return the age in seconds of the oldest end that was read and is not settled."""
         waiting = list(self._open.values())
-        return max(0.0, time.time() - min(waiting)) if waiting else 0.0
+        return max(0.0, self._clock() - min(waiting)) if waiting else 0.0
 
     async def finish(self) -> None:
         """Accept no further end; ``run`` returns when the current one is done."""
@@ -154,13 +166,13 @@ class Watch:
             self._beat = time.monotonic()
             if self._reading is not None and self._reading.done():
                 self._reading.result()
-            due = [item for item in self._aside if item[0] <= time.time()]
+            due = [item for item in self._aside if item[0] <= self._clock()]
             if due:
                 self._aside.remove(due[0])
                 return due[0][1]
             with suppress(asyncio.QueueEmpty):
                 return self._ends.get_nowait()
-            soon = min((until - time.time() for until, _ in self._aside), default=self._config.look_s)
+            soon = min((until - self._clock() for until, _ in self._aside), default=self._config.look_s)
             taking = asyncio.create_task(self._ends.get())
             stopping = asyncio.create_task(self._stopping.wait())
             try:
@@ -183,7 +195,7 @@ class Watch:
                 claim = await self._ledger.claim(end.run_id, end.leg)
                 if isinstance(claim, Held):
                     if not claim.settled:
-                        self._aside.append((min(claim.until, time.time() + self._config.look_s), end))
+                        self._aside.append((min(claim.until, self._clock() + self._config.look_s), end))
                     return claim.settled
                 refused = await self._attempt(end, claim, refusals + 1 >= self._config.attempts)
                 if refused is None:

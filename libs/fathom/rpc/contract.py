@@ -6,7 +6,7 @@ Read from the protobuf descriptors.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -17,6 +17,8 @@ from google.protobuf.message_factory import GetMessageClass
 from fathom.errors import NotFound
 from fathom.ids import sha256
 
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""The largest message that is sent, whatever carries it."""
 DOMAINS = ("datafetch", "memory", "planner", "policy", "retrieval", "reward", "sandbox")
 
 
@@ -94,3 +96,8 @@ def proto_hash() -> str:
                 files.add((descriptor.name, descriptor.serialized_pb))
                 pending.extend(descriptor.dependencies)
     return sha256(b"".join(content for _, content in sorted(files)))
+
+
+async def once(message: Message) -> AsyncGenerator[Message, None]:
+    """An iterator over one message."""
+    yield message

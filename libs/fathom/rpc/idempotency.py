@@ -15,8 +15,8 @@ from fathom import errors
 from fathom.cache import BoundedCache
 from fathom.call import Call
 from fathom.ids import content_hash, sha256
-from fathom.rpc.contract import Method
-from fathom.rpc.interceptors import Handler, once
+from fathom.rpc.contract import Method, once
+from fathom.rpc.interceptors import Handler
 
 MAX_REQUESTS, TTL_S = 4096, 600.0
 MAX_BYTES = 64 * 1024 * 1024

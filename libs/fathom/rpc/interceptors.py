@@ -149,8 +149,3 @@ class Deadline:
                     yield response
 
         return bounded
-
-
-async def once(message: Message) -> AsyncGenerator[Message, None]:
-    """Yield one message."""
-    yield message

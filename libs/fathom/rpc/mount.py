@@ -11,12 +11,9 @@ from fathom.bus.base import Bus, Closable, Message
 from fathom.bus.streams import rpc_subject
 from fathom.call import Call
 from fathom.errors import FathomError, InvalidField
-from fathom.rpc.contract import Method
+from fathom.rpc.contract import Method, once
 from fathom.rpc.dispatch import Dispatcher
-from fathom.rpc.interceptors import once
-from fathom.rpc.status import to_status
-
-STATUS_HEADER = "fathom-status"
+from fathom.rpc.status import STATUS_HEADER, to_status
 
 
 async def mount(dispatcher: Dispatcher, bus: Bus) -> list[Closable]:

@@ -13,12 +13,10 @@ from grpc_reflection.v1alpha import reflection
 
 from fathom.call import Call
 from fathom.errors import FathomError, PayloadTooLarge
-from fathom.rpc.contract import Method
+from fathom.rpc.contract import MAX_MESSAGE_BYTES, Method, once
 from fathom.rpc.dispatch import Dispatcher
-from fathom.rpc.interceptors import once
 from fathom.rpc.status import to_status
 
-MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 SERVER_OPTIONS = (
     # One more byte than a client may send, so that the typed error comes before the transport's own.
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES + 1024),

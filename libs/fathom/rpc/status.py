@@ -15,6 +15,8 @@ from fathom import errors
 from fathom.errors import FathomError, rebuild
 
 DOMAIN = "fathom"
+STATUS_HEADER = "fathom-status"
+"""Marks a reply over the bus that carries a status in place of a response."""
 OK = Status(code=Code.OK)
 
 _BY_CODE: dict[str, type[FathomError]] = {
@@ -54,12 +56,14 @@ def from_status(status: Status) -> FathomError:
 
 
 def from_grpc(error: grpc.aio.AioRpcError, service: str, method: str) -> FathomError:
-    """Convert a failed gRPC call to its typed error; a bare UNAVAILABLE names the service as culprit."""
+    """Convert a failed gRPC call to its typed error; bare UNAVAILABLE and CANCELLED name the service as culprit."""
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
             return from_status(Status.FromString(value))
     code, details = error.code().name, error.details() or ""
-    if code == "UNAVAILABLE":
+    # A server that stops may answer a call at its door with a bare CANCELLED. It never means the caller: grpc.aio
+    # raises asyncio.CancelledError for a call that its own side cancelled.
+    if code in ("UNAVAILABLE", "CANCELLED"):
         return errors.DependencyFailed(service, f"cannot be reached ({details})")
     if code == "DEADLINE_EXCEEDED":
         return errors.DeadlineExceeded(f"{service}.{method} did not answer in time", metadata={"culprit": service})

@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry, Gauge
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
 from fathom.call import Call
 from fathom.errors import Conflict, FailedPrecondition, Overloaded
-from fathom.rpc.contract import Method, contract
+from fathom.rpc.contract import Method, contract, once
 from fathom.rpc.idempotency import REQUEST_BYTES, Idempotency
-from fathom.rpc.interceptors import once
+from tests.support.waiting import eventually
 
 PUT = contract("sandbox").methods["PutFile"]
 OPEN = contract("sandbox").methods["CreateSession"]
@@ -66,8 +66,7 @@ async def test_duplicates_wait_for_the_call_under_way_also_for_its_failure() -> 
     service = Service()
     service.gate.clear()
     running = [asyncio.create_task(service.ask(opening("a"))) for _ in range(3)]
-    while not service.acted:
-        await asyncio.sleep(0)
+    await eventually(lambda: service.acted)
     with pytest.raises(Conflict):
         await service.ask(opening("a", cells=2))
     service.refusal = Overloaded("too much", retry_after_s=1)

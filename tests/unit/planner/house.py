@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -41,6 +40,7 @@ from services.planner.tools.todo import TodoList
 from services.planner.tools.tool import Finding, Numbered, Reply, Tool, schema
 from services.planner.window.view import View
 from services.planner.worker import Worker
+from tests.support.clock import loop_time
 
 
 def echo(*texts: str) -> str:
@@ -117,7 +117,7 @@ class House:
         **settings: Any,
     ) -> None:
         self.store: Any = store or MemoryStore()
-        self.bus: Any = bus or MemoryBus(self.store, topology(ack_wait_s=ack_wait_s))
+        self.bus: Any = bus or MemoryBus(self.store, topology(ack_wait_s=ack_wait_s), loop_time)
         self.record = Record(self.store)
         self.config = Config(heartbeat_s=0.05, **settings)
         self.policy = Script(lines)
@@ -173,12 +173,6 @@ class House:
                 if event.WhichOneof("event") == until:
                     break
         return found
-
-    async def until(self, true: Callable[[], bool], seconds: float = 5.0) -> None:
-        limit = time.monotonic() + seconds
-        while not true():
-            assert time.monotonic() < limit, "it never came"
-            await asyncio.sleep(0.005)
 
 
 def kinds(events: Sequence[pb.RunEvent]) -> list[str]:

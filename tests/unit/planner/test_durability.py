@@ -19,6 +19,7 @@ from fathom.errors import Conflict, InvalidField, NotFound, NotReady
 from services.planner.engine import limits
 from services.planner.events import Events, follow, key
 from services.planner.record import Record
+from tests.support.waiting import eventually, settle
 from tests.unit.planner.house import House, echo, finish, kinds, numbers
 from tests.unit.planner.mortal import Life, MortalBus, MortalStore
 
@@ -37,7 +38,7 @@ async def test_another_worker_goes_on_in_the_middle_of_a_step() -> None:
     house = House(*LINES)
     await house.ask()
     async with house.working():
-        await house.until(lambda: any("b" in call for call in house.called))
+        await eventually(lambda: any("b" in call for call in house.called))
         await house.events(until="tool_finished")
     before = list(house.policy.sampled)
     house.release.set()
@@ -150,7 +151,7 @@ async def test_events_keep_their_order_and_wait_for_what_they_tell_of() -> None:
         events.publish(answer_delta=pb.AnswerDelta(text=str(number)))
     events.publish(finished=pb.RunFinished())
     flushing = asyncio.create_task(events.flush())
-    await asyncio.sleep(0.02)
+    await settle()
     assert not flushing.done()
     kept.set()
     await flushing
@@ -196,7 +197,7 @@ async def stopped(house: House) -> list[pb.RunEvent]:
     """The run, stopped while "wait" waits and "b" is done."""
     await house.ask()
     async with house.working():
-        await house.until(lambda: any("b" in call for call in house.called))
+        await eventually(lambda: any("b" in call for call in house.called))
         assert await house.runs.worker.stop("run_1") is True
         return await house.events()
 

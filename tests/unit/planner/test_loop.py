@@ -26,6 +26,7 @@ from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Finding, Numbered, Reply, schema
 from services.planner.window.record import Compaction
 from services.planner.window.view import View
+from tests.support.waiting import eventually
 
 
 class Echo:
@@ -229,8 +230,7 @@ async def test_the_deadline_names_what_was_waited_for() -> None:
 async def test_stop_cancels_the_call_in_flight() -> None:
     loop = make(Script(echo("hang")))
     running = asyncio.create_task(loop.run())
-    while not notes(loop).log:
-        await asyncio.sleep(0)
+    await eventually(lambda: notes(loop).log)
     loop.stop()
     assert await running == Outcome(Stop.STOPPED)
 
