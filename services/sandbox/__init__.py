@@ -1,5 +1,5 @@
-"""Sandbox: runs model-written Python in sessions, each a worker process of its own; answers what it printed,
-drew, changed and cost.
+"""Sandbox service: runs model-written Python in sessions, with one worker process per session.
 
-It never unpickles, evaluates or trusts what a worker sends, and never gives code a way to call tools.
+It returns what the code printed, displayed, changed and used. It never unpickles, evaluates or trusts what a worker
+sends, and gives code no way to call tools.
 """

@@ -1,4 +1,4 @@
-"""``python -m services.sandbox``: runs the sandbox until SIGTERM."""
+"""Entry point of the service front: ``python -m services.sandbox`` serves until SIGTERM."""
 
 from fathom.rpc.host import main
 from services.sandbox.config import Config

@@ -1,4 +1,4 @@
-"""What callers may hand in: code and names; checked here, before a worker sees any of it."""
+"""Checks of code and names from callers, made in the service front before any worker sees them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MAX_DESCRIPTION = 1_000
 
 
 def checked_code(code: str) -> str:
-    """Raises ``InvalidField("code")`` when there is none or too much."""
+    """Return the code; raise ``InvalidField("code")`` unless it has 1 to ``MAX_CODE_BYTES`` bytes."""
     if not 1 <= len(code.encode()) <= MAX_CODE_BYTES:
         raise InvalidField("code", f"must be 1 to {MAX_CODE_BYTES:,} bytes")
     return code
 
 
 def checked_name(name: str) -> str:
-    """A name that a frame may have; raises ``InvalidField("name")``."""
+    """Return the name of a frame; raise ``InvalidField("name")`` unless it is a free, plain identifier."""
     plain = name.isidentifier() and unicodedata.normalize("NFKC", name) == name
     if not plain or keyword.iskeyword(name) or name.startswith("_") or len(name) > 64:
         raise InvalidField("name", f"{name[:80]!r} is no plain identifier of at most 64 characters")

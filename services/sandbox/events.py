@@ -1,4 +1,4 @@
-"""What a cell gives: output while it runs, displays, and one outcome at the end."""
+"""Events of a cell, passed from supervisor to service front: output while it runs, displays, one outcome at the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a cell ended, as the supervisor saw it."""
+    """End of a cell, as the supervisor saw it."""
 
     OK = "ok"
     ERROR = "error"
@@ -29,7 +29,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Gap:
-    """So many bytes of a stream were dropped here, between its head and its tail."""
+    """Number of bytes dropped at this point of a stream, between its head and its tail."""
 
     stream: str
     size_bytes: int
@@ -37,7 +37,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Display:
-    """A figure or an image."""
+    """A figure, an image or HTML."""
 
     media_type: str
     data: bytes
@@ -45,7 +45,7 @@ class Display:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable without its value."""
+    """Name, type and shape of a variable, without its value."""
 
     name: str
     type: str

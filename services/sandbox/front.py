@@ -1,4 +1,4 @@
-"""The engine's interface, answered by a supervisor process that is restarted when it dies."""
+"""Client of the supervisor process, which it restarts on failure; runs in the service front."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ REPORT: TypeAdapter[Report] = TypeAdapter(Report)
 
 
 class Front:
-    """Knows which sessions are open, to say of each that it is lost when its supervisor ends."""
+    """Client of the supervisor with the methods of ``Engine``.
+
+    It keeps the ids of open sessions, so that each can be reported as lost when the supervisor ends.
+    """
 
     def __init__(self, config: Config, log: say.Log, note: Noted) -> None:
         self._config, self._log, self._note = config, log, note
@@ -52,22 +55,25 @@ class Front:
 
     @property
     def report(self) -> Report:
-        """The achieved isolation; raises ``NotReady`` before the start."""
+        """Achieved isolation; raises ``NotReady`` before the start."""
         if self._report is None:
             raise NotReady("the sandbox has not built its walls yet")
         return self._report
 
     @property
     def supervisor_pid(self) -> int:
-        """Process id of the present supervisor; raises ``NotReady`` when there is none."""
+        """Process id of the current supervisor; raises ``NotReady`` when there is none."""
         return self._living().pid
 
     def isolation_facts(self) -> list[str]:
-        """Health names: the achieved level and all weaker ones, so that a probe can ask for at least one of them."""
+        """Return the health names of the achieved level and all weaker ones, so that a probe can require a minimum."""
         return implied(self.report.level)
 
     async def start(self) -> None:
-        """Starts the supervisor; raises what the engine's start raises, and leaves nothing then."""
+        """Start the supervisor and the watch that restarts it.
+
+        Raise the errors of ``Engine.start``, or ``DependencyFailed`` if the process does not start; none is left then.
+        """
         self._current = await self._begun()
         self._watching = asyncio.create_task(self._watch())
 
@@ -95,7 +101,10 @@ class Front:
         self._note("sessions", "", 0)
 
     async def _watch(self) -> None:
-        """Restarts the supervisor whenever it ends, a bounded number of times; the health follows."""
+        """Restart the supervisor whenever it ends, and report each change of health.
+
+        Give up after more than ``RESTARTS`` starts within ``RESTART_WINDOW_S`` seconds.
+        """
         while True:
             if self._current is not None:
                 await self._alive(self._current)
@@ -116,7 +125,7 @@ class Front:
             self._changes.put_nowait(True)
 
     async def _alive(self, current: Incarnation) -> None:
-        """Returns when it has ended; one that does not answer any more is ended."""
+        """Return when the supervisor has ended; kill it if a ping is not answered within ``PING_TIMEOUT_S`` seconds."""
         while not current.ended.is_set():
             try:
                 await asyncio.wait_for(current.ended.wait(), PING_S)
@@ -131,7 +140,7 @@ class Front:
                     self._log.error("sandbox supervisor answers with an error", error=error.message)
 
     async def changes(self) -> AsyncGenerator[bool, None]:
-        """Whether it can serve, at every change after the start; raises when it is not restarted any more."""
+        """Yield readiness at every change after the start; raise ``DependencyFailed`` after the last restart."""
         while True:
             change = await self._changes.get()
             if isinstance(change, FathomError):
@@ -146,7 +155,10 @@ class Front:
     async def _ask(
         self, session_id: str, request: say.Request, result: TypeAdapter[T], attached: Memory | None = None
     ) -> T:
-        """One request about a session; raises ``SessionLost`` when its supervisor has ended, or ends meanwhile."""
+        """Send one request about a session and return the answer; take ownership of ``attached``.
+
+        Raise ``SessionLost`` if the session's supervisor has ended, or ends before it answers.
+        """
         try:
             self._check(session_id)
             current = self._living()
@@ -169,11 +181,11 @@ class Front:
 
     @property
     def open_sessions(self) -> int:
-        """Sessions that were opened and not closed; those that idled to their end count until somebody asks."""
+        """Number of sessions opened and not closed; one that was reaped counts until a request finds it gone."""
         return len(self._open)
 
     async def open_session(self, request_id: str, limits: Mapping[str, int], tenant: str) -> str:
-        """Id of a session: see ``Engine.open``."""
+        """Return the id of a session, see ``Engine.open``; raise ``NotReady`` if the supervisor ends meanwhile."""
         try:
             session_id = await self._living().call(say.Open(request_id, dict(limits), tenant), TEXT)
         except SupervisorLost as error:
@@ -182,7 +194,10 @@ class Front:
         return session_id
 
     async def execute(self, session_id: str, request_id: str, code: str, wall_ms: int) -> AsyncGenerator[Event, None]:
-        """Events of one cell: see ``Session.execute``. A cell whose supervisor ends is lost, not in error."""
+        """Yield the events of one cell, see ``Session.execute``.
+
+        If the supervisor ends meanwhile, the last event is an ``INFRA_ERROR`` outcome: the cell is lost, not in error.
+        """
         self._check(session_id)
         current = self._living()
         request = say.Execute(session_id, request_id, code, wall_ms)
@@ -208,14 +223,14 @@ class Front:
         return await self._ask(session_id, say.Interrupt(session_id), YES)
 
     async def inject(self, session_id: str, name: str, memory: Memory, *, lazy: bool = False) -> None:
-        """Puts an Arrow stream into a session and takes it over; the supervisor gets the memory itself, no copy."""
+        """Put an Arrow stream into a session and take ownership of it; the supervisor gets the memory file, no copy."""
         await self._ask(session_id, say.Inject(session_id, name, lazy), NOTHING, memory)
 
     async def restart(self, session_id: str) -> list[str]:
         return await self._ask(session_id, say.Restart(session_id), NAMES)
 
     async def close_session(self, session_id: str) -> None:
-        """Ends the session; one that is lost is forgotten."""
+        """End the session; only forget it if it is lost already."""
         self._open.pop(session_id, None)
         if session_id in self._lost:
             del self._lost[session_id]
@@ -237,7 +252,7 @@ class Front:
         return await self._ask(session_id, say.ListFiles(session_id), FILES)
 
     async def close(self) -> None:
-        """Ends the supervisor, and every session with it."""
+        """End the supervisor, and with it every session."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
@@ -246,7 +261,7 @@ class Front:
 
 
 def remember(ids: OrderedDict[str, None], session_id: str) -> None:
-    """Adds an id, and forgets the oldest beyond the bound."""
+    """Add an id, and forget the oldest ones beyond ``REMEMBERED``."""
     ids[session_id] = None
     while len(ids) > REMEMBERED:
         ids.popitem(last=False)

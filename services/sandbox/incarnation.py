@@ -1,4 +1,4 @@
-"""One supervisor process from the front's side: its start, its answers, its end."""
+"""Handle to one supervisor process, used in the service front: start, requests, end."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ T = TypeVar("T")
 
 
 class SupervisorLost(DependencyFailed):
-    """The supervisor ended, or talked nonsense, before it had answered."""
+    """Error of a request whose supervisor ended, or broke the protocol, before it answered."""
 
     def __init__(self) -> None:
         super().__init__("sandbox supervisor", "ended, and every session with it")
 
 
 class Incarnation:
-    """``lost`` is called when the supervisor is gone, before any caller is told; ``ended`` is set then."""
+    """Handle to one supervisor process.
+
+    When the process is gone, ``lost`` is called first; then ``ended`` is set and pending requests fail.
+    """
 
     def __init__(self, log: say.Log, note: Noted, lost: Callable[[], None]) -> None:
         self.ended = asyncio.Event()
@@ -56,7 +59,7 @@ class Incarnation:
         return self._process.pid
 
     async def start(self) -> None:
-        """Starts the process, which is ready for ``Start`` when it has made its imports."""
+        """Start the process; it answers ``Start`` once its imports are done."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -73,7 +76,7 @@ class Incarnation:
         self._reading = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
-        """Keeps the end of what it says on stderr, so that it never waits for a reader."""
+        """Read stderr, so that the process never blocks on it, and keep the last ``LAST_WORDS`` bytes."""
         assert self._process is not None
         assert self._process.stderr is not None
         while data := await self._process.stderr.read(LAST_WORDS):
@@ -106,14 +109,17 @@ class Incarnation:
             queue.put_nowait(None)
 
     async def call(self, request: say.Request, result: TypeAdapter[T], attached: Memory | None = None) -> T:
-        """The answer; takes over the attachment. Raises what the engine raised, and ``SupervisorLost``."""
+        """Return the answer to a request; take ownership of ``attached``.
+
+        Raise the engine's error, or ``SupervisorLost``.
+        """
         message = await self._answer(request, attached)
         if message.attached is not None:
             message.attached.close()
         return self._read(result, message)
 
     async def content(self, request: say.Request) -> bytes:
-        """The answer's attachment; raises likewise."""
+        """Return the attachment of the answer; raise the engine's error, or ``SupervisorLost``."""
         message = await self._answer(request, None)
         if message.attached is None:
             self.kill()
@@ -128,9 +134,9 @@ class Incarnation:
             return await anext(messages)
 
     async def messages(self, request: say.Request, attached: Memory | None = None) -> AsyncGenerator[Message, None]:
-        """All that comes back up to ``Result``, which is given, or ``End``, which is not.
+        """Yield the replies up to and with ``Result``, or up to and without ``End``.
 
-        When the reader goes away before, the supervisor is told to stop.
+        The request is cancelled if the reader stops before. Raise the engine's error, or ``SupervisorLost``.
         """
         number, queue = next(self._numbers), asyncio.Queue[Message | None]()
         if self._link is None or self.ended.is_set():
@@ -159,7 +165,10 @@ class Incarnation:
                     unread.attached.close()
 
     def read_reply(self, message: Message) -> Any:
-        """The record of a message; one of an unknown kind or a wrong shape ends the supervisor."""
+        """Return the record of a message.
+
+        Kill the supervisor and raise ``SupervisorLost`` for an unknown kind or a wrong shape.
+        """
         if message.kind not in say.REPLIES:
             self.kill()
             raise SupervisorLost
@@ -173,13 +182,16 @@ class Incarnation:
             raise SupervisorLost from error
 
     def kill(self) -> None:
-        """Ends it at once; its sessions end with it."""
+        """Kill the process at once; its sessions end with it."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
     async def close(self) -> str:
-        """Hangs up, which it ends after; kills it when that takes too long. Gives how it ended, for the log."""
+        """Close the link, upon which the process ends, and return how it ended, for the log.
+
+        Kill it if that takes longer than ``END_S`` seconds.
+        """
         if self._link is not None:
             self._link.close()
         if self._process is None:

@@ -1,7 +1,7 @@
-"""The unix socket between front and supervisor: messages in order, each one datagram, large parts as memory files.
+"""Ordered messages over the unix socket between service front and supervisor; used by both processes.
 
-A datagram is ``NUMBER KIND FORM BODY``. The form says where the body is: ``i`` in the datagram itself, ``m`` in a
-memory file that comes along. One more memory file may come along as attachment. Nothing is unpickled.
+A message is one datagram ``NUMBER KIND FORM BODY``. The form says where the body is: ``i`` in the datagram itself,
+``m`` in a memory file that is sent along. One more memory file may be sent as attachment. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ WAITING = 64
 
 @dataclass(frozen=True)
 class Message:
-    """``number`` names the call, 0 none; ``body`` is JSON of the kind's type; ``attached`` is the reader's to close."""
+    """One message.
+
+    ``number`` identifies the call, 0 none; ``body`` is JSON of the kind's type; the reader closes ``attached``.
+    """
 
     number: int
     kind: str
@@ -33,7 +36,10 @@ class Message:
 
 
 class Link:
-    """One end. ``take`` gets every message, ``lost`` is called once, when the peer is gone or talks nonsense."""
+    """One end of the socket.
+
+    ``take`` is called with every message, ``lost`` once, when the peer is gone or breaks the protocol.
+    """
 
     def __init__(self, end: socket.socket, take: Callable[[Message], None], lost: Callable[[], None]) -> None:
         end.setblocking(False)
@@ -46,7 +52,7 @@ class Link:
         self._loop.add_reader(end, self._read)
 
     def post(self, message: Message) -> None:
-        """Sends in order and takes over the attachment; to a peer that is gone it sends nothing."""
+        """Send a message in order and take ownership of its attachment; drop both if the peer is gone."""
         inline = len(message.body) <= INLINE_BYTES
         try:
             parts = () if inline else (sealed("message", message.body),)
@@ -63,7 +69,7 @@ class Link:
             self._room.clear()
 
     async def drained(self) -> None:
-        """Returns when the peer keeps up."""
+        """Wait until the queue is empty if it has reached ``WAITING`` messages, else return at once."""
         await self._room.wait()
 
     def _write(self) -> None:
@@ -86,8 +92,9 @@ class Link:
         self._room.set()
 
     def _read(self) -> None:
-        """One message, so that a busy peer cannot keep the loop from its other work."""
+        """Read one message."""
         try:
+            # One message per call: a busy peer must not keep the loop from its other work.
             flags = socket.MSG_CMSG_CLOEXEC
             data, descriptors, _, _ = socket.recv_fds(self._end, INLINE_BYTES + HEAD_BYTES, 2, flags)
         except BlockingIOError:
@@ -104,7 +111,7 @@ class Link:
             self._take(message)
 
     def close(self) -> None:
-        """Hangs up; ``lost`` is called, once."""
+        """Close this end and call ``lost``; do nothing the second time."""
         if not self._open:
             return
         self._open = False
@@ -116,7 +123,7 @@ class Link:
 
 
 def parsed(data: bytes, descriptors: list[int]) -> Message:
-    """The message of a datagram; raises ``ValueError``, and leaves no descriptor open then."""
+    """Return the message of a datagram; raise ``ValueError`` for any other, with all descriptors closed."""
     left = list(descriptors)
     try:
         head, kind, form, body = data.split(b" ", 3)

@@ -1,4 +1,4 @@
-"""Memory files that nobody can change any more: how tables and other large things pass between processes."""
+"""Sealed memory files, which carry tables and other large data between front, supervisor and worker."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SE
 
 @dataclass(frozen=True)
 class Memory:
-    """A sealed memory file; whoever holds it closes it."""
+    """A sealed memory file; its holder closes it."""
 
     descriptor: int
     size: int
 
     @classmethod
     def of(cls, descriptor: int, limit: int) -> Memory:
-        """One that has been received; raises ``PayloadTooLarge`` over ``limit`` bytes, and closes it then."""
+        """Return a received memory file; raise ``PayloadTooLarge`` over ``limit`` bytes, and close it then."""
         size = os.fstat(descriptor).st_size
         if size > limit:
             os.close(descriptor)
@@ -28,7 +28,7 @@ class Memory:
         return cls(descriptor, size)
 
     def read(self) -> bytes:
-        """All bytes."""
+        """Return all bytes."""
         parts, position = [], 0
         while position < self.size and (part := os.pread(self.descriptor, self.size - position, position)):
             parts.append(part)
@@ -40,7 +40,7 @@ class Memory:
 
 
 def sealed(name: str, data: bytes) -> Memory:
-    """A memory file with the data, sealed against every change. See memfd_create(2)."""
+    """Return a new memory file with the data, sealed against every change; see memfd_create(2)."""
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         view = memoryview(data)

@@ -1,4 +1,4 @@
-"""What front and supervisor say to each other: one frozen record per kind, read and written as strict JSON."""
+"""Records sent between service front and supervisor: one frozen class per kind, as strict JSON."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from services.sandbox.isolation import Report
 
 @dataclass(frozen=True)
 class Start:
-    """Builds the walls; ``settings`` are those of the configuration. Answered with a ``Report``."""
+    """Request to build the walls with these settings of the service; the reply is a ``Report``."""
 
     settings: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Open:
-    """Opens a session; answered with its id."""
+    """Request to open a session; the reply is its id."""
 
     request_id: str
     limits: dict[str, int]
@@ -30,7 +30,7 @@ class Open:
 
 @dataclass(frozen=True)
 class Inject:
-    """Puts the attached table into a session."""
+    """Request to put the attached table into a session."""
 
     session_id: str
     name: str
@@ -39,7 +39,7 @@ class Inject:
 
 @dataclass(frozen=True)
 class Execute:
-    """Runs a cell; answered with its events, one message each."""
+    """Request to run a cell; the replies are its events, one message each."""
 
     session_id: str
     request_id: str
@@ -49,35 +49,35 @@ class Execute:
 
 @dataclass(frozen=True)
 class Variables:
-    """Lists a session's variables."""
+    """Request for a session's variables."""
 
     session_id: str
 
 
 @dataclass(frozen=True)
 class Interrupt:
-    """Stops the running cell; answered with whether there was one."""
+    """Request to stop the running cell; the reply is False when there was none."""
 
     session_id: str
 
 
 @dataclass(frozen=True)
 class Restart:
-    """Replaces the worker; answered with the names of the frames that it has."""
+    """Request to replace the worker; the reply is the names of the frames that the new one has."""
 
     session_id: str
 
 
 @dataclass(frozen=True)
 class Close:
-    """Ends a session."""
+    """Request to end a session."""
 
     session_id: str
 
 
 @dataclass(frozen=True)
 class PutFile:
-    """Writes the attached content into the scratch folder; answered with its size in bytes."""
+    """Request to write the attached content into the scratch folder; the reply is its size in bytes."""
 
     session_id: str
     path: str
@@ -85,7 +85,7 @@ class PutFile:
 
 @dataclass(frozen=True)
 class GetFile:
-    """Reads a file of the scratch folder; answered with its content attached."""
+    """Request for a file of the scratch folder; its content is attached to the reply."""
 
     session_id: str
     path: str
@@ -93,26 +93,26 @@ class GetFile:
 
 @dataclass(frozen=True)
 class ListFiles:
-    """Lists the scratch folder."""
+    """Request for the list of files in the scratch folder."""
 
     session_id: str
 
 
 @dataclass(frozen=True)
 class Ping:
-    """Answered at once, by a supervisor that still turns."""
+    """Request that a supervisor answers at once, as long as its event loop runs."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A ``Display`` whose data are attached."""
+    """Reply with a ``Display`` whose data are attached."""
 
     media_type: str
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A ``FathomError``."""
+    """Reply with a ``FathomError``."""
 
     reason: str
     message: str
@@ -150,11 +150,11 @@ REQUESTS: dict[str, TypeAdapter[Any]] = {
 REPLIES: dict[str, TypeAdapter[Any]] = {
     kind.__name__: TypeAdapter(kind) for kind in (Output, Gap, Picture, Outcome, Failure, Note, Line, Report)
 }
-"""Besides these: ``Result``, of the type that the request asks for, and ``End`` after a cell's last event."""
+"""Further replies are ``Result``, of the type that the request asks for, and ``End`` after a cell's last event."""
 
 
 class Log(Protocol):
-    """What the engine needs of a log."""
+    """Logger methods that the engine uses."""
 
     def info(self, text: str, **fields: Any) -> None: ...
 
@@ -164,11 +164,11 @@ class Log(Protocol):
 
 
 def failure(error: FathomError) -> Failure:
-    """The error as a message."""
+    """Return the error as a record."""
     return Failure(error.reason, error.message, dict(error.metadata), error.retry_after_s)
 
 
 def raised(failed: Failure) -> FathomError:
-    """The error that a message stands for."""
+    """Return the error that a record stands for."""
     kind = BY_REASON.get(failed.reason, Internal)
     return rebuild(kind, failed.message, failed.metadata, failed.retry_after_s)

@@ -1,4 +1,4 @@
-"""The sandbox's own metrics; labels come from closed sets."""
+"""Prometheus metrics of the sandbox, held in the service front; labels come from closed sets."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 Noted = Callable[[str, str, float], None]
-"""Takes one measurement: the metric's name in ``Metrics``, its label or "", and the value."""
+"""Callback for one measurement: the field of ``Metrics``, its label or "", and the value."""
 SPAWN_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 5)
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """Sessions, spawns, cells by status and the achieved isolation."""
+    """Metrics of sessions, spawns, cells by status and the achieved isolation."""
 
     sessions: Gauge
     sessions_opened: Counter
@@ -38,7 +38,7 @@ class Metrics:
         )
 
     def note(self, name: str, label: str, value: float) -> None:
-        """One measurement; a name that is not ours raises ``KeyError``."""
+        """Record one measurement; raise ``KeyError`` for an unknown name."""
         if name == "sessions":
             self.sessions.set(value)
         elif name == "spawn_seconds":

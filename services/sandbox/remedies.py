@@ -1,4 +1,4 @@
-"""What to change where a wall cannot be built: by the wall, the error's number, and what this place says of itself."""
+"""Remedies for a wall that cannot be built, by wall, error number and machine; run in the supervisor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTAINER = "in a container: a seccomp profile that allows unshare and mount, an
 
 @dataclass(frozen=True)
 class Place:
-    """What this machine says that bears on walls: switches of the kernel by name, as text, and what is around us."""
+    """Facts about this machine that bear on walls: kernel switches by name, as text, and what surrounds the process."""
 
     root: bool
     pod: bool = False
@@ -34,7 +34,7 @@ class Place:
 
 
 def look_around() -> Place:
-    """Describe the place that this process is in."""
+    """Return the facts about the place that this process is in."""
     names = (USERS_LIMIT, USERS_SWITCH, APPARMOR)
     found = {name: text(f"/proc/sys/{name.replace('.', '/')}").strip() for name in names}
     return Place(
@@ -55,7 +55,7 @@ def text(path: str) -> str:
 
 
 def remedy(stage: str, code: int, place: Place) -> str:
-    """Return what mends a wall that failed at this stage with this error number, in this place."""
+    """Return the remedy for a wall that failed at this stage with this error number, in this place."""
     if stage in ("namespaces", "user", "root file system") and (switch := closed_switch(code, place)):
         return switch
     if stage in ("namespaces", "user", "root file system") and code in REFUSED:
@@ -89,7 +89,7 @@ def closed_switch(code: int, place: Place) -> str:
 
 
 def surroundings(place: Place) -> str:
-    """Return what to change around the process, when no switch of the kernel forbids what failed."""
+    """Return what to change around the process when no kernel switch forbids the failed call."""
     if place.pod:
         return f"{IN_POD} RuntimeClass"
     if place.container:

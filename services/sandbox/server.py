@@ -1,4 +1,4 @@
-"""The sandbox's RPCs: proto ⇄ engine, no logic."""
+"""gRPC servicer of the service front: converts between protobuf and engine, without logic of its own."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ STREAMS = {"stdout": pb.OUTPUT_STREAM_STDOUT, "stderr": pb.OUTPUT_STREAM_STDERR}
 
 
 def build(config: Config, deps: Deps) -> Service:
-    """The sandbox; the only constructor."""
+    """Return the sandbox service; this is its only constructor."""
     front = Front(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
     servicer = SandboxServicer(front, deps.store, config)
     return Service("sandbox", servicer, front.start, front.close, front.isolation_facts, front.changes, servicer.drain)
 
 
 class SandboxServicer:
-    """Answers the sandbox's RPCs, with a supervisor process or with an engine in this one."""
+    """Servicer over a ``Front``, or over an ``Engine`` in the same process, which has the same methods."""
 
     def __init__(self, engine: Front | Engine, store: ObjectStore, config: Config) -> None:
         self._engine, self._store, self._config = engine, store, config
         self._draining = False
 
     async def drain(self) -> None:
-        """Opens no further sessions, and returns when the last one is closed, or has had its time to end."""
+        """Refuse new sessions; return when the last open one is closed, or after ``drain_s`` seconds."""
         self._draining = True
         for _ in range(round(self._config.drain_s / DRAIN_POLL_S)):
             if not self._engine.open_sessions:
@@ -112,7 +112,7 @@ class SandboxServicer:
         return response
 
     async def _show(self, response: pb.ExecuteResponse, display: Display, session_id: str) -> None:
-        """Puts a display into the response; what is too large to travel is named where it would have stood."""
+        """Put a display into the response, or a note on stderr when it is too large to be sent inline."""
         if self._config.objects or len(display.data) <= MOST_BYTES:
             response.display.CopyFrom(await self._display(display, session_id))
         else:
@@ -120,7 +120,10 @@ class SandboxServicer:
             response.output.CopyFrom(pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text=text))
 
     async def _display(self, display: Display, session_id: str) -> pb.Display:
-        """Small figures and tables travel inline; images and what is large by reference, where there is a store."""
+        """Return the display inline, or as a reference into the object store, if there is one.
+
+        Only what is small and no image travels inline then.
+        """
         if not self._config.objects:
             return pb.Display(media_type=display.media_type, data=display.data)
         if len(display.data) <= INLINE_BYTES and not display.media_type.startswith("image/"):
@@ -161,7 +164,7 @@ class SandboxServicer:
         return pb.GetIsolationResponse(level=self._level(), layers=report.layers, missing=report.missing)
 
     def _level(self) -> pb.IsolationLevel:
-        """The achieved level, as the API numbers it."""
+        """Return the achieved level as a value of the API's enumeration."""
         return LEVELS[self._engine.report.level]
 
 
@@ -187,7 +190,7 @@ def outcome_to_proto(outcome: Outcome) -> pb.Outcome:
 
 
 async def with_pauses(events: AsyncGenerator[Event, None], pause_s: float) -> AsyncGenerator[Event | None, None]:
-    """The events, and None whenever there was none for ``pause_s`` seconds."""
+    """Yield the events, and None after every ``pause_s`` seconds without one."""
     coming: asyncio.Task[Event] | None = None
     async with aclosing(events):
         try:

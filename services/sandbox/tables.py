@@ -1,4 +1,4 @@
-"""Tables that callers hand in, read once by the front: what they hold, and the Arrow stream that sessions get."""
+"""Reader of the tables that callers send, run once in the service front: facts and the Arrow stream for sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from services.sandbox.memory import Memory, sealed
 
 @dataclass(frozen=True)
 class Table:
-    """An Arrow stream in memory, which whoever holds it closes, with its digest and number of rows."""
+    """A table as an Arrow stream in memory, with its digest and number of rows; its holder closes ``memory``."""
 
     memory: Memory
     digest: str
@@ -22,10 +22,10 @@ class Table:
 
 
 async def read_table(name: str, data: bytes, content_type: str, description: str, config: Config) -> Table:
-    """A table out of an Arrow IPC stream or a parquet file, as the content type says; "" means Arrow.
+    """Read a table from an Arrow IPC stream or a parquet file, by content type; "" means Arrow.
 
-    Raises ``PayloadTooLarge``, and ``InvalidField`` for a bad name, a long description, an unknown content type,
-    bytes that are no such table, or one of too many cells.
+    Raise ``PayloadTooLarge``, or ``InvalidField`` for a bad name, a long description, an unknown content type, bytes
+    that are no such table, or too many cells.
     """
     checked_name(name)
     if len(description) > MAX_DESCRIPTION:
@@ -38,7 +38,7 @@ async def read_table(name: str, data: bytes, content_type: str, description: str
 
 
 def examined(name: str, data: bytes, content_type: str, config: Config) -> tuple[bytes, str, int]:
-    """Arrow stream, digest and rows; raises ``InvalidField("data")``. Computed here, not by the worker."""
+    """Return Arrow stream, digest and number of rows of a table; raise ``InvalidField("data")``."""
     try:
         table = frames.read_stored(data, content_type, name, config.frames_bytes)
     except CorruptData as error:
@@ -46,6 +46,7 @@ def examined(name: str, data: bytes, content_type: str, config: Config) -> tuple
     # A column of nulls takes no bytes, however long it is: bytes alone are no bound.
     if table.num_rows * max(1, table.num_columns) > config.frame_cells:
         raise InvalidField("data", f"has more than {config.frame_cells:,} cells")
+    # Computed here, not by the worker, whose word would only be a claim.
     digest = frames.digest(frames.to_frame(table), name)
     arrow = frames.write_table(table) if content_type == frames.PARQUET else data
     return arrow, digest, int(table.num_rows)
