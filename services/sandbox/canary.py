@@ -1,4 +1,4 @@
-"""What the probe of the walls aims at: things outside that nobody inside may reach, and the code that tries."""
+"""Targets of the isolation probe, which the supervisor sets up outside the jail, and the code that a worker runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ print("scratch", "written")
 
 @dataclass
 class Canary:
-    """Things outside that nobody inside may reach."""
+    """A file and three listeners outside the jail that no session may reach."""
 
     folder: str
     secret: str
@@ -62,14 +62,14 @@ class Canary:
 
 
 def plant(canary: Canary) -> None:
-    """A file that everybody may read and write, as far as its mode says."""
+    """Create the canary file, readable and writable for everybody by its mode."""
     Path(canary.file).write_text(canary.secret)
     os.chmod(canary.file, 0o666)
 
 
 @asynccontextmanager
 async def canaries() -> AsyncIterator[Canary]:
-    """A readable file and three listeners that count their visitors."""
+    """Provide the file and the listeners, which count their visitors, for the duration of the context."""
     with tempfile.TemporaryDirectory(prefix="fathom-canary-") as folder:
         os.chmod(folder, 0o755)
         canary = Canary(folder, secrets.token_hex(16), 0, f"fathom-{secrets.token_hex(8)}")

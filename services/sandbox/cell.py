@@ -1,4 +1,4 @@
-"""One running cell: it is watched, stopped and judged from outside the worker."""
+"""One running cell, which the supervisor watches, stops and judges from outside the worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ FRAMES = 1_000
 
 
 class Cell:
-    """Runs code in a worker. Status, time, memory and cause are measured here; the rest is what the worker claims."""
+    """One run of code in a worker.
+
+    Status, time, memory and cause are measured here; everything else is what the worker claims.
+    """
 
     def __init__(
         self, worker: WorkerProcess, config: Config, census: procfs.Census, number: int, emit: Callable[[Event], None]
@@ -43,7 +46,7 @@ class Cell:
         self.finished = asyncio.Event()
 
     async def run(self, code: str, wall_s: float) -> Outcome:
-        """Runs to the end, which comes at the latest a grace period after ``wall_s`` seconds."""
+        """Run the code and return its outcome, at the latest a grace period after ``wall_s`` seconds."""
         started, self._oom_kills = time.monotonic(), self._worker.oom_kills
         procfs.reset_peak(self._worker.pid)
         pipes = (self._worker.stdout, self._worker.stderr)
@@ -70,7 +73,7 @@ class Cell:
             self.finished.set()
 
     def stop(self, status: Status, cause: str, *, kill: bool = False) -> None:
-        """Ends the cell: by an interrupt first, unless ``kill``. The first reason is the one that is told."""
+        """End the cell, by an interrupt first unless ``kill``; the status and cause of the first call are reported."""
         if self._status is None:
             self._status, self._cause = status, cause
         if kill:
@@ -83,7 +86,7 @@ class Cell:
         self._guards.add(asyncio.create_task(duty))
 
     async def _until_ended(self, answer: asyncio.Task[Done]) -> None:
-        """Waits for the answer or for the worker's end; a guard that fails itself is raised."""
+        """Wait for the answer or for the worker's end; raise the error of a guard that fails."""
         ended = asyncio.create_task(self._worker.exited.wait())
         try:
             while not (answer.done() or ended.done()):
@@ -95,7 +98,10 @@ class Cell:
             ended.cancel()
 
     async def _ask(self, code: str) -> Done:
-        """Sends the cell and reads frames up to its end; those of other cells are dropped, within bounds."""
+        """Send the cell and read frames up to its end, skipping those of other cells.
+
+        Raise ``BadFrame`` for a wrong frame, and for more than ``FRAMES``.
+        """
         await self._worker.send({"kind": "execute", "nonce": self._nonce, "cell": self._number, "code": code})
         for _ in range(FRAMES):
             frame = await self._worker.receive()
@@ -109,7 +115,7 @@ class Cell:
         raise BadFrame(f"more than {FRAMES:,} frames")
 
     def _show(self, display: Display | None) -> None:
-        """Emits a display, not before what was printed before it; raises ``BadFrame`` for more than a cell may have."""
+        """Emit a display after the output printed before it; raise ``BadFrame`` for more than a cell may have."""
         if display is None:
             return
         self._displays += 1
@@ -137,7 +143,7 @@ class Cell:
         self._worker.kill()
 
     async def _watch(self, started: float) -> None:
-        """Ends the worker when its session has too much memory, CPU time or too many processes."""
+        """End the worker when its session has too much memory, CPU time or too many processes."""
         config = self._config
         # A short cell is over before /proc has been read once; what it may do until then, the kernel bounds.
         await asyncio.sleep(FIRST_WATCH_S)
@@ -161,7 +167,7 @@ class Cell:
             await asyncio.sleep(WATCH_S)
 
     async def _read(self, answer: asyncio.Task[Done]) -> Done | None:
-        """What the worker claims, or None when it is gone; a worker that breaks the protocol is ended."""
+        """Return the worker's claims, or None when it is gone; end a worker that breaks the protocol."""
         await asyncio.wait({answer}, timeout=LAST_WORDS_S)
         if answer.done():
             try:
@@ -178,7 +184,7 @@ class Cell:
         return None
 
     def _outcome(self, done: Done | None, started: float) -> Outcome:
-        """Facts from outside first; the worker's claims fill in the rest."""
+        """Return the outcome: facts measured outside first, completed by the worker's claims."""
         claimed = done or Done()
         status, cause = self._status, self._cause
         if status is None and done is not None:
@@ -208,14 +214,14 @@ def over_memory(limit: int) -> str:
 
 
 def death(returncode: int | None) -> tuple[Status, str]:
-    """Status and cause of a worker that ended without being told to."""
+    """Return status and cause for a worker that ended without being stopped."""
     if returncode == -signal.SIGXCPU:
         return Status.TIMEOUT, "the worker used up its CPU time"
     return Status.KILLED, ended(returncode)
 
 
 def ended(returncode: int | None) -> str:
-    """Why a worker is gone, in words."""
+    """Return in words why a worker is gone."""
     if returncode is None:
         return "the worker was ended"
     if returncode < 0:
@@ -224,7 +230,7 @@ def ended(returncode: int | None) -> str:
 
 
 def signal_name(number: int) -> str:
-    """ "SIGKILL" for 9; real-time signals have numbers only."""
+    """Return a signal's name, "SIGKILL" for 9; real-time signals have numbers only."""
     try:
         return signal.Signals(number).name
     except ValueError:

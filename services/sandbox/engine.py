@@ -1,4 +1,4 @@
-"""The pool of sessions: admission, spare workers, frames and files, reaping."""
+"""Session pool of the supervisor: admission, spare workers, frames and files, closing of idle sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RETRY_S = 1.0
 
 
 class Engine:
-    """Sessions by id. ``note`` is told what is to be measured."""
+    """Sessions by id. ``note`` receives the measurements."""
 
     def __init__(self, config: Config, log: Log, note: Noted) -> None:
         self._config, self._log, self._note = config, log, note
@@ -49,19 +49,19 @@ class Engine:
 
     @property
     def report(self) -> Report:
-        """The achieved isolation; raises ``NotReady`` before the start."""
+        """Achieved isolation; raises ``NotReady`` before the start."""
         if self._report is None:
             raise NotReady("the sandbox has not built its walls yet")
         return self._report
 
     def isolation_facts(self) -> list[str]:
-        """Health names: the achieved level and all weaker ones, so that a probe can ask for at least one of them."""
+        """Return the health names of the achieved level and all weaker ones, so that a probe can require a minimum."""
         return implied(self.report.level)
 
     async def start(self) -> None:
-        """Starts the fork server, builds and tries the walls, and gets the spare workers ready.
+        """Start the fork server, build and probe the walls, and start the spare workers.
 
-        Raises ``IsolationTooWeak`` and ``DependencyFailed``.
+        Raise ``IsolationTooWeak`` and ``DependencyFailed``; nothing is left running then.
         """
         try:
             await self._build_walls()
@@ -85,12 +85,12 @@ class Engine:
         say("sandbox isolation", level=report.level.word, layers=report.layers, missing=report.missing)
 
     async def _started(self) -> WorkerProcess:
-        """A new worker inside its walls; raises ``DependencyFailed``. One fork server may die under the request."""
+        """Return a new worker behind its walls; raise ``DependencyFailed``."""
         assert self._jailer is not None
         begun = time.monotonic()
         try:
             worker = await started(self._config, self._jailer)
-        except ForkLost:
+        except ForkLost:  # once: the fork server ended before it read the request
             worker = await started(self._config, self._jailer)
         self._note("spawn_seconds", "", time.monotonic() - begun)
         return worker
@@ -100,14 +100,15 @@ class Engine:
             self._spares.append(await self._started())
 
     async def _refilled(self) -> None:
-        """A spare that does not start is no one's error: the next session starts its worker itself."""
+        """Refill the spare workers and log a failure."""
         try:
             await self._fill()
         except FathomError as error:
+            # Nobody waits for a spare: the next session starts its worker itself.
             self._log.error("no spare worker", error=error.message)
 
     async def _worker(self) -> WorkerProcess:
-        """A spare that still lives, or a new one; the spares are refilled behind the caller's back."""
+        """Return a living spare, or a new worker; refill the spares in the background."""
         worker = None
         while self._spares and worker is None:
             spare = self._spares.pop()
@@ -123,9 +124,9 @@ class Engine:
         return worker
 
     async def open(self, request_id: str, limits: Mapping[str, int], tenant: str) -> Session:
-        """The session of a request: a new one, or the one that the same tenant's request has opened before.
+        """Return a new session, or the one that the same tenant's request with this id has opened before.
 
-        Raises what ``create`` raises; a failed request leaves nothing, so that it can be made again.
+        Raise the errors of ``create``. A failed request is forgotten, so that it can be made again.
         """
         if not request_id:
             return await self.create(**limits, tenant=tenant)
@@ -140,7 +141,7 @@ class Engine:
         return not task.cancelled() and task.exception() is None and task.result().id in self._sessions
 
     def _forget(self, key: tuple[str, str], task: asyncio.Task[Session]) -> None:
-        """Drops a request that failed, and those whose sessions are closed."""
+        """Forget a request that failed, and all whose sessions are closed."""
         if not self._is_open(task) and self._requests.get(key) is task:
             del self._requests[key]
         for old in [old for old, one in self._requests.items() if one.done() and not self._is_open(one)]:
@@ -155,10 +156,10 @@ class Engine:
         cpu_ms: int = 0,
         tenant: str = "",
     ) -> Session:
-        """A new session; zero means the service's own limit, and no limit can be widened.
+        """Return a new session. Zero means the service's own limit; a limit can only be tightened.
 
-        Raises ``Overloaded`` when all slots, or all of the tenant's, are taken, and
-        ``InvalidField("limits.…")`` for a negative limit.
+        Raise ``Overloaded`` when all slots, or all of the tenant's, are taken, ``InvalidField("limits.…")`` for a
+        negative limit, and ``DependencyFailed`` when no worker starts.
         """
         wanted = {
             "cell_wall_ms": cell_wall_ms,
@@ -189,7 +190,7 @@ class Engine:
         self._note("cells", outcome.status.name.lower(), 1)
 
     def _admit(self, tenant: str) -> None:
-        """Raises ``Overloaded`` when there is no room for one more session."""
+        """Raise ``Overloaded`` when there is no room for one more session."""
         config = self._config
         if len(self._sessions) + self._opening.total() >= config.max_sessions:
             self._note("sessions_opened", "refused", 1)
@@ -201,7 +202,7 @@ class Engine:
             raise Overloaded(text, retry_after_s=RETRY_S)
 
     def session(self, session_id: str) -> Session:
-        """Raises ``NotFound`` for an unknown or closed session."""
+        """Return an open session; raise ``NotFound`` for an unknown or closed one."""
         session = self._sessions.get(session_id)
         if session is None:
             raise NotFound("session", session_id)
@@ -209,29 +210,29 @@ class Engine:
 
     @property
     def open_sessions(self) -> int:
-        """Sessions that were opened and not closed."""
+        """Number of open sessions."""
         return len(self._sessions)
 
     async def open_session(self, request_id: str, limits: Mapping[str, int], tenant: str) -> str:
-        """Id of the session that ``open`` gives."""
+        """Return the id of the session that ``open`` returns."""
         return (await self.open(request_id, limits, tenant)).id
 
     def execute(self, session_id: str, request_id: str, code: str, wall_ms: int) -> AsyncGenerator[Event, None]:
-        """Events of one cell; raises ``NotFound`` and what ``Session.execute`` raises."""
+        """Return the events of one cell; raise ``NotFound`` and the errors of ``Session.execute``."""
         return self.session(session_id).execute(request_id, code, wall_ms)
 
     async def variables(self, session_id: str) -> tuple[Variable, ...]:
-        """The session's variables, sorted by name."""
+        """Return the session's variables, sorted by name."""
         return await self.session(session_id).variables()
 
     async def interrupt(self, session_id: str) -> bool:
-        """Stops the running cell; False when there is none."""
+        """Stop the running cell; return False when there is none."""
         return await self.session(session_id).interrupt()
 
     async def inject(self, session_id: str, name: str, memory: Memory, *, lazy: bool = False) -> None:
-        """Puts an Arrow stream into a session and takes it over.
+        """Put an Arrow stream into a session and take ownership of it.
 
-        Raises ``NotFound``, ``SessionLost``, ``PayloadTooLarge``.
+        Raise ``NotFound``, ``SessionLost`` or ``PayloadTooLarge``.
         """
         try:
             session = self.session(session_id)
@@ -241,7 +242,7 @@ class Engine:
         await session.inject(name, memory, lazy=lazy)
 
     async def restart(self, session_id: str) -> list[str]:
-        """Names of the frames that the new worker has."""
+        """Replace the session's worker; return the names of the frames that the new one has."""
         session = self.session(session_id)
         worker = await self._worker()
         try:
@@ -251,22 +252,22 @@ class Engine:
                 await worker.end()
 
     async def close_session(self, session_id: str) -> None:
-        """Ends the session's worker; raises ``NotFound``."""
+        """End the session with its worker; raise ``NotFound``."""
         session = self.session(session_id)
         del self._sessions[session_id]
         self._note("sessions", "", len(self._sessions))
         await session.close()
 
     async def put_file(self, session_id: str, path: str, content: bytes) -> int:
-        """Writes a file into the scratch folder; gives its size in bytes."""
+        """Write a file into the scratch folder; return its size in bytes."""
         return await asyncio.to_thread(write_file, self._root(session_id), path, content)
 
     async def get_file(self, session_id: str, path: str) -> bytes:
-        """Content of a file of the scratch folder."""
+        """Return the content of a file in the scratch folder."""
         return await asyncio.to_thread(read_file, self._root(session_id), path)
 
     async def files(self, session_id: str) -> list[File]:
-        """The scratch folder's files, sorted by path."""
+        """Return the scratch folder's files, sorted by path."""
         return await asyncio.to_thread(list_files, self._root(session_id))
 
     def _root(self, session_id: str) -> int:
@@ -289,7 +290,7 @@ class Engine:
                     await session.close()
 
     async def close(self) -> None:
-        """Ends every worker."""
+        """End every worker and the fork server."""
         for task in (self._reaper, self._refill):
             if task is not None:
                 task.cancel()

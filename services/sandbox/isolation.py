@@ -1,4 +1,4 @@
-"""Which walls stand: built and tried from both sides at start, never taken on trust, never lowered later."""
+"""Achieved isolation, found by building and probing a session when the supervisor starts; never lowered later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HIDDEN = (
 
 
 class Level(IntEnum):
-    """From weakest to strongest; the numbers are those of the API's enumeration."""
+    """Isolation levels from weakest to strongest; the numbers are those of the API's enumeration."""
 
     NONE = 1
     LANDLOCK = 2
@@ -40,23 +40,23 @@ class Level(IntEnum):
 
     @property
     def word(self) -> str:
-        """As settings write it."""
+        """Name of the level in settings."""
         return self.name.lower().replace("_", "-")
 
     @classmethod
     def of(cls, word: str) -> Level:
-        """The level of a setting's word, or of walls without anything around them."""
+        """Return the level of a word in settings, or of walls without a boundary around them."""
         return cls.NONE if word == "seccomp" else cls[word.upper().replace("-", "_")]
 
 
 def implied(level: Level) -> list[str]:
-    """Health names of a level: its own and those of all weaker ones."""
+    """Return the health names of a level: its own and those of all weaker ones."""
     return [f"isolation.{one.word}" for one in Level if one <= level]
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was achieved: the level, its layers, and what is missing with the reason."""
+    """The achieved isolation: level, layers in place, and missing ones with the reason."""
 
     level: Level
     walls: str
@@ -74,7 +74,7 @@ class IsolationTooWeak(FathomError):
 
 
 async def achieve(config: Config, jailer: Jailer) -> Report:
-    """The strongest walls that can be built and hold here; raises ``IsolationTooWeak`` below ``min_isolation``."""
+    """Return the strongest isolation that holds here; raise ``IsolationTooWeak`` below ``min_isolation``."""
     wanted = Level.of(config.min_isolation)
     if wanted is Level.NONE and not config.run_hostile_code_without_any_isolation:
         raise IsolationTooWeak(
@@ -97,7 +97,7 @@ async def achieve(config: Config, jailer: Jailer) -> Report:
 
 
 async def offer(config: Config, jailer: Jailer, walls: str) -> list[str]:
-    """Say how to accept walls weaker than asked for, where they keep cells from the host and hold here."""
+    """Return how to accept walls weaker than required, if they keep cells from the host and hold here; else nothing."""
     if walls != "landlock" or (await tried(config, replace(jailer, walls=walls)))[0]:
         return []
     accept = "FATHOM_SANDBOX_MIN_ISOLATION=landlock"
@@ -108,12 +108,12 @@ async def offer(config: Config, jailer: Jailer, walls: str) -> list[str]:
 
 
 def boundary_shown(boundary: str) -> bool:
-    """Whether there is evidence of what the operator says stands around the pod; of nothing there always is."""
+    """Return whether there is evidence of the boundary that the operator declared; always True for none."""
     return not boundary or (is_gvisor() if boundary == "guest-kernel" else is_virtual_machine())
 
 
 def bounded(walls: str, boundary: str) -> Level:
-    """The level of walls with what stands around the pod."""
+    """Return the level of walls together with the boundary around the pod."""
     inside = Level.of(walls)
     if not boundary or walls == "none":
         return inside
@@ -122,7 +122,7 @@ def bounded(walls: str, boundary: str) -> Level:
 
 
 def is_gvisor() -> bool:
-    """Whether the kernel's log is the one that gVisor's kernel writes."""
+    """Return whether the kernel's log is one that gVisor's kernel writes."""
     import ctypes
 
     buffer = ctypes.create_string_buffer(8192)
@@ -134,7 +134,7 @@ def is_gvisor() -> bool:
 
 
 def is_virtual_machine() -> bool:
-    """Whether the processor says that a hypervisor runs it."""
+    """Return whether the processor reports a hypervisor."""
     try:
         return " hypervisor" in Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -142,9 +142,9 @@ def is_virtual_machine() -> bool:
 
 
 async def tried(config: Config, jailer: Jailer) -> tuple[list[str], list[str]]:
-    """Builds one session, runs the probe in it and looks at it from outside.
+    """Build one session, run the probe in it and look at it from outside.
 
-    Gives what does not hold, and what is no weakness but will be missed.
+    Return what does not hold, and notes on what is no weakness but limits cells.
     """
     worker = WorkerProcess(config, jailer)
     try:
@@ -165,7 +165,7 @@ async def tried(config: Config, jailer: Jailer) -> tuple[list[str], list[str]]:
 
 
 async def run_probe(worker: WorkerProcess, config: Config, canary: Canary) -> tuple[str, Status]:
-    """The probe's output and how it ended."""
+    """Return the probe's output and its end status."""
     printed: list[str] = []
     code = PROBE.format(
         canary=canary.file, port=canary.port, unix=canary.unix, abstract=canary.abstract, supervisor=os.getpid()
@@ -176,7 +176,7 @@ async def run_probe(worker: WorkerProcess, config: Config, canary: Canary) -> tu
 
 
 def outside_facts(worker: WorkerProcess, jailer: Jailer) -> dict[str, str]:
-    """What the kernel says about the worker: its capabilities, filters, users, and foreign namespaces."""
+    """Return what the kernel reports about the worker: capabilities, filters, users, and own or shared namespaces."""
     lines = Path(f"/proc/{worker.pid}/status").read_text().splitlines()
     facts = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
     for name in kernel.NAMESPACES:
@@ -189,7 +189,7 @@ def outside_facts(worker: WorkerProcess, jailer: Jailer) -> dict[str, str]:
 
 
 def verdicts(walls: str, seen: dict[str, str], printed: str, status: Status, canary: Canary) -> list[str]:
-    """What does not hold, in words; empty when everything does."""
+    """Return in words what does not hold; nothing when everything does."""
     if status is not Status.OK or "scratch written" not in printed:
         return [f"the probe ended as {status.name}: {printed[-400:]}"]
     if walls == "none":
@@ -213,7 +213,7 @@ def verdicts(walls: str, seen: dict[str, str], printed: str, status: Status, can
 
 
 def must_refuse(walls: str) -> set[str]:
-    """Names of the probe's attempts that these walls must have stopped."""
+    """Return the names of the probe's attempts that these walls must have stopped."""
     expected = {"tcp", "unix", "abstract", "ptrace"}
     if walls in ("namespace", "landlock"):
         expected |= {"read", "write", "root", "outside"}
@@ -225,7 +225,7 @@ def must_refuse(walls: str) -> set[str]:
 
 
 def layers(walls: str, jailer: Jailer, boundary: str) -> tuple[str, ...]:
-    """The layers in place, in the order in which they are applied."""
+    """Return the layers in place, in the order in which they are applied."""
     found = ["process", "clean environment", "rlimits", "watch on memory, CPU time and processes"]
     if jailer.cgroups is not None:
         shares = ", processes and CPU time" if jailer.cgroups.bounds_cpu else " and processes"
@@ -243,5 +243,5 @@ def layers(walls: str, jailer: Jailer, boundary: str) -> tuple[str, ...]:
 
 
 def absent(jailer: Jailer) -> tuple[str, ...]:
-    """Layers that could be there and are not, with the reason."""
+    """Return the layers that could be in place but are not, with the reason."""
     return () if jailer.cgroups is not None else ("cgroup: not available or switched off; the watch stands in for it",)

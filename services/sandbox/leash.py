@@ -1,4 +1,4 @@
-"""The supervisor's hold on one session's trusted side: what its first process tells, and its end."""
+"""Supervisor's handle to one session's init process (its first, trusted one): reports, signals, end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NO_STATUS = -signal.SIGKILL
 
 
 class WallFailed(DependencyFailed):
-    """A wall of the jail could not be built; ``stage`` names it, ``errno`` is 0 where the kernel refused nothing.
+    """Error of a jail's wall that could not be built; the session never ran anything.
 
-    The session never ran anything.
+    ``stage`` names the wall; ``errno`` is 0 unless the kernel refused something.
     """
 
     def __init__(self, stage: str, error: str, errno: int = 0) -> None:
@@ -27,14 +27,17 @@ class WallFailed(DependencyFailed):
 
 
 class ForkLost(DependencyFailed):
-    """The fork server was gone before it read the request; another one can be asked."""
+    """Error of a fork server that ended before it read the request; another one can be asked."""
 
     def __init__(self) -> None:
         super().__init__("sandbox fork server", "ended before it started the session")
 
 
 class Leash:
-    """``ours`` and ``theirs`` are the two ends of the status channel; ``exited`` is set when all has ended."""
+    """Handle to one session's init process.
+
+    ``ours`` and ``theirs`` are the two ends of the status channel; ``ended`` is set when the init process is gone.
+    """
 
     def __init__(self) -> None:
         self.ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -49,16 +52,16 @@ class Leash:
         self._started: asyncio.Future[None] = self._loop.create_future()
 
     def listen(self) -> None:
-        """After the other end has been handed over."""
+        """Read the status channel; to be called once the other end has been handed over."""
         self.theirs.close()
         self._loop.add_reader(self.ours, self._read)
 
     async def started(self) -> None:
-        """Returns when the scratch folder is there; raises ``WallFailed``."""
+        """Return when the scratch folder is there; raise ``WallFailed`` or ``ForkLost``."""
         await asyncio.shield(self._started)
 
     def _read(self) -> None:
-        """One message. After the last one nothing is left to wait for but the process handle."""
+        """Read one message of the status channel."""
         try:
             message, descriptors = status.hear(self.ours)
         except BlockingIOError:
@@ -66,6 +69,7 @@ class Leash:
         except (OSError, ValueError):
             message, descriptors = None, []
         if message is None:
+            # After the last message only the process handle is left to wait for.
             self._loop.remove_reader(self.ours)
             self._fail("first process", "ended before it was ready")
             if self._handle < 0:
@@ -95,7 +99,7 @@ class Leash:
             self._started.exception()
 
     def _gone(self) -> None:
-        """The first process has ended, and with it everything in its process namespace."""
+        """Handle the end of the init process, and with it of everything in its process namespace."""
         self._loop.remove_reader(self._handle)
         with suppress(BlockingIOError, OSError, ValueError):
             while (message := status.hear(self.ours))[0] is not None:
@@ -106,23 +110,23 @@ class Leash:
         self.ended.set()
 
     def interrupt(self) -> None:
-        """SIGINT to the worker only; no error when it has ended."""
+        """Send SIGINT to the worker only; do nothing when it has ended."""
         with suppress(OSError):
             self.ours.send(status.INTERRUPT)
 
     def end(self) -> None:
-        """Asks the first process to kill everything and itself: the only way without a process namespace."""
+        """Ask the init process to kill everything and itself: the only way without a process namespace."""
         with suppress(OSError):
             self.ours.send(status.END)
 
     def kill(self) -> None:
-        """Kills the first process."""
+        """Kill the init process."""
         if self._handle >= 0 and not self.ended.is_set():
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def close(self) -> None:
-        """Lets go of every descriptor; to be called after the end."""
+        """Close every descriptor; to be called after the end."""
         self._loop.remove_reader(self.ours)
         self.ours.close()
         self.theirs.close()

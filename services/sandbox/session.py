@@ -1,4 +1,4 @@
-"""One session: a worker, its frames and its cells, one at a time."""
+"""One session of the supervisor: a worker, its frames and its cells, one at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ KEPT_RECORDS, KEPT_BYTES = 64, 32 * 1024 * 1024
 
 @dataclass
 class Session:
-    """Runs one cell at a time. After its worker is lost only ``restart`` helps."""
+    """A worker with its frames and recordings, which runs one cell at a time.
+
+    Once the worker is lost, only ``restart`` brings the session back.
+    """
 
     id: str
     config: Config
@@ -42,7 +45,7 @@ class Session:
     cells: int = 0
     tenant: str = ""
     ended: Callable[[Outcome], None] = lambda outcome: None
-    """Told of every cell's end."""
+    """Callback for every cell's outcome."""
     _records: OrderedDict[str, Recording] = field(default_factory=OrderedDict)
     _waiting: dict[Recording, asyncio.Task[None]] = field(default_factory=dict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -51,15 +54,15 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        """Whether a cell runs or waits."""
+        """True while a cell runs or waits."""
         return bool(self._waiting)
 
     async def execute(self, request_id: str, code: str, wall_ms: int) -> AsyncGenerator[Event, None]:
-        """Events of one cell; a known ``request_id`` gives its recorded events again, also while they still come.
+        """Yield the events of one cell; for a known ``request_id`` its recorded events, also while it still runs.
 
-        When the last caller goes away the cell is interrupted. Raises ``SessionLost``, ``Conflict`` for
-        another cell under the same id, ``Overloaded`` when 8 cells wait, ``InvalidField("session_id")`` when
-        the session's cells are used up.
+        The cell is interrupted when its last caller goes away. Raise ``SessionLost``, ``Conflict`` for another cell
+        under the same id, ``Overloaded`` when ``QUEUE`` cells wait, ``InvalidField("session_id")`` when the session's
+        cells are used up.
         """
         recording = self._recording(request_id, code, wall_ms)
         recording.viewers += 1
@@ -73,7 +76,7 @@ class Session:
                 self._abandon(recording)
 
     def _recording(self, request_id: str, code: str, wall_ms: int) -> Recording:
-        """The one of this request, which is started when it is new."""
+        """Return the recording of this request; start the cell if the request is new."""
         known = self._records.get(request_id) if request_id else None
         if known is not None and known.code != code:
             raise Conflict(f"request_id {request_id!r} is another cell", metadata={"field": "request_id"})
@@ -93,7 +96,7 @@ class Session:
         return recording
 
     def _forget_old(self) -> None:
-        """Drops the oldest finished recordings beyond 64 or 32 MiB."""
+        """Drop the oldest finished recordings beyond ``KEPT_RECORDS`` or ``KEPT_BYTES``."""
         finished = [key for key, recording in self._records.items() if recording.done]
         size = sum(recording.size_bytes for recording in self._records.values())
         for key in finished:
@@ -102,7 +105,7 @@ class Session:
             size -= self._records.pop(key).size_bytes
 
     def check_alive(self) -> None:
-        """Raises ``SessionLost`` when the worker is gone; counts as use."""
+        """Count as use of the session; raise ``SessionLost`` when the worker is gone."""
         self.used = time.monotonic()
         if not self.lost and self.worker.exited.is_set():
             self.lost = ended(self.worker.returncode)
@@ -115,7 +118,7 @@ class Session:
             raise InvalidField("session_id", f"the session has run its {self.config.cells} cells; restart it")
 
     async def _run(self, recording: Recording, request_id: str, wall_s: float) -> None:
-        """Runs the cell to its end when its turn comes, whether or not anyone watches."""
+        """Run the cell to its end when its turn comes, with or without callers."""
         async with self._lock:
             try:
                 self._check_cells()
@@ -143,7 +146,7 @@ class Session:
             recording.add(outcome)
 
     def _abandon(self, recording: Recording) -> None:
-        """Nobody watches any more: the cell is interrupted, or not begun at all."""
+        """Interrupt a cell without callers, or cancel it before it begins."""
         if self._running is not None and self._running[0] is recording:
             self._running[1].stop(Status.INTERRUPTED, "the caller went away")
             return
@@ -152,7 +155,7 @@ class Session:
         self._waiting[recording].cancel()
 
     async def interrupt(self) -> bool:
-        """Stops the running cell and waits for its end; False when there is none."""
+        """Stop the running cell and wait for its end; return False when there is none."""
         if self._running is None:
             return False
         cell = self._running[1]
@@ -161,10 +164,10 @@ class Session:
         return True
 
     async def inject(self, name: str, memory: Memory, *, lazy: bool = False) -> None:
-        """Puts an Arrow stream into the namespace, or within reach of it when ``lazy``; it comes back after a restart.
+        """Put an Arrow stream into the namespace, to be loaded at first use when ``lazy``; a restart puts it back.
 
-        Takes over the memory. Raises ``SessionLost``, ``PayloadTooLarge`` when the session's frames together are
-        over their limit.
+        Take ownership of the memory. Raise ``SessionLost``, ``PayloadTooLarge`` when the session's frames together are
+        over their limit, and ``DependencyFailed`` when the worker cannot load it.
         """
         try:
             async with self._lock:
@@ -188,13 +191,16 @@ class Session:
             raise DependencyFailed("sandbox worker", f"{name} was not injected: {done.error_name}")
 
     async def variables(self) -> tuple[Variable, ...]:
-        """The session's variables, sorted by name."""
+        """Return the session's variables, sorted by name."""
         async with self._lock:
             self.check_alive()
             return (await self._exchange({"kind": "variables"})).variables
 
     async def _exchange(self, request: dict[str, Any], descriptor: int = -1) -> claims.Done:
-        """One request that is no cell; a worker that does not answer it properly is ended."""
+        """Send a request that is no cell and return its answer; end a worker that does not answer properly.
+
+        Raise ``SessionLost`` then.
+        """
         nonce = secrets.token_hex(16)
         try:
             async with asyncio.timeout(EXCHANGE_S):
@@ -216,14 +222,17 @@ class Session:
         await self.worker.end()
 
     async def _stop(self, cause: str) -> None:
-        """Ends the worker, the running cell with it; cells that wait find the session lost."""
+        """End the worker, and with it the running cell; waiting cells find the session lost."""
         self.lost = cause
         if self._running is not None:
             self._running[1].stop(Status.KILLED, cause, kill=True)
         await self.worker.end()
 
     async def restart(self, worker: WorkerProcess) -> list[str]:
-        """Goes on with a new worker that has the frames and nothing else; a running cell is killed."""
+        """Continue with a new worker that has the frames and nothing else; return the frames' names.
+
+        A running cell is killed. Raise ``SessionLost`` if the session was closed meanwhile.
+        """
         await self._stop("the session was restarted")
         async with self._lock:
             if self._closed:
@@ -235,7 +244,7 @@ class Session:
             return list(self.frames)
 
     async def close(self) -> None:
-        """Ends the worker and forgets everything."""
+        """End the worker and forget everything."""
         self._closed = True
         await self._stop("the session was closed")
         await asyncio.gather(*self._waiting.values(), return_exceptions=True)
@@ -247,7 +256,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Frame:
-    """An Arrow stream in memory, to be shared with workers."""
+    """An Arrow stream in memory, shared with workers."""
 
     memory: Memory
     lazy: bool

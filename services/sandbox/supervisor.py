@@ -1,7 +1,7 @@
-"""The supervisor: a process that owns the sessions, their deadlines, control groups and files, and no credentials.
+"""Supervisor process: owns the sessions, their deadlines, control groups and files, and holds no credentials.
 
-Its program, ``BOOT``, takes the arguments FD PARENT PATH…: the socket to the front, the front's process id, and the
-folders that our modules are in. It opens no port, has a clean environment, and ends with the front.
+Its program, ``BOOT``, takes the arguments FD PARENT PATH…: the socket to the service front, the front's process id,
+and the folders to import from. It opens no port, has a clean environment, and ends with the front.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class Supervisor:
-    """Answers the front's requests with an engine; each is a task of its own."""
+    """Server that answers the front's requests with an engine, each in a task of its own."""
 
     def __init__(self, end: socket.socket) -> None:
         self.left = asyncio.Event()
@@ -97,7 +97,7 @@ class Supervisor:
         return self._engine
 
     async def _result(self, request: say.Request, content: bytes) -> Any:
-        """What a request is answered with that is no cell and no table."""
+        """Return the answer to any request but ``Execute`` and ``Inject``."""
         match request:
             case say.Ping():
                 return None
@@ -122,7 +122,7 @@ class Supervisor:
         self._post(0, say.Line("error", text, fields))
 
     async def close(self) -> None:
-        """Ends every session."""
+        """Cancel the running requests, then end every session."""
         for task in list(self._calls.values()):
             task.cancel()
         await asyncio.gather(*self._calls.values(), return_exceptions=True)
@@ -132,7 +132,7 @@ class Supervisor:
 
 
 async def asked(engine: Engine, request: say.Request, content: bytes) -> Any:
-    """The engine's answer; bytes are a file's content. ``Internal`` for a request that has lost its attachment."""
+    """Return the engine's answer, bytes for a file's content; raise ``Internal`` for ``Inject`` without a table."""
     match request:
         case say.Open():
             return await engine.open_session(request.request_id, request.limits, request.tenant)
@@ -154,17 +154,18 @@ async def asked(engine: Engine, request: say.Request, content: bytes) -> Any:
 
 
 async def serve(end: socket.socket) -> None:
-    """Until the front hangs up."""
+    """Answer requests until the front closes the socket."""
     supervisor = Supervisor(end)
     await supervisor.left.wait()
     await supervisor.close()
 
 
 def main() -> None:
-    """The process's whole life; called by ``BOOT``, which has made our modules importable."""
+    """Run the process; called by ``BOOT``, which has extended the import path."""
     import uvloop
 
     end_with_parent()
+    # The parent may have died before the line above took effect.
     if os.getppid() != int(sys.argv[2]):
         os._exit(0)
     uvloop.run(serve(socket.socket(fileno=int(sys.argv[1]))))
