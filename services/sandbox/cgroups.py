@@ -1,4 +1,4 @@
-"""A control group per session, where this system lets us make one: the kernel's own bound on memory and processes."""
+"""Control groups, one per session, which the supervisor makes where the system allows: limits kept by the kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFIX = "fathom-jail-"
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a session may take: bytes of memory, processes, and cores' worth of CPU time."""
+    """Limits of one session: bytes of memory, number of processes, and CPU cores."""
 
     memory_bytes: int
     processes: int
@@ -26,18 +26,18 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Group:
-    """The folders of one session's group: one with version 2, one per controller with version 1, CPU time last."""
+    """Folders of one session's control group: one with version 2, one per controller with version 1, CPU time last."""
 
     folders: tuple[Path, ...]
     version: int
 
     @property
     def procs(self) -> tuple[str, ...]:
-        """Files that a process id is written to."""
+        """Files into which a process id is written to join the group."""
         return tuple(str(folder / "cgroup.procs") for folder in self.folders)
 
     def limit(self, bounds: Bounds) -> None:
-        """Sets the bounds; memory includes files of the session's own file systems. Raises ``OSError``."""
+        """Set the limits; memory includes files of the session's own file systems. Raise ``OSError``."""
         quota_us = max(1_000, int(bounds.cores * CPU_PERIOD_US))
         if self.version == 2:
             folder = self.folders[0]
@@ -59,7 +59,7 @@ class Group:
             put(folder / "cpu.cfs_quota_us", quota_us)
 
     def oom_kills(self) -> int:
-        """How many of the group's processes the kernel has killed for want of memory."""
+        """Return how many of the group's processes the kernel has killed for lack of memory."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
         with suppress(OSError, ValueError):
             for line in (self.folders[0] / name).read_text().splitlines():
@@ -69,7 +69,7 @@ class Group:
         return 0
 
     def remove(self) -> bool:
-        """When no process is left in it; False when it is still busy."""
+        """Remove the group when no process is left in it; return False when it is still busy."""
         for folder in self.folders:
             with suppress(OSError):
                 folder.rmdir()
@@ -77,8 +77,11 @@ class Group:
 
 
 class Cgroups:
-    """Makes groups below the service's own; ``why_not`` says why it cannot, "" when it can. ``bounds_cpu`` says
-    whether they bound CPU time too, which is not everywhere handed down."""
+    """Factory of control groups below the service's own.
+
+    ``why_not`` says why none can be made, "" when they can. ``bounds_cpu`` is True when they limit CPU time too, a
+    controller that is not delegated everywhere.
+    """
 
     def __init__(self) -> None:
         self._version, self._bases, self.bounds_cpu, self.why_not = find_bases()
@@ -92,7 +95,7 @@ class Cgroups:
                 self.why_not = f"{error.strerror or error} ({error.filename})"
 
     def create(self, bounds: Bounds) -> Group:
-        """A new group with these bounds; raises ``OSError``, and leaves nothing then."""
+        """Return a new group with these limits; raise ``OSError``, and leave nothing then."""
         name = f"{PREFIX}{os.getpid()}-{new_id('jail')}"
         group = Group(tuple(base / name for base in self._bases), self._version)
         try:
@@ -105,22 +108,23 @@ class Cgroups:
         return group
 
     def remove(self, group: Group) -> None:
-        """Removes a group, or later with ``sweep`` when its last process is not quite gone."""
+        """Remove a group, or leave it to ``sweep`` when its last process is not quite gone."""
         if not group.remove():
             self._busy.append(group)
 
     def sweep(self) -> None:
-        """Tries again what could not be removed yet, also by supervisors that were killed."""
+        """Remove the groups that were still busy, and those of supervisors that were killed."""
         self._busy = [group for group in self._busy if not group.remove()]
         self._remove_orphans()
 
     def leftovers(self) -> list[Path]:
-        """Groups of sessions, of this service or of another, that are there now."""
+        """Return the groups of sessions, of this service or of another, that exist now."""
         return [folder for base in self._bases for folder in base.glob(f"{PREFIX}*")]
 
     def _remove_orphans(self) -> None:
-        """Groups of supervisors that were killed, which are empty: their sessions ended with them."""
+        """Remove the groups of supervisors that were killed."""
         for folder in self.leftovers():
+            # Groups of a supervisor that is gone are empty: its sessions ended with it.
             owner = folder.name.removeprefix(PREFIX).partition("-")[0]
             if not Path(f"/proc/{owner}").exists():
                 with suppress(OSError):
@@ -128,7 +132,7 @@ class Cgroups:
 
 
 def find_bases() -> tuple[int, tuple[Path, ...], bool, str]:
-    """Version, folders below which groups can be made, whether CPU time is bounded there, and why there are none."""
+    """Return version, folders below which groups can be made, whether they limit CPU time, and why there are none."""
     lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     paths = {name: path for _, names, path in lines for name in (names.split(",") if names else [""])}
     if all(name in paths for name in CONTROLLERS):

@@ -1,4 +1,4 @@
-"""What a worker says about its cell, read with suspicion: a wrong shape raises ``BadFrame`` and ends the session."""
+"""Reader of a worker's frames in the supervisor. The worker is hostile: a wrong shape raises ``BadFrame``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME, TEXT, VARIABLES = 200, 64 * 1024, 200
 
 @dataclass(frozen=True)
 class Done:
-    """The end of a request, as the worker tells it."""
+    """End of a request, as the worker claims it."""
 
     result: str = ""
     traceback: str = ""
@@ -29,7 +29,7 @@ class Done:
 
 
 def done(frame: dict[str, Any]) -> Done:
-    """Reads a frame of kind ``done``; raises ``BadFrame``."""
+    """Return the claims in a frame of kind ``done``; raise ``BadFrame``."""
     variables = frame.get("variables", [])
     if not isinstance(variables, list):
         raise BadFrame("variables are no list")
@@ -43,16 +43,16 @@ def done(frame: dict[str, Any]) -> Done:
 
 
 def variable(item: object) -> Variable:
-    """Raises ``BadFrame`` for what is no variable."""
+    """Return a variable; raise ``BadFrame`` for a wrong shape."""
     if not isinstance(item, dict):
         raise BadFrame("a variable is no object")
     return Variable(text(item, "name", NAME), text(item, "type", NAME), text(item, "shape", NAME))
 
 
 def display(frame: dict[str, Any]) -> Display | None:
-    """Reads a frame of kind ``display``; None when its content is not of its media type.
+    """Return the display in a frame of kind ``display``, None when its content is not of its media type.
 
-    Raises ``BadFrame`` for a wrong shape or a type that is not on the list.
+    Raise ``BadFrame`` for a wrong shape or a media type that is not allowed.
     """
     media_type = text(frame, "media_type")
     if media_type not in MEDIA_TYPES:
@@ -68,7 +68,7 @@ def display(frame: dict[str, Any]) -> Display | None:
 
 
 def is_valid(media_type: str, data: bytes) -> bool:
-    """Whether the content can be what its type says; nothing in it is run."""
+    """Return whether the content can be what its media type says; nothing in it is run."""
     if media_type == "image/png":
         return data.startswith(PNG)
     try:
@@ -79,7 +79,7 @@ def is_valid(media_type: str, data: bytes) -> bool:
 
 
 def text(frame: dict[str, Any], field: str, limit: int = TEXT) -> str:
-    """A text field, "" when absent, cut to ``limit`` characters, encodable; raises ``BadFrame`` for other types."""
+    """Return an encodable text field cut to ``limit`` characters, "" if absent; raise ``BadFrame`` for other types."""
     value = frame.get(field, "")
     if not isinstance(value, str):
         raise BadFrame(f"{field} is no text")

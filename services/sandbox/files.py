@@ -1,4 +1,7 @@
-"""Files of a session's scratch folder. The folder belongs to hostile code: no link is followed, no name is trusted."""
+"""Access of the supervisor to the files of a session's scratch folder.
+
+The folder belongs to hostile code: no link is followed, and no name is trusted.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 @dataclass
 class File:
-    """A file of a session's scratch folder."""
+    """Path and size of a file in the scratch folder."""
 
     path: str
     size_bytes: int
 
 
 def checked_path(path: str) -> PurePosixPath:
-    """A relative path without dots, of at most 8 parts; raises ``InvalidField("path")``."""
+    """Return a relative path without "..", of at most ``MAX_DEPTH`` parts; raise ``InvalidField("path")``."""
     parts = PurePosixPath(path).parts
     if not path or path.startswith("/") or not 1 <= len(parts) <= MAX_DEPTH or ".." in parts:
         raise InvalidField("path", f"must be relative, without '..', of 1 to {MAX_DEPTH} parts")
@@ -38,7 +41,7 @@ def checked_path(path: str) -> PurePosixPath:
 
 
 def open_beneath(root: int, path: PurePosixPath, flags: int) -> int:
-    """Opens ``path`` below the folder ``root`` part by part, following no symbolic link; raises ``NotFound``."""
+    """Open ``path`` below the folder ``root`` part by part, following no symbolic link; raise ``NotFound``."""
     folder = os.open(".", FOLDER, dir_fd=root)
     try:
         for part in path.parts[:-1]:
@@ -53,7 +56,11 @@ def open_beneath(root: int, path: PurePosixPath, flags: int) -> int:
 
 
 def open_regular(root: int, path: str, flags: int) -> int:
-    """Opens a regular file; raises ``InvalidField("path")`` for anything else, and for a file of several names."""
+    """Open a regular file and return its descriptor.
+
+    Raise ``NotFound``, or ``InvalidField("path")`` for anything else, for a file with several hard links, and for one
+    over ``MAX_FILE_BYTES``.
+    """
     descriptor = open_beneath(root, checked_path(path), flags)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > MAX_FILE_BYTES:
@@ -63,16 +70,16 @@ def open_regular(root: int, path: str, flags: int) -> int:
 
 
 def read_file(root: int, path: str) -> bytes:
-    """Content of a regular file; raises ``NotFound`` or ``InvalidField("path")``."""
+    """Return the content of a regular file; raise ``NotFound`` or ``InvalidField("path")``."""
     with os.fdopen(open_regular(root, path, os.O_RDONLY), "rb") as file:
         return file.read(MAX_FILE_BYTES)
 
 
 def write_file(root: int, path: str, content: bytes) -> int:
-    """Writes a regular file at the top of the scratch folder or in a folder that is there; gives its size.
+    """Write a regular file into the scratch folder or an existing folder below it; return its size in bytes.
 
-    The file belongs to the session's user. Raises ``PayloadTooLarge``, also when the folder's quota does not
-    hold it (nothing of it stays then), ``NotFound`` for a missing folder, ``InvalidField("path")``.
+    The file belongs to the session's user. Raise ``PayloadTooLarge``, also when the folder's quota does not hold it
+    (the file is emptied then), ``NotFound`` for a missing folder, ``InvalidField("path")``.
     """
     if len(content) > MAX_FILE_BYTES:
         raise PayloadTooLarge(len(content), MAX_FILE_BYTES)
@@ -93,7 +100,10 @@ def write_file(root: int, path: str, content: bytes) -> int:
 
 
 def list_files(root: int) -> list[File]:
-    """Regular files of the scratch folder, sorted by path: at most 200, out of 4,096 entries and 8 levels."""
+    """Return the regular files of the scratch folder, sorted by path.
+
+    At most ``MAX_FILES`` are found, within ``MAX_ENTRIES`` entries and ``MAX_DEPTH`` levels.
+    """
     found: list[File] = []
     for path, status in walk(root):
         if stat.S_ISREG(status.st_mode):
@@ -104,7 +114,10 @@ def list_files(root: int) -> list[File]:
 
 
 def walk(root: int) -> Iterator[tuple[str, os.stat_result]]:
-    """Entries below ``root`` with plain names, links not followed, bounded in number and depth."""
+    """Yield path and status of the entries below ``root`` that have plain names; follow no link.
+
+    Number and depth are bounded.
+    """
     seen, folders = 0, [PurePosixPath()]
     while folders:
         folder = folders.pop()
@@ -137,9 +150,9 @@ def status_of(name: str, folder: int) -> os.stat_result | None:
 
 
 def remove_tree(root: str) -> None:
-    """Removes a folder whatever its depth: inner folders are moved up to the top first, so no path gets long.
+    """Remove a folder of any depth; raise ``OSError`` when something stays.
 
-    To be called when no process of the session is left. Raises ``OSError`` when something stays.
+    To be called when no process of the session is left.
     """
     folders = [root]
     while folders:
@@ -150,6 +163,7 @@ def remove_tree(root: str) -> None:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 os.chmod(entry.path, 0o700)
+                # Inner folders are moved to the top, so that no path gets too long.
                 top = os.path.join(root, secrets.token_hex(16))
                 os.rename(entry.path, top)
                 folders.append(top)

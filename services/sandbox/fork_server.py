@@ -1,4 +1,4 @@
-"""The supervisor's side of the fork server: a warm process that is replaced from time to time, or when it dies."""
+"""Supervisor's client of the fork server, a warm process that is replaced from time to time, or when it dies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ SEND_TRIES, SEND_PAUSE_S = 200, 0.01
 
 
 def environ() -> dict[str, str]:
-    """Nothing of ours: a cell can read its environment. One thread everywhere, or nothing could be forked."""
+    """Return the environment of the fork server, which cells can read: nothing in it is the service's own."""
+    # A process with more than one thread could not be forked.
     single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")}
     return {
         "PATH": "/usr/bin:/bin",
@@ -35,7 +36,7 @@ def environ() -> dict[str, str]:
 
 
 class Zygote:
-    """One fork server process."""
+    """Handle to one fork server process."""
 
     def __init__(self) -> None:
         self.forks, self.born = 0, time.monotonic()
@@ -56,7 +57,7 @@ class Zygote:
         return self._process.pid
 
     async def start(self, timeout_s: float) -> None:
-        """Returns when all imports are done; raises ``DependencyFailed``, and leaves nothing then."""
+        """Start the process and wait for its imports; raise ``DependencyFailed``, and leave no process then."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         self._control = ours
@@ -87,7 +88,7 @@ class Zygote:
         return (await self._process.stderr.read(4096)).decode(errors="replace").strip()[-400:] or "did not start"
 
     async def fork(self, plan: Plan, descriptors: list[int]) -> None:
-        """Hands over a plan with four descriptors, which the caller then closes. Raises ``DependencyFailed``."""
+        """Send a plan with four descriptors, which the caller closes afterwards; raise ``DependencyFailed``."""
         self.forks += 1
         for _ in range(SEND_TRIES):
             if not self.alive:
@@ -103,13 +104,13 @@ class Zygote:
         raise DependencyFailed("sandbox fork server", "does not take requests")
 
     def retire(self) -> None:
-        """It ends by itself when its last session has ended."""
+        """Close the control socket; the process ends by itself after its last session."""
         if self._control is not None:
             self._control.close()
             self._control = None
 
     async def kill(self) -> None:
-        """Ends it at once; sessions that it has started live on."""
+        """Kill the process at once; sessions that it has started live on."""
         self.retire()
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
@@ -117,7 +118,7 @@ class Zygote:
             await self._process.wait()
 
     async def wait(self, timeout_s: float) -> None:
-        """Waits for the end of one that has been retired; kills it when that takes too long."""
+        """Wait for the end of a retired process; kill it after ``timeout_s`` seconds."""
         assert self._process is not None
         try:
             await asyncio.wait_for(self._process.wait(), timeout_s)
@@ -126,8 +127,11 @@ class Zygote:
 
 
 class ForkServer:
-    """Always a living fork server. It is renewed after ``max_forks`` or ``max_age_s``, since its children share
-    their address layout and hash seed."""
+    """Client that always has a living fork server.
+
+    The process is replaced after ``max_forks`` sessions or ``max_age_s`` seconds, since its children share their
+    address layout and hash seed.
+    """
 
     def __init__(self, log: Any, *, timeout_s: float, max_forks: int, max_age_s: float) -> None:
         self._log, self._timeout_s = log, timeout_s
@@ -138,7 +142,7 @@ class ForkServer:
         self._closed = False
 
     async def start(self) -> None:
-        """Raises ``DependencyFailed``."""
+        """Start the first process; raise ``DependencyFailed``."""
         self._current = await self._new()
 
     async def _new(self) -> Zygote:
@@ -148,12 +152,12 @@ class ForkServer:
 
     @property
     def pid(self) -> int:
-        """Process id of the present one."""
+        """Process id of the current fork server."""
         assert self._current is not None
         return self._current.pid
 
     async def fork(self, plan: Plan, descriptors: list[int]) -> None:
-        """One session; tries a new fork server once when the present one is gone. Raises ``DependencyFailed``."""
+        """Start one session, on a new fork server if the current one is gone; raise ``DependencyFailed``."""
         zygote = await self._living()
         try:
             await zygote.fork(plan, descriptors)
@@ -191,7 +195,7 @@ class ForkServer:
             self._starting = None
 
     async def close(self) -> None:
-        """Ends every fork server; to be called when all sessions have ended."""
+        """End every fork server; to be called when all sessions have ended."""
         self._closed = True
         if self._starting is not None:
             self._starting.cancel()

@@ -1,4 +1,4 @@
-"""A byte budget for the output of one cell: its head is shown as it comes, its tail at the end, the rest is counted."""
+"""Byte budget for the output of one cell, in the supervisor: head shown at once, tail at the end, the rest counted."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Transcript:
 
     @property
     def dropped(self) -> int:
-        """Bytes that are left out."""
+        """Number of bytes left out."""
         return self._gaps.total()
 
     def take(self, stream: str, data: bytes) -> str:
-        """What of ``data`` is to be shown now; "" when it waits for the end."""
+        """Return the text to show now; "" when all of ``data`` waits for the end."""
         self.seen += len(data)
         now, later = data[: self._head_left], data[self._head_left :]
         self._head_left -= len(now)
@@ -42,7 +42,7 @@ class Transcript:
         return self._decoder(stream).decode(now)
 
     def _trim(self) -> None:
-        """Drops from the front of the tail what is over its share."""
+        """Drop the oldest bytes of the tail that are over its share."""
         while self._tail_size > self._tail_limit:
             stream, data = self._tail.popleft()
             excess = min(len(data), self._tail_size - self._tail_limit)
@@ -52,7 +52,7 @@ class Transcript:
             self._gaps[stream] += excess
 
     def finish(self) -> list[Output | Gap]:
-        """What is left to show at the end of the cell: for each stream its gap, if any, and its tail."""
+        """Return the rest to show at the end of the cell: for each stream its gap, if any, and its tail."""
         found: list[Output | Gap] = []
         for stream in ("stdout", "stderr"):
             rest = b"".join(data for owner, data in self._tail if owner == stream)

@@ -1,4 +1,4 @@
-"""One output stream of a worker, read without blocking the event loop and without trusting the writer."""
+"""One output stream of a worker, read by the supervisor without blocking its loop and without trusting the writer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Sink = Callable[[str, bytes], None]
 
 
 def discard(stream: str, data: bytes) -> None:
-    """The sink between two cells."""
+    """Discard output; the sink between two cells."""
 
 
 class Pipe:
-    """Bytes that arrive go to ``sink`` together with the stream's name."""
+    """Pipe whose bytes go to ``sink``, together with the stream's name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -27,20 +27,21 @@ class Pipe:
         self._loop.add_reader(self._read_end, self._read)
 
     def fileno(self) -> int:
-        """The end for the worker."""
+        """Return the write end, for the worker."""
         return self._write_end
 
     def close_write_end(self) -> None:
-        """After the worker has inherited it."""
+        """Close the write end, once the worker has inherited it."""
         if self._write_end >= 0:
             os.close(self._write_end)
             self._write_end = -1
 
     def _read(self) -> bool:
-        """Reads once, so that a flood cannot keep the loop from its other work; False when nothing is there."""
+        """Read once; return False when nothing is there."""
         if self._read_end < 0:
             return False
         try:
+            # Only once: a flood must not keep the loop from its other work.
             data = os.read(self._read_end, READ_SIZE)
         except BlockingIOError:
             return False
@@ -51,13 +52,14 @@ class Pipe:
         return True
 
     def drain(self) -> None:
-        """Reads what is there now; bounded, since another process may still be writing."""
+        """Read the bytes that are there now."""
+        # Bounded, since another process may still be writing.
         for _ in range(LAST_READS):
             if not self._read():
                 return
 
     def close(self) -> None:
-        """Closes both ends; a second call does nothing."""
+        """Close both ends; do nothing the second time."""
         self.close_write_end()
         if self._read_end >= 0:
             self._loop.remove_reader(self._read_end)

@@ -1,4 +1,4 @@
-"""One worker process from outside: its start inside its walls, its socket, its pipes, its end."""
+"""Supervisor's handle to one worker process: start behind its walls, socket, pipes, end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ END_S = 2.0
 
 @dataclass(frozen=True)
 class Jailer:
-    """How this service builds the walls of every session. ``cgroups`` is None where there are none to use."""
+    """Means to build the walls of every session; ``cgroups`` is None where no control groups can be used."""
 
     fork_server: ForkServer
     walls: str
@@ -43,7 +43,7 @@ class Jailer:
 
 
 class WorkerProcess:
-    """A walled-in worker. ``exited`` is set when it and all that it started have ended, however that came."""
+    """Handle to one worker behind its walls; ``exited`` is set when it and all that it started have ended."""
 
     def __init__(self, config: Config, jailer: Jailer) -> None:
         self._config, self._jailer = config, jailer
@@ -67,7 +67,7 @@ class WorkerProcess:
 
     @property
     def init_pid(self) -> int:
-        """The session's first process, which all others descend from."""
+        """Process id of the session's init process, from which all others descend."""
         return self._leash.init_pid
 
     @property
@@ -77,11 +77,11 @@ class WorkerProcess:
 
     @property
     def oom_kills(self) -> int:
-        """How many of its processes the kernel has killed for want of memory, by its own group's count."""
+        """Number of processes that the kernel has killed for lack of memory, as the control group counts them."""
         return self._group.oom_kills() if self._group is not None else self._oom_kills
 
     async def start(self) -> None:
-        """Returns when the worker is ready; raises ``DependencyFailed``, and leaves nothing then."""
+        """Start the worker and wait until it is ready; raise ``DependencyFailed``, and leave nothing then."""
         try:
             async with asyncio.timeout(self._config.start_timeout_s):
                 await self._spawn()
@@ -150,7 +150,7 @@ class WorkerProcess:
         )
 
     async def _wait(self) -> None:
-        """The end of the first process, and then that of whatever it could not take along."""
+        """Wait for the end of the init process, then kill what has left it; set ``exited``."""
         await self._leash.ended.wait()
         if self._folder and self.init_pid:
             await asyncio.to_thread(procfs.sweep, self.init_pid, f"HOME={self._folder}".encode())
@@ -162,7 +162,7 @@ class WorkerProcess:
         await self._writer.drain()
 
     async def send_with(self, message: dict[str, Any], descriptor: int) -> None:
-        """A small message with one descriptor along. Raises ``OSError`` when the worker takes none."""
+        """Send a small message with one descriptor; raise ``OSError`` when the worker does not take it."""
         frame = pack(message)
         for _ in range(SEND_TRIES):
             try:
@@ -176,30 +176,30 @@ class WorkerProcess:
         raise OSError("the worker does not read")
 
     async def receive(self) -> dict[str, Any]:
-        """The next frame; raises ``BadFrame`` or ``IncompleteReadError``."""
+        """Return the next frame; raise ``BadFrame`` or ``IncompleteReadError``."""
         size = length(await self._reader.readexactly(HEADER.size))
         body = await self._reader.readexactly(size)
         return unpack(body) if size < LARGE_FRAME else await asyncio.to_thread(unpack, body)
 
     def limit_memory(self, memory_bytes: int) -> None:
-        """Tightens the kernel's own bound, where there is one."""
+        """Tighten the limit of the control group, if there is one, to this number of bytes."""
         if self._group is not None:
             with suppress(OSError):
                 self._group.limit(self._bounds(memory_bytes))
 
     def interrupt(self) -> None:
-        """SIGINT to the worker only; no error when it has ended."""
+        """Send SIGINT to the worker only; do nothing when it has ended."""
         self._leash.interrupt()
 
     def kill(self) -> None:
-        """Ends the worker with all that it has started; ``exited`` follows."""
+        """Kill the worker with all that it has started; ``exited`` is set soon after."""
         if self._jailer.walls == "namespace":
             self._leash.kill()
         else:
             self._leash.end()
 
     async def end(self) -> None:
-        """Kills the worker with all that it started and removes what it had; later calls wait for the first."""
+        """Kill the worker with all that it started and release its resources; later calls wait for the first."""
         if self._ending is None:
             self._ending = asyncio.create_task(self._end())
         await asyncio.shield(self._ending)

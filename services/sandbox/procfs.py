@@ -1,4 +1,4 @@
-"""What the kernel says about a session's processes; read from /proc, since a worker's own words are only claims."""
+"""Facts about a session's processes, which the supervisor reads from /proc: a worker's own words are only claims."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SWEEP_PAUSE_S = 0.01
 
 @dataclass(frozen=True)
 class Process:
-    """One line of /proc; resident bytes, and CPU seconds with those of its waited-for children."""
+    """A living process: resident bytes, and CPU seconds including those of its waited-for children."""
 
     pid: int
     parent: int
@@ -29,7 +29,7 @@ class Process:
 
 @dataclass
 class Usage:
-    """What all living processes of a session use together."""
+    """Resources that all living processes of a session use together."""
 
     resident_bytes: int = 0
     cpu_s: float = 0.0
@@ -37,7 +37,7 @@ class Usage:
 
 
 def process(pid: str | int) -> Process | None:
-    """A living process; None when it has ended."""
+    """Return a living process, None when it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The command's name stands in parentheses and may itself hold any byte.
@@ -51,7 +51,7 @@ def process(pid: str | int) -> Process | None:
 
 
 def processes() -> Iterator[Process]:
-    """All living processes that can be seen."""
+    """Yield all living processes that can be seen."""
     with os.scandir("/proc") as entries:
         pids = [entry.name for entry in entries if entry.name.isdigit()]
     for pid in pids:
@@ -61,20 +61,20 @@ def processes() -> Iterator[Process]:
 
 
 class Census:
-    """One reading of /proc for all cells that ask within 50 ms."""
+    """One reading of /proc, shared by all cells that ask within ``FRESH_S`` seconds."""
 
     def __init__(self) -> None:
         self._reading: asyncio.Task[Snapshot] | None = None
         self._taken = 0.0
 
     async def usage(self, root: int, not_before: float) -> Usage:
-        """Usage of all that descends from a session's first process, which itself gives its waited-for children's
-        CPU time only; ``not_before`` is on the monotonic clock.
+        """Return the usage of all descendants of a session's init process, read after ``not_before`` (monotonic clock).
 
-        A reading from before a cell began must not count against the cell.
+        The init process itself adds CPU time only: its own, and that of children it has waited for.
         """
         now = time.monotonic()
         stale = self._reading is not None and self._reading.done() and now - self._taken > FRESH_S
+        # A reading from before a cell began must not count against the cell.
         if self._reading is None or stale or self._taken < not_before:
             self._taken = now
             self._reading = asyncio.create_task(asyncio.to_thread(snapshot))
@@ -99,7 +99,7 @@ class Snapshot:
 
 
 def snapshot() -> Snapshot:
-    """Reads /proc once. Orphans of a session belong to its first process."""
+    """Return one reading of /proc; orphans of a session appear as children of its init process."""
     living = {item.pid: item for item in processes()}
     children: dict[int, list[Process]] = {}
     for item in living.values():
@@ -108,7 +108,7 @@ def snapshot() -> Snapshot:
 
 
 def first_child(pid: int) -> int:
-    """The eldest child of a process; 0 when it has none."""
+    """Return the process id of a process's eldest child; 0 when it has none."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
             children = file.read().split()
@@ -118,7 +118,7 @@ def first_child(pid: int) -> int:
 
 
 def proportional_bytes(pids: list[int]) -> int:
-    """Memory of several processes with shared pages counted once, as PSS; those that have ended count nothing."""
+    """Return the memory of processes in bytes, as PSS: shared pages count in parts, ended processes not at all."""
     total = 0
     for pid in pids:
         try:
@@ -130,7 +130,7 @@ def proportional_bytes(pids: list[int]) -> int:
 
 
 def reset_peak(pid: int) -> None:
-    """Starts the kernel's measure of a process's peak memory anew, where that is allowed."""
+    """Reset the kernel's measure of a process's peak memory, where that is allowed."""
     try:
         with open(f"/proc/{pid}/clear_refs", "w") as file:
             file.write("5")
@@ -139,7 +139,7 @@ def reset_peak(pid: int) -> None:
 
 
 def peak_bytes(pid: int) -> int:
-    """Peak resident bytes of a process since ``reset_peak``; 0 when it has ended."""
+    """Return the peak resident bytes of a process since ``reset_peak``; 0 when it has ended."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             return next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"VmHWM:")), 0)
@@ -148,7 +148,7 @@ def peak_bytes(pid: int) -> int:
 
 
 def has_marker(pid: int, marker: bytes) -> bool:
-    """Whether the process was started with this line in its environment."""
+    """Return whether the process was started with this line in its environment."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return marker in file.read().split(b"\0")
@@ -157,10 +157,10 @@ def has_marker(pid: int, marker: bytes) -> bool:
 
 
 def sweep(session: int, marker: bytes) -> int:
-    """Kills what is left of a session whose leader has ended, also what has left the session itself.
+    """Kill every process left of a session whose leader has ended, and return how many are still there. Blocks.
 
-    A process belongs to it by its session id or by the marker in its environment. Gives how many
-    were still there when the last of a bounded number of rounds had passed. Blocks.
+    A process belongs to the session by its session id or, having left it, by the marker in its environment. The number
+    of rounds is bounded.
     """
     left: list[int] = []
     for _ in range(SWEEPS):

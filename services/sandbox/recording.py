@@ -1,4 +1,4 @@
-"""The events of one execution, kept so that a caller that asks again sees them again."""
+"""Recorded events of one execution, held by the supervisor so that a repeated request sees them again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from services.sandbox.events import Display, Event, Gap, Outcome, Output
 
 
 class Recording:
-    """Grows while the cell runs, whoever watches; ``events`` gives all from the first on and waits for more."""
+    """Events of one cell, which grow while it runs, with or without viewers."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -21,7 +21,7 @@ class Recording:
         self._news = asyncio.Event()
 
     def add(self, event: Event) -> None:
-        """An ``Outcome`` closes the recording."""
+        """Append an event; an ``Outcome`` closes the recording."""
         self._events.append(event)
         self.size_bytes += weight(event)
         if isinstance(event, Outcome):
@@ -29,7 +29,7 @@ class Recording:
         self._tell()
 
     def fail(self, error: Exception) -> None:
-        """Closes the recording of a cell that was never started."""
+        """Close the recording of a cell that was never started; ``events`` raises the error."""
         self._error, self.done = error, True
         self._tell()
 
@@ -38,7 +38,7 @@ class Recording:
         self._news = asyncio.Event()
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """All events up to the outcome; raises what ``fail`` was given."""
+        """Yield all events up to the outcome, waiting for those to come; raise the error given to ``fail``."""
         position = 0
         while True:
             while position < len(self._events):
@@ -52,7 +52,7 @@ class Recording:
 
 
 def weight(event: Event) -> int:
-    """Rough size of an event in bytes."""
+    """Return the approximate size of an event in bytes."""
     if isinstance(event, Display):
         return len(event.data)
     if isinstance(event, Output):

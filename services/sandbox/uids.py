@@ -1,4 +1,4 @@
-"""Host users for sessions: each is lent to one session at a time, whichever service on this machine lends it."""
+"""Host users that the supervisor lends to sessions, each to one at a time across all services on a machine."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from pathlib import Path
 from fathom.errors import DependencyFailed
 
 LAST_UID = 65_519
-"""The end of the range that systemd keeps for users of services, which ``uid_base`` begins in by default."""
+"""End of the range that systemd keeps for users of services; ``uid_base`` lies in it by default."""
 RANGE = 4_336
-"""Users that a range beyond that one has."""
+"""Number of users in a range that begins beyond ``LAST_UID``."""
 FOLDERS = ("/run", tempfile.gettempdir())
-"""Where the locks may lie: the first of these that can be written to."""
+"""Candidates for the parent folder of the locks; the first that can be written to is taken."""
 
 
 class Uids:
-    """Users from ``base`` on; -1, the service's own, when it may not change users.
+    """Lender of users from ``base`` on, or of -1, the service's own, when it may not change users.
 
-    Users that two sessions had could signal each other, and without a process namespace the end of a session kills
-    whatever its user runs. So each user has a lock of its own, a file that all services see whatever their network
-    and their number of sessions, and which the kernel unlocks with the process; a user that runs anything is left out
-    too, e.g. one whose service has just been killed. Raises ``DependencyFailed`` when the locks can lie nowhere.
+    Each user has a lock, a file that all services on the machine see whatever their network and number of sessions, and
+    that the kernel unlocks when the process ends. Raise ``DependencyFailed`` when there is no place for the locks.
     """
 
     def __init__(self, base: int, folders: tuple[str, ...] = FOLDERS) -> None:
@@ -33,7 +31,7 @@ class Uids:
         self._folder = lock_folder(folders) if os.geteuid() == 0 else None
 
     def take(self) -> int:
-        """Return a user that nobody else has, the one given back last coming last. Raise ``DependencyFailed``."""
+        """Return a user that nobody else has, in rotation; raise ``DependencyFailed`` when there is none."""
         if self._folder is None:
             return -1
         for step in range(len(self._users)):
@@ -43,6 +41,8 @@ class Uids:
                 return uid
         raise DependencyFailed("sandbox", f"no free user for a session from {self._users[0]} to {self._users[-1]}")
 
+    # Two sessions with one user could signal each other, and without a process namespace the end of a session kills
+    # whatever its user runs. A user that runs anything is left out too, e.g. one whose service has just been killed.
     def _lock(self, path: Path, uid: int) -> bool:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -57,18 +57,18 @@ class Uids:
         return idle
 
     def give_back(self, uid: int) -> None:
-        """Leave the user to others, when its session has ended."""
+        """Release the user of a session that has ended."""
         if uid >= 0:
             os.close(self._locks.pop(uid))
 
     def close(self) -> None:
-        """Leave all of them to others."""
+        """Release all users."""
         for uid in list(self._locks):
             self.give_back(uid)
 
 
 def lock_folder(folders: tuple[str, ...]) -> Path:
-    """Return the folder of the locks, which only this user may write. Raise ``DependencyFailed`` with every cause."""
+    """Return the folder of the locks, which only this user may write; raise ``DependencyFailed`` with every cause."""
     causes = []
     for parent in folders:
         path = Path(parent) / "fathom-sandbox-users"
@@ -86,7 +86,7 @@ def lock_folder(folders: tuple[str, ...]) -> Path:
 
 
 def has_processes(uid: int) -> bool:
-    """Return whether any process that can be seen from here runs as this user."""
+    """Return whether any process that is visible here runs as this user."""
     try:
         os.getpriority(os.PRIO_USER, uid)
     except ProcessLookupError:

@@ -1,4 +1,7 @@
-"""Frames between supervisor and worker: four bytes of length, then a JSON object. The peer is taken as hostile."""
+"""Frames between supervisor and worker, used by both: four bytes of length, then a JSON object.
+
+The supervisor takes its peer as hostile.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ DECODE = json.JSONDecoder().decode
 
 
 class BadFrame(ValueError):
-    """The bytes are no frame of this protocol."""
+    """Error of bytes that are no frame of this protocol."""
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    """One frame."""
+    """Return the message as one frame."""
     body = ENCODE(message).encode("ascii")
     return HEADER.pack(len(body)) + body
 
 
 def length(header: bytes) -> int:
-    """Length of the body; raises ``BadFrame`` when it is over the limit."""
+    """Return the length of the body in bytes; raise ``BadFrame`` when it is over ``MAX_FRAME``."""
     (size,) = HEADER.unpack(header)
     if size > MAX_FRAME:
         raise BadFrame(f"a frame of {size:,} bytes is over the limit of {MAX_FRAME:,}")
@@ -32,7 +35,7 @@ def length(header: bytes) -> int:
 
 
 def unpack(body: bytes) -> dict[str, Any]:
-    """The message; raises ``BadFrame`` for anything but a JSON object."""
+    """Return the message in a body; raise ``BadFrame`` for anything but a JSON object."""
     try:
         message = DECODE(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
