@@ -1,4 +1,4 @@
-"""The worker's shell: IPython's ``InteractiveShell`` without history, colours and threads."""
+"""IPython shell of the worker: ``InteractiveShell`` without history, colours and threads."""
 
 from __future__ import annotations
 
@@ -29,35 +29,40 @@ Send = Callable[[dict[str, Any]], None]
 
 
 def no_channel(message: dict[str, Any]) -> None:
-    """Where displays go before a session has begun: nowhere."""
+    """Discard a display; there is no session yet."""
 
 
 class Capture:
-    """Takes what a cell displays: results of last expressions, ``display`` calls, ``fig.show()``."""
+    """Sink for a cell's displays: results of last expressions, ``display`` calls, ``fig.show()``."""
 
     def __init__(self) -> None:
         self.send: Send = no_channel
         self.reset()
 
     def reset(self) -> None:
-        """For the next cell."""
+        """Prepare for the next cell."""
         self.result = ""
         self._count, self._bytes = 0, 0
 
     def last(self, bundle: dict[str, Any], value: object) -> None:
-        """The last expression. HTML of a frame is for a page; its text is what a model reads."""
+        """Send the rich form of the last expression, or keep its text as the result."""
+        # HTML of a frame is for a page; its text is what a model reads.
         rich = {kind: data for kind, data in bundle.items() if kind != "text/html"}
         if not self.add(rich):
             self.result = cut(str(bundle.get("text/plain") or f"<{type(value).__name__}, whose repr failed>"), MAX_TEXT)
 
     def shown(self, bundle: dict[str, Any]) -> None:
-        """A ``display`` call: the rich form for a page, the text, where there is a real one, for the model."""
+        """Send the rich form of a ``display`` call; print its text when there is none, or when HTML has a real text."""
+        # The rich form is for a page, the text for the model.
         rich, text = self.add(bundle), str(bundle.get("text/plain", ""))
         if not rich or ("text/html" in bundle and text and not text.startswith("<")):
             print(text)
 
     def add(self, bundle: dict[str, Any]) -> bool:
-        """Sends the richest allowed type of a bundle; False when it has none."""
+        """Send the richest allowed type of a bundle; return False when it has none.
+
+        A display over the limits is replaced by a note on stderr.
+        """
         kind = next((kind for kind in MEDIA_TYPES if bundle.get(kind)), None)
         if kind is None:
             return False
@@ -75,7 +80,7 @@ class Capture:
 
 
 class Compiler(CachingCompiler):
-    """Names the code of a cell by its number, as tracebacks show it."""
+    """Compiler that names the code of a cell by its number, as tracebacks show it."""
 
     cell = 0
 
@@ -84,10 +89,10 @@ class Compiler(CachingCompiler):
 
 
 def make_shell(capture: Capture) -> Any:
-    """A shell whose results and displays go to ``capture`` and whose errors travel in the reply."""
+    """Return a shell whose results and displays go to ``capture`` and whose errors travel in the reply."""
 
     class Hook(DisplayHook):
-        """The value of a cell's last expression."""
+        """Display hook for the value of a cell's last expression."""
 
         shell: Any
 
@@ -101,7 +106,7 @@ def make_shell(capture: Capture) -> Any:
             self.shell.user_ns["_"] = result
 
     class Publisher(DisplayPublisher):
-        """``display`` and ``fig.show()``."""
+        """Publisher for ``display`` and ``fig.show()``."""
 
         def publish(self, data: dict[str, Any], *args: Any, **rest: Any) -> None:
             capture.shown(data)
@@ -115,13 +120,13 @@ def make_shell(capture: Capture) -> Any:
         system = InteractiveShell.system_raw
 
         def showtraceback(self, *args: Any, **kwargs: Any) -> None:
-            """Errors travel in the reply, not on stderr."""
+            """Print nothing: errors travel in the reply, not on stderr."""
 
         def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
-            """Likewise."""
+            """Print nothing, likewise."""
 
         def ask_exit(self) -> None:
-            """``exit`` ends nothing but the cell."""
+            """End nothing but the cell, for ``exit``."""
             raise SystemExit
 
     config = Config()
@@ -135,7 +140,7 @@ def make_shell(capture: Capture) -> Any:
 
 
 def run_cell(shell: Any, number: int, code: str) -> BaseException | None:
-    """Runs a cell; gives the exception that ended it, if one did."""
+    """Run a cell; return the exception that ended it, if one did."""
     shell.compile.cell = number
     shell.is_quiet = ends_quietly(shell, code)
     outcome = shell.run_cell(code, store_history=False)
@@ -144,7 +149,7 @@ def run_cell(shell: Any, number: int, code: str) -> BaseException | None:
 
 
 def ends_quietly(shell: Any, code: str) -> bool:
-    """Whether a semicolon hides the last expression; False for code that is none, which says so itself later."""
+    """Return whether a semicolon hides the last expression; False for invalid code, which fails by itself later."""
     try:
         return bool(shell.displayhook.semicolon_at_end_of_expression(code))
     except Exception:  # the tokenizer's own errors, of several kinds
@@ -152,7 +157,7 @@ def ends_quietly(shell: Any, code: str) -> bool:
 
 
 def plotly_bundle(figure: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """A figure as plotly JSON."""
+    """Return a figure as plotly JSON."""
     return {PLOTLY: figure.to_json()}
 
 
@@ -164,20 +169,21 @@ def to_base64(data: Any) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Cut to ``limit`` characters, and saying so."""
+    """Return the text cut to ``limit`` characters, with an ellipsis at the cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def flush() -> None:
-    """What was printed goes out, also when the cell has replaced or closed its streams."""
+    """Flush stdout and stderr, also when the cell has replaced or closed them."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # whatever the cell has put there
             stream.flush()
 
 
 def error_reply(error: BaseException) -> dict[str, str]:
-    """Name, message and trimmed traceback; every part of it may be code of the cell's own, and may fail."""
+    """Return name, message and trimmed traceback of an error."""
     return {
+        # Every part may be code of the cell's own, and may fail.
         "error_name": cut(attempt(lambda: str(type(error).__name__), "Exception"), 200),
         "error_value": cut(attempt(lambda: str(error), "(its message cannot be shown)"), MAX_TEXT),
         "traceback": attempt(lambda: format_error(error), "(its traceback cannot be shown)"),
@@ -185,7 +191,7 @@ def error_reply(error: BaseException) -> dict[str, str]:
 
 
 def attempt(produce: Callable[[], str], otherwise: str) -> str:
-    """The text, or ``otherwise`` when producing it raises; an interrupt passes."""
+    """Return the text, or ``otherwise`` when producing it raises; let an interrupt pass."""
     try:
         return produce()
     except Exception:
@@ -193,7 +199,7 @@ def attempt(produce: Callable[[], str], otherwise: str) -> str:
 
 
 def format_error(error: BaseException) -> str:
-    """The traceback with its chain, from the cell on: frames of the shell and of this service are left out."""
+    """Return the traceback with its chain, without frames of the shell and of this service."""
     whole = traceback.TracebackException.from_exception(error)
     trim(whole, 0)
     text = "".join(whole.format())
@@ -201,7 +207,7 @@ def format_error(error: BaseException) -> str:
 
 
 def trim(part: traceback.TracebackException, depth: int) -> None:
-    """Keeps the cells' frames; of each run through libraries only its last frame, where it failed."""
+    """Keep the cells' frames, and of each run through libraries only the last one, where it failed."""
     kept: list[traceback.FrameSummary] = []
     for frame in part.stack or ():
         if frame.filename.startswith(OWN):

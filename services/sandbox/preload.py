@@ -1,4 +1,4 @@
-"""What a cell finds in its namespace besides the sheets, and what has been done before the first one."""
+"""Function for dates in a cell's namespace, and the cells with which the fork server warms up its worker."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ figure
 
 
 def to_date(value: Any) -> Any:
-    """Dates in any of the usual formats as pandas timestamps without a zone; what is no date becomes ``NaT``.
+    """Convert dates in any of the usual formats to pandas timestamps without a zone, all else to ``NaT``.
 
     Reads 2025/7/27, 20250207 (text or number), 2025-02-07, 2025.2.7, 2025年2月7日, 7 Feb 2025, 2/7/2025 (month
     first), timestamps, dates and datetimes; times with a zone become UTC. A bare year is no date. Takes a single
-    value, or a Series, Index, array, list or tuple; gives a Series for a Series, a DatetimeIndex for the others.
+    value, or a Series, Index, array, list or tuple; returns a Series for a Series, a DatetimeIndex for the others.
     """
     if isinstance(value, pd.Series):
         return pd.Series(parsed(value), index=value.index, name=value.name)
@@ -59,7 +59,8 @@ def to_date(value: Any) -> Any:
 
 
 def parsed(values: Any) -> Any:
-    """Every value once, however often it stands there: long columns repeat their dates."""
+    """Return the dates of all values; each distinct value is converted once."""
+    # Long columns repeat their dates.
     known: dict[Any, Any] = {}
     found = []
     for value in values:
@@ -71,7 +72,7 @@ def parsed(values: Any) -> Any:
 
 
 def one_date(value: Any) -> Any:
-    """One value as a timestamp or ``NaT``."""
+    """Return one value as a timestamp or ``NaT``."""
     if isinstance(value, (bool, np.bool_)):
         return pd.NaT
     if isinstance(value, (int, float, np.integer, np.floating)):
@@ -87,13 +88,13 @@ def one_date(value: Any) -> Any:
 
 
 def from_text(text: str) -> Any:
-    """A date written as text, with a year of four digits; anything less would be filled in with today's."""
+    """Return a date written as text, with a year of four digits, as a timestamp; ``NaT`` for anything else."""
     if match := COMPACT.fullmatch(text):
         text = "-".join(match.groups())
     elif match := YEAR_FIRST.fullmatch(text):
         year, month, day, time = match.groups()
         text = f"{year}-{int(month):02}-{int(day or 1):02} {time or ''}".strip()
-    elif not YEAR_ELSEWHERE.search(text):
+    elif not YEAR_ELSEWHERE.search(text):  # pandas would fill in what is missing from today's date
         return pd.NaT
     try:
         return without_zone(pd.to_datetime(text, errors="coerce"))
@@ -102,5 +103,5 @@ def from_text(text: str) -> Any:
 
 
 def without_zone(moment: Any) -> Any:
-    """In UTC when it has a zone, so that all dates can be compared."""
+    """Return the time in UTC if it has a zone, without the zone, so that all dates can be compared."""
     return moment if moment is pd.NaT or moment.tzinfo is None else moment.tz_convert("UTC").tz_localize(None)

@@ -1,4 +1,4 @@
-"""The worker's sheets: tables that wait in shared memory until a cell names them, and may go back there."""
+"""Tables of the worker: they wait in shared memory until a cell names them, and may go back there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORD = re.compile(r"\w+")
 
 @dataclass
 class Sheet:
-    """A table in a sealed buffer, and the frame made of it when a cell wanted it."""
+    """A table in a sealed buffer, and the frame made of it when a cell needed it."""
 
     buffer: Any
     rows: int
@@ -26,15 +26,18 @@ class Sheet:
     frame: pd.DataFrame | None = None
 
     def load(self) -> pd.DataFrame:
-        """A frame of its own: cells may change it, the buffer stays as it is."""
+        """Return a new frame, which cells may change; the buffer stays as it is."""
         with pa.ipc.open_stream(self.buffer) as reader:
             frame: pd.DataFrame = reader.read_all().to_pandas(ignore_metadata=True, use_threads=False)
             return frame
 
 
 class Sheets:
-    """Sheets by variable name. Those that were used longest ago are dropped from memory, when they are as they
-    were, while all together are over the bound; their next use loads them again."""
+    """Sheets by variable name.
+
+    While all loaded frames together are over the bound, those least recently used are dropped from memory, if they are
+    unchanged; their next use loads them again.
+    """
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -42,9 +45,9 @@ class Sheets:
         self._loaded_bytes = 0
 
     def put(self, name: str, descriptor: int, lazy: bool, loaded_bytes: int) -> None:
-        """Takes over a memory file with an Arrow stream; ``lazy`` leaves it there until it is named.
+        """Take ownership of a memory file with an Arrow stream; load it now, or when a cell names it if ``lazy``.
 
-        ``loaded_bytes`` bounds what the frames may take together.
+        ``loaded_bytes`` bounds the size of all loaded frames together.
         """
         try:
             size = os.fstat(descriptor).st_size
@@ -62,7 +65,7 @@ class Sheets:
             self._use(name)
 
     def load_named(self, code: str) -> None:
-        """Loads the sheets that the code names, or all of them when it may reach them in another way."""
+        """Load the sheets that the code names, or all of them when it may reach them in another way."""
         waiting = [name for name in self._sheets if name not in self._namespace]
         if not waiting:
             return
@@ -80,7 +83,7 @@ class Sheets:
         self._evict(keep=name)
 
     def _evict(self, keep: str) -> None:
-        """Drops unchanged frames, the one used longest ago first, while all are over the bound."""
+        """Drop unchanged frames, least recently used first, while all together are over the bound."""
         loaded = [(name, sheet.frame) for name, sheet in self._sheets.items() if sheet.frame is not None]
         total = sum(size(frame) for _, frame in loaded)
         for name, frame in loaded:
@@ -93,7 +96,7 @@ class Sheets:
             del self._namespace[name]
 
     def waiting(self) -> list[dict[str, str]]:
-        """Sheets that are not in memory, as variables are listed."""
+        """Return the sheets that are not in memory, as variables are listed."""
         return [
             {"name": name, "type": "DataFrame", "shape": f"({sheet.rows}, {sheet.columns})"}
             for name, sheet in self._sheets.items()
@@ -102,5 +105,5 @@ class Sheets:
 
 
 def size(frame: pd.DataFrame) -> int:
-    """Bytes of a frame's columns, without what objects in them point to."""
+    """Return the bytes of a frame's columns, without the objects that they point to."""
     return int(frame.memory_usage(deep=False).sum())

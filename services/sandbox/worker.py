@@ -1,6 +1,6 @@
-"""The worker: runs untrusted code in this very process, so the supervisor takes what it sends for claims only.
+"""Worker process of a session: runs untrusted code in this very process, so its frames are only claims.
 
-It is made and warmed in the fork server; each session runs in a fork of it. What the protocol needs is bound
+It is created and warmed up in the fork server; each session runs in a fork of it. What the protocol needs is bound
 early, so that a cell that patches ``json`` or ``print`` hurts its own results only.
 """
 
@@ -19,7 +19,7 @@ MAX_VARIABLES = 200
 
 
 def snapshot(namespace: dict[str, Any], hidden: frozenset[str]) -> dict[str, tuple[int, str]]:
-    """Identity and shape of each user variable."""
+    """Return identity and shape of each user variable."""
     return {
         name: (id(value), describe(value)[1])
         for name, value in list(namespace.items())
@@ -28,7 +28,7 @@ def snapshot(namespace: dict[str, Any], hidden: frozenset[str]) -> dict[str, tup
 
 
 def describe(value: Any) -> tuple[str, str]:
-    """Type name, and shape or length."""
+    """Return type name, and shape or length."""
     kind = type(value).__name__
     try:
         shape = getattr(value, "shape", None)
@@ -40,7 +40,7 @@ def describe(value: Any) -> tuple[str, str]:
 
 
 def variables(namespace: dict[str, Any], names: list[str]) -> list[dict[str, str]]:
-    """Name, type and shape, sorted by name, at most 200."""
+    """Return name, type and shape, sorted by name, of at most ``MAX_VARIABLES`` variables."""
     found = []
     for name in sorted(names)[:MAX_VARIABLES]:
         kind, shape = describe(namespace[name])
@@ -62,7 +62,7 @@ class Channel:
         self._sendall(self._pack({**message, "nonce": self.nonce}))
 
     def receive(self) -> tuple[dict[str, Any] | None, list[int]]:
-        """The next request and the descriptors that came with it; None when the supervisor is gone."""
+        """Return the next request and the descriptors that came with it; None when the supervisor is gone."""
         first, descriptors, _, _ = self._recv_fds(self._sock, self._header, 1)
         header = self._read(self._header, first) if first else None
         body = None if header is None else self._read(self._length(header))
@@ -79,7 +79,7 @@ class Channel:
 
 
 class Worker:
-    """Answers the supervisor's requests one at a time."""
+    """Server for the supervisor's requests, one at a time."""
 
     def __init__(self) -> None:
         import numpy
@@ -104,7 +104,7 @@ class Worker:
         self._warm_up(preload.FIRST_CELLS)
 
     def _warm_up(self, cells: Iterable[str]) -> None:
-        """Runs cells whose work every session would do again: what they compile, cache and import is there for all.
+        """Run cells whose compiling, caching and importing every session would repeat; raise a cell's error.
 
         Where the session's user cannot read the runtime, a cell has no other modules than those imported here.
         """
@@ -117,7 +117,7 @@ class Worker:
             del self._namespace[name]
 
     def serve(self, descriptor: int) -> None:
-        """Until the supervisor closes the socket. An interrupt that comes late, between two cells, means nothing."""
+        """Answer requests until the supervisor closes the socket."""
         self._signal(signal.SIGINT, self._ignore)
         # A copy must not draw the same numbers as its siblings.
         random.seed()
@@ -134,6 +134,7 @@ class Worker:
             channel.nonce = request["nonce"]
             try:
                 try:
+                    # Only here: an interrupt that comes late, between two cells, means nothing.
                     self._signal(signal.SIGINT, self._default)
                     reply = actions[request["kind"]](request, descriptors)
                 finally:
@@ -169,8 +170,8 @@ class Worker:
 
 
 def open_streams() -> None:
-    """Streams of the cell's own over the pipes, whatever the last cell has done to its. Line by line, so that
-    output keeps its order with that of child processes."""
+    """Replace stdout and stderr by new streams over the pipes, whatever the last cell has done to its own."""
+    # Buffered by line, so that output keeps its order with that of child processes.
     for name, fd in (("stdout", 1), ("stderr", 2)):
         stream = open(fd, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)

@@ -1,4 +1,4 @@
-"""The fork server: has imported all that cells use, and forks one walled-in session per request.
+"""Fork server process: has imported all that cells use, and forks one session behind its walls per request.
 
 Its program, ``BOOT``, takes the arguments FD ROOT PARENT. It has one thread, no secrets, no files but its control
 socket, and reads nothing that untrusted code has written. A request is one datagram on the control socket:
@@ -25,7 +25,7 @@ BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from services.sandbox.zygot
 
 
 class Zygote:
-    """Holds a warm worker that has never run anything; every session is a copy of it."""
+    """Fork server with a warm worker that has run no session's code; every session is a copy of it."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -45,7 +45,7 @@ class Zygote:
         gc.freeze()
 
     def serve(self) -> None:
-        """Until the supervisor closes the control socket, and then until the last session has ended."""
+        """Answer requests until the supervisor closes the control socket, then wait for the last session's end."""
         threads = len(os.listdir("/proc/self/task"))
         self._control.send(json.dumps({"ready": True, "threads": threads}).encode())
         poll = select.poll()
@@ -62,13 +62,13 @@ class Zygote:
                     return
 
     def _reap(self) -> bool:
-        """Collects sessions that have ended; whether any is left."""
+        """Reap sessions that have ended; return whether any is left."""
         with suppress(BlockingIOError):
             os.read(self._wake_end, 4096)
         return kernel.reap()[1]
 
     def _request(self) -> bool:
-        """One session; False when the supervisor is gone."""
+        """Start one session; return False when the supervisor is gone."""
         data, descriptors, _, _ = socket.recv_fds(self._control, MAX_BYTES, 4)
         if not data:
             return False
@@ -112,18 +112,19 @@ class Zygote:
             os.close(go)
 
     def _open_runtime(self) -> dict[str, int]:
-        """Open the runtime as this user: in its namespace the root of a session is nobody to the folders of other
-        users, e.g. somebody's home. Return nothing for a root that may not mount, whose sessions open it themselves."""
+        """Return the opened runtime by path; nothing for a root that may not mount."""
         try:
+            # Opened as this user: in its namespace the root of a session is nobody to the folders of other users,
+            # e.g. somebody's home.
             return rootfs.open_runtime(self._paths)
-        except PermissionError:
+        except PermissionError:  # the sessions of such a root open the runtime themselves
             return {}
 
     def _become_session(
         self, plan: Plan, runtime: dict[str, int], channel: socket.socket, session: int, stdout: int, stderr: int,
         go_end: int, go: int,
     ) -> None:  # fmt: skip
-        """In the child: waits until the parent has mapped its users, then leads the session's life."""
+        """Run the session, in the child, once the parent has mapped its users."""
         os.close(go)
         if os.read(go_end, 1) != b"1":
             os._exit(1)
@@ -142,9 +143,9 @@ class Zygote:
 
 
 def map_users(pid: int, uid: int) -> None:
-    """Users of a new namespace. A service that is root gives it a user of the session's own, and root only
-    for as long as the first process needs to reach what it binds."""
+    """Map the users of a new namespace of the process ``pid``."""
     if uid >= 0:
+        # A user of the session's own, and root only for as long as the init process needs it to reach what it binds.
         users = groups = f"0 0 1\n{INSIDE_UID} {uid} 1"
     else:
         users, groups = f"{INSIDE_UID} {os.geteuid()} 1", f"{INSIDE_UID} {os.getegid()} 1"
@@ -154,7 +155,7 @@ def map_users(pid: int, uid: int) -> None:
 
 
 def main() -> None:
-    """The process's whole life; called by ``BOOT``, which has made our modules importable."""
+    """Run the process; called by ``BOOT``, which has extended the import path."""
     descriptor, parent = int(sys.argv[1]), int(sys.argv[3])
     kernel.end_with_parent()
     if os.getppid() != parent:

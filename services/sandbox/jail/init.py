@@ -1,7 +1,7 @@
-"""The first process of a session: builds the walls, starts the worker inside them, reaps, and ends with it.
+"""Init process of a session: builds the walls, starts the worker inside them, reaps, and ends with it.
 
-It is trusted, tiny, and the parent of everything that the worker starts. With a process namespace its end
-is the end of them all; without one it ends them itself.
+It is trusted, tiny, and the ancestor of everything that the worker starts. With a process namespace its end
+is the end of them all; without one it kills them itself.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ ROUNDS = 1_000
 
 @dataclass(frozen=True)
 class Session:
-    """What a session is built of: its plan, readable paths, the mounts at them where the fork server had to open them,
-    filters by walls, status channel, and the worker's own socket with what the worker does over it."""
+    """Inputs of one session's init process.
+
+    ``runtime`` holds the mounts at ``paths`` where the fork server had to open them, ``programs`` the seccomp filters
+    by walls; ``channel`` is the status channel, ``socket`` the worker's own, over which ``serve`` does its work.
+    """
 
     plan: Plan
     paths: tuple[str, ...]
@@ -42,7 +45,7 @@ class Session:
 
 
 def live(session: Session) -> NoReturn:
-    """The whole life of a session's first process."""
+    """Run the init process from start to end; never return."""
     plan, channel = session.plan, session.channel
     try:
         stage = "session"
@@ -84,9 +87,9 @@ def live(session: Session) -> NoReturn:
 
 
 def become_user(plan: Plan) -> None:
-    """The session's own user: no user of the host's file system, and none that the first namespace knows as root.
+    """Become the session's own user, which is no user of the host's file system and not the first namespace's root.
 
-    In a namespace a second one follows that owns nothing, so that no capability in it reaches the mounts.
+    In a namespace, enter a second user namespace that owns nothing, so that no capability in it reaches the mounts.
     """
     if plan.walls == "namespace":
         if plan.uid >= 0:
@@ -114,7 +117,7 @@ def move_home(home: str) -> None:
 
 
 def start_worker(session: Session) -> NoReturn:
-    """The last walls, in the worker itself, and then its work; never returns."""
+    """Build the last walls, in the worker itself, then run it; never return."""
     plan, channel = session.plan, session.channel
     stage = "limits"
     try:
@@ -149,7 +152,7 @@ def start_worker(session: Session) -> NoReturn:
 
 
 def confine(plan: Plan, paths: tuple[str, ...]) -> None:
-    """Files that may be reached: the runtime to read, the scratch folder to write."""
+    """Restrict the reachable files: the runtime to read, the scratch folder to write."""
     domain = landlock.Domain()
     domain.read((*paths, *READABLE_PROC, f"/proc/{os.getpid()}"))
     if plan.walls == "namespace":
@@ -163,7 +166,7 @@ def confine(plan: Plan, paths: tuple[str, ...]) -> None:
 
 
 def gaps(kept: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Ranges of descriptors from 3 on that leave out those to keep."""
+    """Return the ranges of descriptors from 3 on that leave out those to keep."""
     ranges, start = [], 3
     for descriptor in sorted(kept):
         if start < descriptor:
@@ -173,7 +176,7 @@ def gaps(kept: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def set_limits(limits: Mapping[str, int]) -> None:
-    """Resource limits by name, never above the hard ones that are there."""
+    """Set resource limits by name, never above the hard ones that are there."""
     for name, wanted in limits.items():
         # Linux has it, the module has no name for it.
         kind = 12 if name == "MSGQUEUE" else getattr(resource, f"RLIMIT_{name}")
@@ -185,7 +188,7 @@ def set_limits(limits: Mapping[str, int]) -> None:
 
 
 def watch(worker: int, channel: socket.socket, wake_end: int, *, dedicated: bool) -> None:
-    """Reaps until the worker has ended, passes interrupts on, and tells how it ended."""
+    """Reap children and pass interrupts on until the worker has ended, then report how it ended."""
     poll = select.poll()
     poll.register(channel, select.POLLIN)
     poll.register(wake_end, select.POLLIN)
@@ -211,8 +214,9 @@ def watch(worker: int, channel: socket.socket, wake_end: int, *, dedicated: bool
 
 
 def end_all(*, dedicated: bool) -> None:
-    """Kills every descendant: all of the user's processes at once where the user is the session's own, or is
-    alone in a process namespace; else in rounds, since what is killed may just have forked."""
+    """Kill every descendant and reap it."""
+    # All of the user's processes at once, where the user is the session's own or alone in a process namespace; else in
+    # rounds, since a process may have forked just before it is killed.
     for _ in range(ROUNDS):
         if os.getpid() == 1 or dedicated:
             with suppress(ProcessLookupError):
@@ -227,7 +231,7 @@ def end_all(*, dedicated: bool) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children, and theirs, of a process."""
+    """Return the process ids of all descendants of a process."""
     found: list[int] = []
     try:
         children = kernel.read(f"/proc/{pid}/task/{pid}/children").split()

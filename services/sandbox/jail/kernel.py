@@ -1,4 +1,7 @@
-"""System calls that Python's standard library does not offer, with their errors as ``OSError``."""
+"""System calls that Python's standard library lacks, with their errors as ``OSError``.
+
+Used in the fork server, the init process and the worker; a few in the supervisor.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ LIBC.syscall.restype = ctypes.c_long
 
 @cache
 def number(name: str) -> int:
-    """Number of a system call on this machine; raises ``KeyError`` for one that it does not have."""
+    """Return the number of a system call on this machine; raise ``KeyError`` for one that it does not have."""
     try:
         return int(system_calls.syscalls().get(name, ARCH))
     except system_calls.NotSupportedSystemCall as error:
@@ -48,7 +51,7 @@ def number(name: str) -> int:
 
 
 def checked(result: int, what: str) -> int:
-    """The result; raises ``OSError`` with the call's name when it is negative."""
+    """Return the result; raise ``OSError`` with the call's name when it is negative."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
@@ -56,21 +59,21 @@ def checked(result: int, what: str) -> int:
 
 
 def call(name: str, *arguments: Any) -> int:
-    """A raw system call; integers are passed as 64 bits."""
+    """Make a raw system call and return its result; integers are passed as 64 bits."""
     passed = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return checked(int(LIBC.syscall(ctypes.c_long(number(name)), *passed)), name)
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """prctl(2) with up to four integers."""
+    """Operate on the calling process (man 2 prctl), with up to four integers as arguments."""
     passed = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
     return checked(int(LIBC.prctl(option, *passed)), f"prctl {option}")
 
 
 def clone(flags: int) -> int:
-    """fork(2) into new namespaces: 0 in the child, its process id in the parent. Needs a single-threaded caller.
+    """Fork into new namespaces; return 0 in the child, its process id in the parent. Needs a single-threaded caller.
 
-    The interpreter is told of it as of any fork.
+    The interpreter's fork hooks run as for any fork.
     """
     if not flags:
         return os.fork()
@@ -89,24 +92,24 @@ def clone(flags: int) -> int:
 
 
 def unshare(flags: int) -> None:
-    """unshare(2)."""
+    """Move the caller into new namespaces (man 2 unshare)."""
     checked(int(LIBC.unshare(flags)), "unshare")
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """mount(2)."""
+    """Mount a file system (man 2 mount)."""
     paths = os.fsencode(source), os.fsencode(target)
     arguments = (*paths, kind.encode(), ctypes.c_ulong(flags), options.encode())
     checked(int(LIBC.mount(*arguments)), f"mount {kind or 'bind'} on {target}")
 
 
 def unmount(target: str, flags: int) -> None:
-    """umount2(2)."""
+    """Unmount a file system (man 2 umount2)."""
     checked(int(LIBC.umount2(os.fsencode(target), flags)), f"unmount {target}")
 
 
 def open_tree(path: str) -> int:
-    """Call open_tree(2): return a copy of the mounts at a path and below it, attached nowhere yet."""
+    """Return a copy of the mounts at a path and below it, attached nowhere yet (man 2 open_tree)."""
     try:
         return call("open_tree", AT_FDCWD, os.fsencode(path), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE)
     except OSError as error:
@@ -114,7 +117,7 @@ def open_tree(path: str) -> int:
 
 
 def attach_tree(tree: int, target: str) -> None:
-    """Call move_mount(2): attach what ``open_tree`` gave."""
+    """Attach a copy returned by ``open_tree`` (man 2 move_mount)."""
     call("move_mount", tree, b"", AT_FDCWD, os.fsencode(target), MOVE_MOUNT_F_EMPTY_PATH)
 
 
@@ -125,7 +128,7 @@ class MountAttributes(ctypes.Structure):
 
 
 def set_mount(target: str, attributes: int, *, recursive: bool) -> None:
-    """mount_setattr(2): adds attributes to a mount, and to those below it when ``recursive``."""
+    """Add attributes to a mount, and to those below it when ``recursive`` (man 2 mount_setattr)."""
     wanted = MountAttributes(set=attributes)
     flags = AT_RECURSIVE if recursive else 0
     call("mount_setattr", AT_FDCWD, os.fsencode(target), flags, ctypes.byref(wanted), ctypes.sizeof(wanted))
@@ -138,9 +141,9 @@ class CapabilityHeader(ctypes.Structure):
 
 
 def empty_bounding_set() -> None:
-    """No capability can come back, and root is nothing special; as far as the caller may, for that takes CAP_SETPCAP.
+    """Empty the capability bounding set and remove root's special treatment, as far as the caller may.
 
-    Where it may not, no_new_privs is what keeps the other sets from growing.
+    That takes CAP_SETPCAP; without it, no_new_privs is what keeps the other sets from growing.
     """
     path = "/proc/sys/kernel/cap_last_cap"
     last = int(read(path)) if os.path.exists(path) else 63
@@ -151,7 +154,7 @@ def empty_bounding_set() -> None:
 
 
 def drop_capabilities() -> None:
-    """Empties the caller's capability sets."""
+    """Empty the caller's capability sets."""
     empty_bounding_set()
     prctl(47, 4)  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL
     header = CapabilityHeader(0x20080522, 0)
@@ -160,27 +163,27 @@ def drop_capabilities() -> None:
 
 
 def no_new_privileges() -> None:
-    """PR_SET_NO_NEW_PRIVS, for good."""
+    """Set PR_SET_NO_NEW_PRIVS, for good."""
     prctl(38, 1)
 
 
 def dumpable() -> None:
-    """Makes /proc/self our own again after a change of user."""
+    """Make /proc/self the caller's own again after a change of user (PR_SET_DUMPABLE)."""
     prctl(4, 1)
 
 
 def end_with_parent() -> None:
-    """PR_SET_PDEATHSIG: SIGKILL when the parent ends."""
+    """Make the kernel send SIGKILL when the parent ends (PR_SET_PDEATHSIG)."""
     prctl(1, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """PR_SET_CHILD_SUBREAPER: descendants whose parent ends become our children."""
+    """Adopt descendants whose parent ends, as children (PR_SET_CHILD_SUBREAPER)."""
     prctl(36, 1)
 
 
 def reap() -> tuple[list[tuple[int, int]], bool]:
-    """Process id and status of every child that has ended, and whether any child is left. Does not wait."""
+    """Return process id and status of every child that has ended, and whether any child is left; do not wait."""
     found: list[tuple[int, int]] = []
     while True:
         try:
@@ -198,7 +201,7 @@ def read(path: str) -> str:
 
 
 def write(path: str, text: str) -> None:
-    """One write(2), as the files of /proc want it."""
+    """Write the text in one system call, as the files of /proc want it."""
     descriptor = os.open(path, os.O_WRONLY)
     try:
         os.write(descriptor, text.encode())

@@ -1,4 +1,4 @@
-"""Landlock: which files the worker may reach, and no TCP, no foreign abstract sockets, no foreign signals.
+"""Landlock rules, applied in the worker: reachable files, no TCP, no foreign abstract sockets, no foreign signals.
 
 Source: kernel documentation, userspace-api/landlock, ABI 1 to 7.
 """
@@ -34,7 +34,7 @@ class Beneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """Version that this kernel offers; 0 for none."""
+    """Return the ABI version that this kernel offers; 0 for none."""
     try:
         return kernel.call("landlock_create_ruleset", 0, 0, VERSION_FLAG)
     except (OSError, KeyError):
@@ -42,7 +42,7 @@ def abi() -> int:
 
 
 class Domain:
-    """A ruleset in the making. Needs no privileges; ``restrict`` needs no_new_privs."""
+    """Builder of a ruleset. It needs no privileges; ``restrict`` needs no_new_privs."""
 
     def __init__(self) -> None:
         version = abi()
@@ -54,12 +54,12 @@ class Domain:
         self._ruleset = kernel.call("landlock_create_ruleset", ctypes.byref(wanted), size, 0)
 
     def read(self, paths: Iterable[str]) -> None:
-        """Allows to read and execute below the paths; those that do not exist are left out."""
+        """Allow to read and execute below the paths; those that do not exist are left out."""
         for path in paths:
             self._allow(path, READ)
 
     def write(self, paths: Iterable[str]) -> None:
-        """Allows everything below the paths but device files."""
+        """Allow everything below the paths but execution and device files; those that do not exist are left out."""
         for path in paths:
             self._allow(path, self._known & ~(MAKE_CHAR | MAKE_BLOCK | EXECUTE | IOCTL_DEV))
 
@@ -76,6 +76,6 @@ class Domain:
             os.close(parent)
 
     def restrict(self) -> None:
-        """Shuts the caller and all its descendants in, for good."""
+        """Restrict the caller and all its descendants, for good."""
         kernel.call("landlock_restrict_self", self._ruleset, 0)
         os.close(self._ruleset)

@@ -1,4 +1,4 @@
-"""The worker's file system: read-only binds of the system and of Python, and a bounded scratch folder of its own."""
+"""File system of a session, built by its init process: system and Python read-only, and a bounded scratch folder."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ SAFE = kernel.MS_NOSUID | kernel.MS_NODEV
 
 
 def runtime_paths() -> tuple[str, ...]:
-    """What Python code needs to read, at the paths where it is outside: lazily imported modules resolve by path.
-
-    A prefix that was reached through a link is named both ways, since Python looks for modules where it was told to.
-    """
+    """Return the paths that Python code needs to read; they are the same inside as outside."""
+    # Lazily imported modules resolve by path. A prefix that was reached through a link is named both ways, since
+    # Python looks for modules where it was told to.
     prefixes = {os.path.abspath(path) for path in (sys.base_prefix, sys.prefix, sys.exec_prefix)}
     prefixes |= {os.path.realpath(path) for path in prefixes}
     paths = [*SYSTEM, "/etc/ld.so.cache", *sorted(prefixes)]
@@ -31,9 +30,11 @@ def runtime_paths() -> tuple[str, ...]:
 
 
 def open_runtime(paths: Iterable[str]) -> dict[str, int]:
-    """Copy the mounts at these paths, to be attached in a session's file system; links of the system's own are
-    left out. Needs to be done where the paths can be reached, which for a service that is root is before it becomes
-    somebody else. Raises ``OSError`` with the path."""
+    """Return copies of the mounts at these paths, to be attached in a session's file system.
+
+    Links of the system's own are left out. To be called where the paths can be reached, which
+    for a service that is root is before it becomes somebody else. Raise ``OSError`` with the path.
+    """
     trees: dict[str, int] = {}
     try:
         for path in paths:
@@ -47,11 +48,10 @@ def open_runtime(paths: Iterable[str]) -> dict[str, int]:
 
 
 def build(paths: Iterable[str], runtime: Mapping[str, int], plan: Plan) -> None:
-    """Replaces the root of this mount namespace; nothing of the old one stays reachable.
+    """Replace the root of this mount namespace; nothing of the old one stays reachable.
 
-    All that the session can write is mounted before the runtime, which may lie below it: Python and a checkout can
-    be in any folder, /tmp and the session's own home among them. Needs a user namespace in which the caller has all
-    capabilities, and to be the first process of its process namespace. Raises ``OSError``.
+    Needs a user namespace in which the caller has all capabilities, and to be the first process of its process
+    namespace. Raise ``OSError``.
     """
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     links = {path: os.readlink(path) for path in paths if is_system_link(path)}
@@ -65,6 +65,8 @@ def build(paths: Iterable[str], runtime: Mapping[str, int], plan: Plan) -> None:
             file.write(text)
     make_folder("/proc")
     kernel.mount("proc", staged("/proc"), "proc", SAFE | kernel.MS_NOEXEC)
+    # The runtime comes after all that the session can write and may lie below it: Python and a checkout can be in any
+    # folder, /tmp and the session's own home among them.
     for path, target in links.items():
         os.symlink(target, staged(path))
     for path, tree in runtime.items():
@@ -73,7 +75,7 @@ def build(paths: Iterable[str], runtime: Mapping[str, int], plan: Plan) -> None:
 
 
 def is_system_link(path: str) -> bool:
-    """Return whether it is one of the system's folders that are links on many systems, which are made anew."""
+    """Return whether the path is a system folder that is a link here; such links are made anew."""
     return path in SYSTEM and os.path.islink(path)
 
 
@@ -116,7 +118,7 @@ def attach(path: str, tree: int) -> None:
 
 
 def make_devices(devices: dict[str, int], shm_bytes: int) -> None:
-    """The harmless devices, one by one, and shared memory of the session's own."""
+    """Make the harmless devices, one by one, and shared memory of the session's own."""
     make_folder("/dev")
     make_folder("/etc")
     for name, source in devices.items():
@@ -130,7 +132,7 @@ def make_devices(devices: dict[str, int], shm_bytes: int) -> None:
 
 
 def enter() -> None:
-    """Makes the staged tree the root, lets go of the old one and shuts the new one for writing."""
+    """Make the staged tree the root, detach the old one and make the new one read-only."""
     os.chdir(STAGING)
     kernel.call("pivot_root", b".", b".")
     kernel.unmount(".", kernel.MNT_DETACH)

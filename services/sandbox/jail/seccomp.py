@@ -1,7 +1,7 @@
-"""The system calls that a worker may make: an allow-list compiled to classic BPF, everything else is refused.
+"""Seccomp filter, compiled in the fork server and installed in the worker: an allow-list of system calls.
 
-Refused calls fail with EPERM, as code expects of a call that is forbidden; a few fail with ENOSYS, since
-the C library then falls back to an older one. A call for another architecture ends the process.
+It is classic BPF. Calls that are not on the list fail with EPERM, as code expects of a call that is forbidden; a few
+fail with ENOSYS, since the C library then falls back to an older one. A call for another architecture ends the process.
 Source: seccomp(2), linux/filter.h.
 """
 
@@ -59,7 +59,7 @@ def refuse(code: int) -> bytes:
 
 
 def numbers(names: Iterable[str]) -> Iterator[int]:
-    """Numbers of those calls that this architecture has."""
+    """Yield the numbers of those calls that this architecture has."""
     for name in names:
         try:
             yield kernel.number(name)
@@ -68,7 +68,7 @@ def numbers(names: Iterable[str]) -> Iterator[int]:
 
 
 def guarded(name: str, argument_at: int, tests: list[tuple[int, int]], *, allow_match: bool) -> list[bytes]:
-    """Rule for one call by the low half of one argument: ``tests`` are pairs of comparison and value."""
+    """Return the rule for one call by the low half of one argument; ``tests`` are pairs of comparison and value."""
     hit, miss = (ALLOW, ERRNO | errno.EPERM) if allow_match else (ERRNO | errno.EPERM, ALLOW)
     body = [instruction(LOAD, argument_at)]
     for code, value in tests:
@@ -78,11 +78,7 @@ def guarded(name: str, argument_at: int, tests: list[tuple[int, int]], *, allow_
 
 
 def program(*, sockets: bool) -> bytes:
-    """The filter. ``sockets``: whether local sockets may be made, bound and connected; others never may.
-
-    Without a network namespace of its own a worker must not have even local ones, since a path can lead
-    to a server of the host's.
-    """
+    """Return the filter; with ``sockets`` local sockets may be made, bound and connected, others never."""
     start = [
         instruction(LOAD, ARCH_AT),
         instruction(EQUAL, kernel.AUDIT_ARCH[kernel.ARCH], 1, 0),
@@ -94,6 +90,8 @@ def program(*, sockets: bool) -> bytes:
     rules = guarded("clone", FIRST_ARGUMENT_AT, [(ANY_BIT, NEW_NAMESPACES)], allow_match=False)
     rules += guarded("ioctl", SECOND_ARGUMENT_AT, [(EQUAL, TIOCSTI), (EQUAL, TIOCLINUX)], allow_match=False)
     rules += guarded("prctl", FIRST_ARGUMENT_AT, [(EQUAL, PR_SET_DUMPABLE)], allow_match=False)
+    # Without a network namespace of its own a worker must not have even local sockets, since a path can lead to a
+    # server of the host's.
     if sockets:
         rules += guarded("socket", FIRST_ARGUMENT_AT, [(EQUAL, AF_UNIX)], allow_match=True)
     for number in numbers(ABSENT):
@@ -111,6 +109,6 @@ class Program(ctypes.Structure):
 
 
 def install(compiled: bytes) -> None:
-    """Filters the caller and all its descendants, for good; needs no_new_privs."""
+    """Filter the system calls of the caller and all its descendants, for good; needs no_new_privs."""
     wanted = Program(len(compiled) // 8, compiled)
     kernel.checked(int(kernel.LIBC.prctl(22, 2, ctypes.byref(wanted))), "seccomp")

@@ -1,4 +1,7 @@
-"""Short messages between the supervisor and a session's trusted side; one datagram each, descriptors along with it."""
+"""Short messages between supervisor and a session's trusted processes, fork server and init: one datagram each.
+
+Descriptors may be sent along.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ INTERRUPT, END = b"interrupt", b"end"
 
 
 def tell(channel: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Sends one message; a peer that is gone is no error."""
+    """Send one message; do nothing when the peer is gone."""
     try:
         socket.send_fds(channel, [json.dumps(message).encode()], descriptors)
     except OSError:
@@ -20,6 +23,6 @@ def tell(channel: socket.socket, message: dict[str, Any], descriptors: Sequence[
 
 
 def hear(channel: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """The next message with its descriptors; None when the peer is gone."""
+    """Return the next message with its descriptors; None when the peer is gone."""
     data, descriptors, _, _ = socket.recv_fds(channel, MAX_BYTES, 4)
     return (json.loads(data) if data else None), descriptors
