@@ -1,6 +1,6 @@
 """Search-R1's rollout loop (arXiv 2503.09516): generate, parse the action, search, repeat.
 
-The environment is a retrieval service plus a two-tag action protocol, without a gym interface. Actions are search and
+No gym: the environment is a retrieval service plus a two-tag action protocol. Actions are search and
 answer; the state is the prompt followed by everything generated and retrieved so far; the reward is exact match of the
 answer (``trainers.search_r1.reward``). Production rollouts come from the planner service, which plays the same
 protocol; this loop serves workers that generate tokens themselves, and comparison with the original.
