@@ -1,18 +1,18 @@
 """Search-R1's rollout loop (arXiv 2503.09516): generate, parse the action, search, repeat.
 
-No gym: the environment is a retrieval service plus a two-tag action protocol. Actions are search and
-answer; the state is the prompt followed by everything generated and retrieved so far; the reward is exact match of the
-answer (``trainers.search_r1.reward``). Production rollouts come from the planner service, which plays the same
-protocol; this loop serves workers that generate tokens themselves, and comparison with the original.
+No gym: the environment is a retrieval service plus a two-tag action protocol. Actions are search and answer; the state
+is the prompt followed by everything generated and retrieved so far; the reward is exact match of the answer
+(``trainers.search_r1.reward``). Production rollouts come from the planner service, which plays the same protocol; this
+loop serves workers that generate tokens themselves, and comparison with the original.
 
 Names, order, truncation points and statistics are the original's. Deviations that fix its defects:
 
-* masks are explicit, never derived from ids, because pad may equal eos; * sampled ids are trained exactly as sampled,
-up to the token that closes the tag; ``parity_retokenise`` instead
+* masks are explicit, never derived from ids, because pad may equal eos;
+* sampled ids are trained exactly as sampled, up to the token that closes the tag; ``parity_retokenise`` instead
   retokenises the truncated text, which drops eos and can produce ids that were never sampled;
-* observations are truncated per row before padding and keep their closing tag; * a search that still fails after
-bounded attempts becomes an observation instead of aborting the step; * sampling parameters are passed to the worker, so
-that validation can decode greedily.
+* observations are truncated per row before padding and keep their closing tag;
+* a search that still fails after bounded attempts becomes an observation instead of aborting the step;
+* sampling parameters are passed to the worker, so that validation can decode greedily.
 """
 
 from __future__ import annotations
