@@ -12,8 +12,8 @@ from torch import Tensor
 
 from trainers.data_proto import DataProto
 
-FIRST_PASS = "mismatch_of_first_pass"
-"""Key of ``meta_info``: measure the mismatch in the update's first pass, because nothing was computed before it."""
+FIRST_PASS = "mismatch_of_first_pass"  # noqa: S105 - a key of meta_info
+"""Key of ``meta_info``: measure the mismatch in the update\'s first pass, because nothing was computed before it."""
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def replace_material(material: Sequence[Material], episode: Episode) -> Sequence
 def room_for_correction(episode: Episode) -> bool:
     """Whether there was none yet, and time for another draft is left."""
     asked = any(CHECKED in message.content for step in episode.steps for message in step.new_messages)
-    return not asked and episode.task.limits.deadline - time.time() > RESERVE_S
+    return not asked and episode.task.limits.deadline - time.monotonic() > RESERVE_S
 
 
 def correction(doubts: Sequence[Mark], episode: Episode, tokens: int) -> Message:
