@@ -13,7 +13,7 @@ from torch import Tensor
 from trainers.data_proto import DataProto
 
 FIRST_PASS = "mismatch_of_first_pass"  # noqa: S105 - a key of meta_info
-"""Key of ``meta_info``: measure the mismatch in the update\'s first pass, because nothing was computed before it."""
+"""Key of ``meta_info``: measure the mismatch in the update's first pass, because nothing was computed before it."""
 
 
 @dataclass(frozen=True)
