@@ -109,7 +109,7 @@ def make_loggers(names: Sequence[str], output: Path, parameters: Mapping[str, ob
     """Create the named loggers and, always, the one for ``metrics.jsonl``, which report and resume read.
 
     "console" is handled by the command line and ignored here. Raises ``MissingExtra``, and ``InvalidField`` for an
-    unknown name.
+    unknown name; loggers created before the error are closed.
     """
     made: list[Logger] = []
     with ExitStack() as undo:
