@@ -15,7 +15,7 @@ from services.policy.roles import ModelRole
 
 
 class ModelSettings(Settings):
-    """What every model has, whatever its engine."""
+    """Settings common to all models, whatever their engine."""
 
     window_tokens: int = Field(default=8_192, ge=64)
     """Prompt and completion together, in tokens; a loaded model may say less."""
@@ -64,7 +64,7 @@ class TransformersModel(ModelSettings):
 
 
 class VllmModel(ModelSettings):
-    """A causal language model behind vLLM's engine, which runs in a process of its own below this one."""
+    """A causal language model in vLLM's engine, which runs in a child process."""
 
     engine: Literal["vllm"]
     folder: Path | None = None
@@ -119,7 +119,7 @@ def local_models() -> dict[str, ModelConfig]:
 
 
 class Config(Settings):
-    """Which models stand behind the door."""
+    """Models of the service, their roles, and how versions are stored."""
 
     models: Mapping[str, ModelConfig] = Field(default_factory=local_models)
     """Settings by model name."""
@@ -151,7 +151,7 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def default_is_known(self) -> Config:
-        """The default model must be one of the models."""
+        """Raise ``ValueError`` when the default model is not configured or a model has the name of a role."""
         if self.default_model not in self.models:
             raise ValueError(f"default_model {self.default_model!r} is none of {', '.join(sorted(self.models))}")
         for name in self.models:

@@ -1,9 +1,10 @@
-"""Policy on Ray Serve: the same servicer as replicas that come and go with the load, behind Serve's gRPC door.
+"""Policy on Ray Serve: the same servicer as autoscaled replicas behind Serve's gRPC proxy.
 
-``services.policy.serve_app:application`` is what a RayService names; ``python -m services.policy.serve_app`` runs it
-on this machine. Every replica follows the served versions on the bus, so one that starts late serves what the others
-serve. Serve's door gives no status details with an exception; so an error is an empty last response whose context
-says code, message and details, of which gRPC keeps the status only (a stream shows the empty response as well).
+``services.policy.serve_app:application`` is the import path for a RayService; ``python -m services.policy.serve_app``
+runs it on this machine. Every replica reconciles with the served versions on the bus, so a replica that starts late
+serves the same versions. Serve's proxy cannot attach status details to an exception; a failed call therefore ends with
+an empty response whose context carries code, message and details, of which gRPC forwards the status only (a stream
+shows the empty response as well).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SERVICER = "fathom.api.policy.v1.policy_pb2_grpc.add_PolicyServiceServicer_to_se
 
 
 class ServeSettings(Settings):
-    """How Serve runs policy; section ``serve``, ``FATHOM_SERVE_*``."""
+    """Settings of Ray Serve for policy; section ``serve``, ``FATHOM_SERVE_*``."""
 
     min_replicas: int = Field(default=1, ge=0)
     """Replicas without load."""
@@ -67,10 +68,10 @@ class ServeSettings(Settings):
 
 
 class PrefixRouter(FIFOMixin, RequestRouter):
-    """Sends the turns of a conversation to one replica, which has their prefix in its cache.
+    """Router that sends the turns of a conversation to the replica with their prefix in its cache.
 
-    Rendezvous hashing: when replicas come or go, only the conversations of those move. A replica that has ``slack``
-    more calls than the emptiest comes last.
+    Rendezvous hashing: when replicas are added or removed, only their conversations move. A replica with more than
+    ``slack`` calls above the least loaded one is tried last.
     """
 
     def initialize_state(self, **kwargs: Any) -> None:
@@ -79,7 +80,7 @@ class PrefixRouter(FIFOMixin, RequestRouter):
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """Replicas in the order in which they are asked, one after another."""
+        """Return groups of replicas in the order of preference, one replica per group when the call has an affinity."""
         key = affinity_of(pending_request)
         if key is None:
             return [list(candidate_replicas)]
@@ -91,7 +92,7 @@ class PrefixRouter(FIFOMixin, RequestRouter):
 
 
 def affinity_of(pending: PendingRequest | None) -> str | None:
-    """What all turns of a generation's conversation have in common; None for any other call."""
+    """Return a key shared by all turns of a generation's conversation; None for any other call."""
     argument = pending.args[0] if pending is not None and pending.args else None
     request = getattr(argument, "user_request_proto", argument)
     if not isinstance(request, pb.GenerateRequest):
@@ -105,12 +106,12 @@ def affinity_of(pending: PendingRequest | None) -> str | None:
 
 
 def digest(key: str, replica: str) -> bytes:
-    """The weight of a replica for a conversation."""
+    """Return the rendezvous hash weight of a replica for a conversation."""
     return hashlib.sha256(f"{replica}\x00{key}".encode()).digest()
 
 
 class Replica:
-    """One replica: the service with its dependencies, ready when its default model is. It has a method per RPC."""
+    """One replica: the service with its dependencies, with a method per RPC. It is ready when its default model is."""
 
     async def __init__(self, file: str | None) -> None:  # type: ignore[misc]  # Serve awaits it
         path = Path(file) if file else None
@@ -130,7 +131,7 @@ class Replica:
         self._dispatcher.ready = True
 
     async def check_health(self) -> None:
-        """Raises ``NotReady`` when Serve shall replace this replica."""
+        """Raise ``NotReady`` when Serve should replace this replica."""
         if not self._dispatcher.ready:
             raise NotReady("policy is draining")
 
@@ -140,7 +141,10 @@ class Replica:
         await self._stack.aclose()
 
     async def answer(self, method: Method, request: Message, grpc_context: Any) -> AsyncGenerator[Message, None]:
-        """The responses of a call; the last one of a failed call is empty and its context says what failed."""
+        """Yield the responses of a call.
+
+        After an error, yield an empty response and set the error on the gRPC context.
+        """
         try:
             call = Call.from_headers(headers(grpc_context))
             async with aclosing(self._dispatcher.handle(method, once(request), call, "serve")) as responses:
@@ -155,7 +159,7 @@ class Replica:
 
 
 def rpc(method: Method) -> Callable[..., Any]:
-    """The method of ``Replica`` that Serve calls for an RPC."""
+    """Return the method of ``Replica`` that Serve calls for an RPC."""
 
     async def stream(self: Replica, request: Message, grpc_context: Any) -> AsyncGenerator[Message, None]:
         async with aclosing(self.answer(method, request, grpc_context)) as responses:
@@ -172,7 +176,7 @@ def rpc(method: Method) -> Callable[..., Any]:
 
 
 def replica_class() -> type[Replica]:
-    """``Replica`` with a method for every RPC of the contract."""
+    """Return a subclass of ``Replica`` with a method for every RPC of the service."""
     methods = {name: rpc(method) for name, method in contract(NAME).methods.items()}
     return type("PolicyReplica", (Replica,), {**methods, "__module__": __name__})
 
@@ -181,7 +185,7 @@ PolicyReplica = replica_class()
 
 
 def application(arguments: dict[str, str] | None = None) -> serve.Application:
-    """The Serve application; ``arguments["config"]`` is a settings file that every node can read."""
+    """Build the Serve application; ``arguments["config"]`` is the path of a settings file readable on every node."""
     file = (arguments or {}).get("config")
     settings = load(ServeSettings, "serve", file=Path(file) if file else None)
     deployment: Any = serve.deployment(
@@ -206,7 +210,7 @@ def application(arguments: dict[str, str] | None = None) -> serve.Application:
 
 
 def start(file: Path | None = None) -> str:
-    """Runs the application on this machine's Ray; returns the URL of its door."""
+    """Run the application on this machine's Ray and return the URL of its gRPC proxy."""
     settings = load(ServeSettings, "serve", file=file)
     serve.start(
         proxy_location="HeadOnly",
