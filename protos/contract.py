@@ -3,6 +3,13 @@
 ``generate`` writes the stubs to ``libs/fathom/api``; ``check`` fails when they differ from the
 protos; ``lint`` and ``breaking`` run buf over an image that protoc builds, because the imports
 from ``google/rpc`` live in the package googleapis-common-protos and not in a folder of ours.
+
+The stubs are made by an old grpcio-tools on purpose (1.72.1, pinned in the extra ``dev``), because it decides what a
+program that uses the client must have installed. Stubs refuse a grpcio older than the grpcio-tools that made them, and
+protobuf promises that stubs of one major version run on that major, from their own minor on, and on the next: those of
+1.72.1 want grpcio >= 1.72.1 and run on protobuf 6.30 to 7. Stubs of major 5 would refuse protobuf 7, and those of a
+newer 6 would only refuse more. Once protobuf 8 is out, take the first grpcio-tools that makes stubs of major 7 and
+change the lower bounds in pyproject.toml with it.
 """
 
 from __future__ import annotations

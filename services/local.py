@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fathom.bus.server import NatsServer
 from fathom.config import Settings, load
-from fathom.errors import Conflict, DependencyFailed
+from fathom.errors import DependencyFailed
 from fathom.rpc.host import Runtime, dependencies, hosting, hosting_http
 from fathom.rpc.sockets import reserved_port
+from services.home import claim_layout, hold_home
 
 # Started in this order, stopped in reverse. Those that only others call come first.
 ORDER = ("retrieval", "datafetch", "memory", "reward", "sandbox", "policy", "planner", "gateway")
@@ -66,9 +67,11 @@ class Endpoints:
     store: str
     pid: int
     pids: Mapping[str, int]
+    metrics: Mapping[str, str]
+    """URL of ``/metrics`` by service; each has its own, also those that share a process."""
 
     def to_json(self) -> str:
-        return json.dumps({**self.__dict__, "services": dict(self.services), "pids": dict(self.pids)}, indent=2)
+        return json.dumps(asdict(self), indent=2)
 
 
 class Child:
@@ -149,48 +152,53 @@ class LocalStack:
     async def running(self) -> AsyncIterator[Endpoints]:
         """The stack, ready to answer; raises a typed error that names what would not start.
 
-        Raises ``Conflict`` when a stack is up in this home already: two would share one JetStream folder.
+        Raises ``Conflict`` when a stack is up in this home already, ``FailedPrecondition`` when a newer Fathom wrote
+        it, and ``PortInUse``, all before anything is started.
         """
-        self._check_alone()
-        for folder in ("store", "nats", "logs", "data", "models"):
-            (self._home / folder).mkdir(parents=True, exist_ok=True)
         async with AsyncExitStack() as stack:
+            stack.enter_context(hold_home(self._home))
+            claim_layout(self._home)
+            written = self._home / "endpoints.json"
+            written.unlink(missing_ok=True)  # that of a stack that was killed
+            for folder in ("store", "nats", "logs", "data", "models"):
+                (self._home / folder).mkdir(parents=True, exist_ok=True)
+            ports = self._reserve(stack)
             nats = self._nats = await stack.enter_async_context(NatsServer(self._home / "nats"))
             keeping = asyncio.create_task(nats.keep_up(), name="watch nats")
             stack.callback(keeping.cancel)
             self._report("nats", nats.url)
-            ports = {name: stack.enter_context(reserved_port()) for name in ORDER}
-            ports["gateway"] = self._settings.gateway_port or ports["gateway"]
+            metrics = {name: stack.enter_context(reserved_port()) for name in ORDER if name != "gateway"}
+            gateway = f"http://127.0.0.1:{ports['gateway']}"
             grpc_urls = {name: f"grpc://127.0.0.1:{ports[name]}" for name in ORDER if name != "gateway"}
             self._grpc_urls = grpc_urls
             for name in ORDER:
-                environ = self._environ(name, ports[name], nats.url, grpc_urls)
+                # The gateway has its metrics on its own port, beside the page.
+                environ = self._environ(name, ports[name], metrics.get(name, -1), nats.url, grpc_urls)
                 if self._settings.processes or name in OWN_PROCESS:
                     await self._start_child(stack, name, environ)
                 else:
                     await self._start_inline(stack, name, environ)
-            await self._until_ready(grpc_urls, f"http://127.0.0.1:{ports['gateway']}")
+            await self._until_ready(grpc_urls, gateway)
             endpoints = Endpoints(
                 grpc_urls,
-                f"http://127.0.0.1:{ports['gateway']}",
+                gateway,
                 nats.url,
                 f"file://{self._home / 'store'}",
                 os.getpid(),
                 self.pids(),
+                {
+                    **{name: f"http://127.0.0.1:{port}/metrics" for name, port in metrics.items()},
+                    "gateway": f"{gateway}/metrics",
+                },
             )
-            path = self._home / "endpoints.json"
-            path.write_text(endpoints.to_json())
-            stack.callback(path.unlink, missing_ok=True)
+            written.write_text(endpoints.to_json())
+            stack.callback(written.unlink, missing_ok=True)
             yield endpoints
 
-    def _check_alone(self) -> None:
-        path = self._home / "endpoints.json"
-        try:
-            pid = int(json.loads(path.read_text())["pid"])
-        except (OSError, ValueError, KeyError, TypeError):  # none, or the remains of one that was cut off
-            return
-        if Path(f"/proc/{pid}").exists():
-            raise Conflict(f"a stack is up in {self._home} already (process {pid}): stop it, or choose another --home")
+    def _reserve(self, stack: AsyncExitStack) -> dict[str, int]:
+        """Reserve a port for each service, the gateway's own wish included, for the life of the stack."""
+        wished = {"gateway": self._settings.gateway_port}
+        return {name: stack.enter_context(reserved_port(port=wished.get(name, 0), service=name)) for name in ORDER}
 
     def pids(self) -> dict[str, int]:
         """Process ids of what runs as a process of its own, as of now."""
@@ -202,7 +210,9 @@ class LocalStack:
         async with asyncio.timeout(timeout_s):
             await asyncio.gather(*(serving(name, url) for name, url in self._grpc_urls.items()))
 
-    def _environ(self, name: str, port: int, nats_url: str, grpc_urls: Mapping[str, str]) -> dict[str, str]:
+    def _environ(
+        self, name: str, port: int, metrics_port: int, nats_url: str, grpc_urls: Mapping[str, str]
+    ) -> dict[str, str]:
         """The service's settings as environment variables, alike for both ways of running it."""
         # Unary calls between services go over NATS; streams, terminals and the gateway use gRPC.
         endpoints = {peer: "nats://" if peer in UNARY and name != "gateway" else url for peer, url in grpc_urls.items()}
@@ -212,7 +222,7 @@ class LocalStack:
             **os.environ,
             **({} if models is None else {"FATHOM_POLICY_MODELS": json.dumps(dict(models))}),
             "FATHOM_RUNTIME_PORT": str(port),
-            "FATHOM_RUNTIME_METRICS_PORT": "0",
+            "FATHOM_RUNTIME_METRICS_PORT": str(metrics_port),
             "FATHOM_RUNTIME_BUS_URL": nats_url,
             "FATHOM_RUNTIME_STORE_URL": f"file://{home / 'store'}",
             "FATHOM_RUNTIME_ENDPOINTS": json.dumps(endpoints),

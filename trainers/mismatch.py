@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainers.data_proto import DataProto
 
-FIRST_PASS = "mismatch_of_first_pass"
+FIRST_PASS = "mismatch_of_first_pass"  # noqa: S105 - a key of meta_info
 """In ``meta_info``: the update's first pass says how far the policies are, since nothing was computed before it."""
 
 

@@ -1,14 +1,8 @@
-"""Fathom's shared library: the contract, its transports, the clients and the command line.
+"""Fathom's shared library: service contracts, transports, clients and the command line.
 
 Importing ``fathom`` or ``fathom.clients`` never imports torch, ray, vllm, faiss or pandas.
 """
 
-from importlib.metadata import PackageNotFoundError, version
-
-
-def distribution_version() -> str:
-    """Version of the installed distribution, or ``"0+unknown"`` in a bare source tree."""
-    try:
-        return version("fathom")
-    except PackageNotFoundError:
-        return "0+unknown"
+# The one place that names the version: the package's metadata, the images' labels and the gateway's OpenAPI document
+# read it here, and tests/contract/test_version.py compares the chart and CHANGELOG.md with it.
+__version__ = "0.2.0"

@@ -1,7 +1,7 @@
-"""What every call carries, whatever its transport: identity, lane, tenant, deadline, trace.
+"""Call context carried over every transport: identity, lane, tenant, deadline, trace.
 
-The dispatcher sets the current call for the time of a handler; clients read it, so that lane,
-tenant, trace and the rest of the deadline flow down without being passed by hand.
+The dispatcher sets the current call while a handler runs; clients read it, so that lane, tenant, trace and the
+remaining time are passed on without being handed down explicitly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True)
 class Call:
-    """One call's context. ``deadline`` is on the monotonic clock in seconds; None means none was given."""
+    """Context of one call. ``deadline`` is in seconds of the monotonic clock; None means no deadline."""
 
     request_id: str
     lane: Lane = Lane.INTERACTIVE
@@ -42,22 +42,29 @@ class Call:
     traceparent: str = ""
 
     @classmethod
-    def new(cls, *, lane: Lane = Lane.INTERACTIVE, tenant: str = "default", timeout_s: float | None = None) -> Call:
-        """A call that starts here."""
+    def new(
+        cls,
+        *,
+        lane: Lane = Lane.INTERACTIVE,
+        tenant: str = "default",
+        timeout_s: float | None = None,
+        traceparent: str = "",
+    ) -> Call:
+        """Create a call that originates in this process; ``traceparent`` makes it part of an earlier trace."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        return cls(new_id("req"), lane, tenant, deadline)
+        return cls(new_id("req"), lane, tenant, deadline, traceparent)
 
     def remaining_s(self) -> float | None:
-        """Seconds until the deadline, not below 0; None without one."""
+        """Return the seconds until the deadline, at least 0; None without a deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def with_timeout(self, timeout_s: float) -> Call:
-        """The same call with a deadline no later than ``timeout_s`` seconds from now."""
+        """Return the call with a deadline no later than ``timeout_s`` seconds from now."""
         limit = time.monotonic() + timeout_s
         return replace(self, deadline=limit if self.deadline is None else min(limit, self.deadline))
 
     def headers(self) -> dict[str, str]:
-        """As string headers for any transport."""
+        """Return the context as string headers for any transport."""
         headers = {REQUEST_ID_HEADER: self.request_id, LANE_HEADER: self.lane.value, TENANT_HEADER: self.tenant}
         remaining = self.remaining_s()
         if remaining is not None:
@@ -66,9 +73,14 @@ class Call:
             headers[TRACE_HEADER] = self.traceparent
         return headers
 
+    def origin(self) -> dict[str, str]:
+        """Return the headers of work that is queued now and done later: for whom, and in which trace."""
+        headers = {TENANT_HEADER: self.tenant}
+        return {**headers, TRACE_HEADER: self.traceparent} if self.traceparent else headers
+
     @classmethod
     def from_headers(cls, headers: Mapping[str, str], timeout_s: float | None = None) -> Call:
-        """Reads headers; raises ``InvalidField`` when one is malformed.
+        """Parse headers; raise ``InvalidField`` when one is malformed.
 
         ``timeout_s`` is the transport's own deadline, used when no header gives one.
         """
@@ -94,13 +106,19 @@ _current: ContextVar[Call | None] = ContextVar("fathom_call", default=None)
 
 
 def current_call() -> Call | None:
-    """The call being handled, or None outside a handler."""
+    """Return the call being handled, or None outside a handler."""
     return _current.get()
+
+
+def current_origin() -> dict[str, str]:
+    """Return the origin of the call being handled, without headers outside a handler."""
+    call = current_call()
+    return {} if call is None else call.origin()
 
 
 @contextmanager
 def calling(call: Call) -> Iterator[Call]:
-    """Makes ``call`` current for the block."""
+    """Make ``call`` the current one within the block."""
     token = _current.set(call)
     try:
         yield call

@@ -1,7 +1,7 @@
-"""The form of model-written cells: the functional-style check and the rewards made of it; pure functions of text.
+"""Style check of model-written cells and the rewards derived from it; pure functions of text.
 
-Rows R19 and T03 to T05. A cell in functional style defines exactly one function for one purpose and then, in at
-most three statements, calls it and prints what came of it. Formulas of the rewards: specs/rl.md 4.3.
+A cell in functional style defines exactly one function with a single purpose and then, in at most three statements,
+calls it and prints its result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 
 @dataclass(frozen=True)
 class Style:
-    """What the check found: ``problems`` in words, empty when the cell is in functional style; ``reward`` in [0, 1]."""
+    """Result of the check: ``problems`` in words, empty for a cell in functional style; ``reward`` in [0, 1]."""
 
     problems: tuple[str, ...]
     reward: float
@@ -35,7 +35,7 @@ class Style:
 
     @property
     def correction(self) -> str:
-        """One message for the model, "" when there is nothing to correct. The cell ran all the same."""
+        """One message for the model, "" when there is nothing to correct. The cell has run in either case."""
         if self.ok:
             return ""
         wanted = f"call it and print its result in at most {MAX_DRIVERS} statements"
@@ -45,9 +45,9 @@ class Style:
 
 @dataclass(frozen=True)
 class LengthBand:
-    """Where the length reward rises from 0 (``start``) to 1 (``full``), stays (``last``), and falls to 0 (``end``).
+    """Band of the length reward, in statements of called functions.
 
-    In statements of called functions.
+    The reward rises from 0 at ``start`` to 1 at ``full``, stays 1 until ``last``, and falls to 0 at ``end``.
     """
 
     start: int = 1
@@ -62,14 +62,14 @@ class LengthBand:
 
 @dataclass(frozen=True)
 class Cell:
-    """A parsed cell: its top-level functions, imports, and the statements that drive them."""
+    """A parsed cell: its top-level functions, and the statements that drive them."""
 
     functions: tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]
     drivers: tuple[ast.stmt, ...]
 
     @cached_property
     def called(self) -> frozenset[str]:
-        """Names that are called by the drivers, or by functions that these call."""
+        """Names called by the drivers, directly or through functions that these call."""
         bodies = {function.name: function for function in self.functions}
         found: set[str] = set()
         waiting = [name for statement in self.drivers for name in calls(statement)]
@@ -82,7 +82,8 @@ class Cell:
 
 
 def parse(code: str) -> Cell | None:
-    """The cell; None for text that is no Python. IPython's ``%`` and ``!`` lines are none."""
+    """Parse a cell; return None for text that is not Python, such as IPython's ``%`` and ``!`` lines."""
+    # Bounds the time that ast.parse can take on a model's output.
     if len(code) > MAX_CODE_CHARS:
         return None
     try:
@@ -95,12 +96,12 @@ def parse(code: str) -> Cell | None:
 
 
 def check(code: str) -> Style:
-    """The functional-style check (rows R19 and T03). Imports, docstrings and comments count for nothing."""
+    """Check a cell for functional style; imports, docstrings and comments are ignored."""
     return style_of(parse(code))
 
 
 def style_of(cell: Cell | None) -> Style:
-    """The same for a parsed cell; None is no valid Python."""
+    """Check a parsed cell for functional style; None stands for invalid Python."""
     if cell is None:
         return Style(("the cell is no valid Python",), 0.0)
     problems = tuple(found(cell))
@@ -113,7 +114,7 @@ def style_of(cell: Cell | None) -> Style:
 
 
 def found(cell: Cell) -> Iterator[str]:
-    """What keeps a cell from being in functional style."""
+    """Yield the reasons why a cell is not in functional style."""
     if len(cell.functions) != 1:
         yield f"{len(cell.functions)} functions are defined at the top level instead of one"
     if len(cell.drivers) > MAX_DRIVERS:
@@ -129,24 +130,24 @@ def found(cell: Cell) -> Iterator[str]:
 
 
 def is_text(statement: ast.stmt) -> bool:
-    """A bare constant, such as a docstring."""
+    """Return True for a bare constant, such as a docstring."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def is_simple(statement: ast.stmt) -> bool:
-    """An assignment or an expression: no loop, no branch, no class."""
+    """Return True for an assignment or an expression: no loop, no branch, no class."""
     return isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr))
 
 
 def is_driver(statement: ast.stmt, cell: Cell) -> bool:
-    """A simple statement that calls one of the cell's functions or prints."""
+    """Return True for a simple statement that calls one of the cell's functions or prints."""
     names = {function.name for function in cell.functions}
     walked = list(ast.walk(statement))
     return is_simple(statement) and (bool(names & set(calls(statement))) or any(map(is_print, walked)))
 
 
 def is_print(node: ast.AST) -> bool:
-    """A call of ``print`` or ``display`` with something to show, or a figure's ``show``."""
+    """Return True for a call of ``print`` or ``display`` with arguments, or a figure's ``show``."""
     if not isinstance(node, ast.Call):
         return False
     if isinstance(node.func, ast.Name):
@@ -155,7 +156,7 @@ def is_print(node: ast.AST) -> bool:
 
 
 def calls(node: ast.AST) -> list[str]:
-    """Names of plain functions that are called, or handed over to be called, below a node."""
+    """Return the names of plain functions called below a node, or passed as arguments to be called."""
     found_names = []
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call):
@@ -165,12 +166,12 @@ def calls(node: ast.AST) -> list[str]:
 
 
 def length(code: str) -> int:
-    """Statements in called functions; docstrings, ``pass`` and statements that repeat another count for nothing."""
+    """Count the statements in called functions, without docstrings, ``pass`` and repeated statements."""
     return length_of(parse(code))
 
 
 def length_of(cell: Cell | None) -> int:
-    """The same for a parsed cell."""
+    """Count the statements in called functions of a parsed cell; see :func:`length`."""
     if cell is None:
         return 0
     called = cell.called
@@ -187,42 +188,43 @@ def counts(statement: ast.stmt) -> bool:
 
 
 def length_reward(code: str, band: LengthBand | None = None) -> float:
-    """Row T04, in [0, 1]: 0 up to ``start``, rising to 1 at ``full``, 1 to ``last``, falling to 0 at ``end``.
+    """Return the length reward of a cell, in [0, 1].
 
-    A plateau, not a slope: neither a cell that only looks at a table nor one of endless lines pays. Code whose
-    hack flags say that it does nothing of its own gets 0.
+    It is 0 up to ``start``, rises to 1 at ``full``, stays 1 to ``last`` and falls to 0 at ``end``. Code whose hack
+    flags say that it does no work of its own gets 0.
     """
     cell = parse(code)
     return length_reward_of(length_of(cell), hacks_of(cell), band)
 
 
 def length_reward_of(size: int, flags: frozenset[str], band: LengthBand | None = None) -> float:
-    """The same for a number of statements and the flags of :func:`hacks`."""
+    """Return the length reward for a number of statements and the flags of :func:`hacks`."""
     band = band or LengthBand()
     if flags:
         return 0.0
+    # A plateau instead of a slope, so that neither a cell that only looks at a table nor an endless one pays.
     if size <= band.last:
         return min(1.0, max(0.0, (size - band.start) / (band.full - band.start)))
     return max(0.0, (band.end - size) / (band.end - band.last))
 
 
 def execution_reward(code: str, finished: bool, stdout: str) -> float:
-    """Row T05: 1 for a cell that ended without an exception, in time, and printed something of its own; else 0."""
+    """Return 1 for a cell that finished without exception, in time, and printed something of its own; else 0."""
     return execution_reward_of(hacks(code), finished, stdout)
 
 
 def execution_reward_of(flags: frozenset[str], finished: bool, stdout: str) -> float:
-    """The same for the flags of :func:`hacks`."""
+    """Return the execution reward for given flags of :func:`hacks`."""
     return float(finished and bool(stdout.strip()) and "dataframe-only" not in flags)
 
 
 def hacks(code: str) -> frozenset[str]:
-    """Ways to be paid for nothing: "no-function-called", "constant-print", "dataframe-only"."""
+    """Return the reward hacks found: "no-function-called", "constant-print", "dataframe-only"."""
     return hacks_of(parse(code))
 
 
 def hacks_of(cell: Cell | None) -> frozenset[str]:
-    """The same for a parsed cell."""
+    """Return the reward hacks found in a parsed cell; none for invalid Python."""
     if cell is None:
         return frozenset()
     flags = set()
@@ -241,20 +243,20 @@ def hacks_of(cell: Cell | None) -> frozenset[str]:
 
 
 def is_constant(node: ast.expr) -> bool:
-    """A value that no data went into."""
+    """Return True for an expression without any data in it."""
     return all(
         isinstance(inner, (ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.Load)) for inner in ast.walk(node)
     )
 
 
 def returns_work(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether it gives something that is no constant."""
+    """Return True if the function returns something that is not constant."""
     given = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
     return any(not is_constant(value) for value in given)
 
 
 def is_peek(statement: ast.stmt) -> bool:
-    """Showing or returning a table, or a look at it, with nothing computed."""
+    """Return True for showing or returning a table, or a view of it, with nothing computed."""
     if isinstance(statement, ast.Return):
         return statement.value is not None and is_look(statement.value)
     if not isinstance(statement, ast.Expr):
@@ -266,7 +268,7 @@ def is_peek(statement: ast.stmt) -> bool:
 
 
 def is_look(node: ast.expr) -> bool:
-    """A name, a column of it, or one of the methods that only show a part of a table."""
+    """Return True for a name, a column of it, or a method that only shows a part of a table."""
     if isinstance(node, ast.Name):
         return True
     if isinstance(node, ast.Call):
@@ -287,12 +289,12 @@ class CodeReward:
     statements: int = 0
 
     def total(self, *, style: float = 0.5, length: float = 0.5, hack: float = 0.5) -> float:
-        """``execution · (style·s + length·f) − hack·[any flag]``: form pays only where the code runs."""
+        """Return ``execution · (style·s + length·f) − hack·[any flag]``: style pays only where the code runs."""
         return self.execution * (style * self.style + length * self.length) - hack * bool(self.hacks)
 
 
 def code_reward(code: str, finished: bool, stdout: str, band: LengthBand | None = None) -> CodeReward:
-    """All three rewards. ``finished`` is False after an exception, a timeout or any other end but a good one."""
+    """Compute all rewards of a cell. ``finished`` is False after an exception, a timeout or any other abnormal end."""
     cell = parse(code)
     flags, size = hacks_of(cell), length_of(cell)
     return CodeReward(

@@ -1,8 +1,7 @@
-"""Settings from a YAML file and the environment; unknown keys are errors, not surprises.
+"""Settings from a YAML file and the environment; unknown keys are errors.
 
-A service's settings are one frozen pydantic model. Values come, later over earlier, from the
-model's defaults, the service's section of the YAML file, ``FATHOM_<SERVICE>_<FIELD>`` in the
-environment, and explicit overrides.
+A service's settings are one frozen pydantic model. Values come, later over earlier, from the model's defaults, the
+service's section of the YAML file, ``FATHOM_<SERVICE>_<FIELD>`` in the environment, and explicit overrides.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from fathom.errors import FathomError
+from fathom.extras import name_missing_extra
 
 C = TypeVar("C", bound="Settings")
 
@@ -41,7 +40,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> C:
-    """Builds ``model`` for ``section`` (e.g. ``"retrieval"``).
+    """Build ``model`` for ``section`` (e.g. ``"retrieval"``).
 
     Raises ``ConfigError`` for a file that cannot be read, an unknown key or an invalid value.
     """
@@ -72,7 +71,7 @@ def load(
 
 
 def unknown_key(path: str, origin: str, known: Iterable[str]) -> str:
-    """What is said of a key that is not ``known``; ``path`` is dotted and ends in it."""
+    """Return the message for an unknown key, with the nearest known one; ``path`` is dotted and ends in the key."""
     names = list(known)
     nearest = difflib.get_close_matches(path.rpartition(".")[2], names, n=1)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known: {', '.join(sorted(names))}"
@@ -80,7 +79,9 @@ def unknown_key(path: str, origin: str, known: Iterable[str]) -> str:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Reads a YAML mapping of sections; raises ``ConfigError`` when it is not one."""
+    """Read a YAML mapping of sections; raise ``ConfigError`` when it is not one, ``MissingExtra`` without PyYAML."""
+    with name_missing_extra():
+        import yaml
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -93,7 +94,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def read_section(path: Path, section: str) -> dict[str, Any]:
-    """One section of the file; empty when the file has none."""
+    """Return one section of the file; empty when the file has none. Raises ``ConfigError``."""
     content = read_file(path).get(section) or {}
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: section {section} is no mapping", metadata={"field": section})
@@ -101,7 +102,7 @@ def read_section(path: Path, section: str) -> dict[str, Any]:
 
 
 def from_environment(model: type[BaseModel], section: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Picks ``FATHOM_<SECTION>_<FIELD>``; values of structured fields are JSON."""
+    """Return the values of ``FATHOM_<SECTION>_<FIELD>``; values of structured fields are JSON."""
     prefix = f"FATHOM_{section.upper()}_"
     values: dict[str, Any] = {}
     for name, text in environ.items():
@@ -114,7 +115,10 @@ def from_environment(model: type[BaseModel], section: str, environ: Mapping[str,
 
 
 def parse(annotation: Any, text: str, name: str) -> Any:
-    """Reads ``text`` as the annotated type: as it stands, or else as JSON."""
+    """Parse ``text`` as the annotated type, first as a plain string, then as JSON.
+
+    Raises ``ConfigError`` when neither fits.
+    """
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     try:
         return adapter.validate_strings(text)

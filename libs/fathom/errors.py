@@ -34,8 +34,8 @@ from typing import ClassVar
 class FathomError(Exception):
     """Base of all errors that cross a service boundary.
 
-    ``code`` is the canonical gRPC code, ``reason`` the ``ErrorReason`` without its prefix,
-    ``metadata`` what ``ErrorInfo`` carries, ``retry_after_s`` the delay a server asks for in seconds.
+    ``code`` is the canonical gRPC code, ``reason`` the ``ErrorReason`` without its prefix, ``metadata`` the content of
+    ``ErrorInfo``, ``retry_after_s`` the delay a server asks for in seconds.
     """
 
     code: ClassVar[str] = "INTERNAL"
@@ -77,7 +77,7 @@ class PayloadTooLarge(FathomError):
 
 
 class NotFound(FathomError):
-    """The thing that was named does not exist; ``nearest`` are names that do."""
+    """The named thing does not exist; ``nearest`` are names that do."""
 
     code, reason = "NOT_FOUND", "NOT_FOUND"
 
@@ -105,13 +105,13 @@ class SessionLost(FathomError):
 
 
 class FailedPrecondition(FathomError):
-    """The thing that was named is not of a kind or in a state that allows this; ``field`` may say which field."""
+    """The named thing is of a kind or in a state that does not allow this; ``field`` may say which field."""
 
     code, reason = "FAILED_PRECONDITION", "FAILED_PRECONDITION"
 
 
 class VersionMismatch(FathomError):
-    """The policy version that was asked for is not the one being served."""
+    """The requested policy version is not the one being served."""
 
     code, reason = "FAILED_PRECONDITION", "VERSION_MISMATCH"
 
@@ -123,7 +123,7 @@ class VersionMismatch(FathomError):
 
 
 class MissingExtra(FathomError):
-    """An optional dependency is not installed; ``extra`` is the extra that brings it."""
+    """An optional dependency is not installed; ``extra`` is the extra that provides it."""
 
     code, reason = "FAILED_PRECONDITION", "MISSING_EXTRA"
 
@@ -135,7 +135,7 @@ class MissingExtra(FathomError):
 
 
 class UpstreamRefused(FathomError):
-    """A server of somebody else's understood and said no, with the HTTP ``status``: asking again gives the same."""
+    """A third-party server understood the request and refused it, with the HTTP ``status``; a retry gives the same."""
 
     code, reason = "FAILED_PRECONDITION", "UPSTREAM_REFUSED"
 
@@ -147,7 +147,7 @@ class UpstreamRefused(FathomError):
 
 
 class UnreadableContent(FathomError):
-    """What was fetched from ``culprit`` holds nothing that can be read as text."""
+    """The content fetched from ``culprit`` has nothing that can be read as text."""
 
     code, reason = "FAILED_PRECONDITION", "UNREADABLE_CONTENT"
 
@@ -175,7 +175,7 @@ class CorruptData(FathomError):
 
 
 class NotReady(FathomError):
-    """The service is starting, draining or out of reach."""
+    """The service is starting, draining or unreachable."""
 
     code, reason, transient = "UNAVAILABLE", "NOT_READY", True
 
@@ -191,7 +191,7 @@ class DependencyFailed(FathomError):
 
 
 class Overloaded(FathomError):
-    """Too much is in flight; ask again after ``retry_after_s`` seconds."""
+    """Too many requests are in flight; retry after ``retry_after_s`` seconds."""
 
     code, reason, transient = "RESOURCE_EXHAUSTED", "OVERLOADED", True
 
@@ -200,27 +200,27 @@ class Overloaded(FathomError):
 
 
 class DeadlineExceeded(FathomError):
-    """The time that the caller gave is spent."""
+    """The caller's deadline has passed."""
 
     code, reason = "DEADLINE_EXCEEDED", "DEADLINE"
 
 
 class Cancelled(FathomError):
-    """The caller went away or asked to stop."""
+    """The caller disconnected or asked to stop."""
 
     code, reason = "CANCELLED", "CANCELLED"
 
 
 class Internal(FathomError):
-    """Something failed inside; the cause is in the log under the request id, not in the message."""
+    """An unexpected internal failure; the cause is in the log under the request id, not in the message."""
 
 
 CONTRACT = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED", "DATA_LOSS"})
-"""Codes that asking again meets again, whoever is asked. Not among them is ABORTED: what it contradicts may pass."""
+"""Non-retryable status codes. ABORTED is excluded: the conflict may resolve."""
 
 
 def may_pass(error: FathomError) -> bool:
-    """Whether another attempt, or a longer one, may meet another outcome."""
+    """Return True for transient errors and exceeded deadlines: a retry, or a longer one, may succeed."""
     return error.transient or isinstance(error, DeadlineExceeded)
 
 
@@ -234,13 +234,14 @@ BY_REASON: Mapping[str, type[FathomError]] = MappingProxyType(
         )
     }
 )  # fmt: skip
-"""The class of each reason."""
+"""Error class by reason."""
 
 
 def rebuild(
     kind: type[FathomError], message: str, metadata: Mapping[str, str], retry_after_s: float | None
 ) -> FathomError:
-    """An instance of ``kind`` with exactly this message: its constructor would compose another one."""
+    """Create an instance of ``kind`` with exactly this message."""
+    # Not kind(...): its constructor would compose another message.
     error = kind.__new__(kind)
     FathomError.__init__(error, message, metadata=metadata, retry_after_s=retry_after_s)
     for name in ("field", "culprit"):

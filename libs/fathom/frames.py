@@ -1,4 +1,4 @@
-"""Tables: DataFrame ⇄ Arrow IPC and parquet, and the digest that a model sees instead of the rows (rows R15, R16)."""
+"""Tables: DataFrame to and from Arrow IPC and parquet, and the digest shown to a model instead of the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_NAME = 64
 
 
 def arrow() -> Any:
-    """The pyarrow module; raises ``MissingExtra``."""
+    """Import and return the pyarrow module; raise ``MissingExtra``."""
     try:
         import pyarrow
         import pyarrow.ipc
@@ -30,9 +30,9 @@ def arrow() -> Any:
 
 
 def to_arrow(frame: pd.DataFrame) -> bytes:
-    """The frame as an Arrow IPC stream, its index dropped unless it is named.
+    """Convert a frame to an Arrow IPC stream; an unnamed index is dropped.
 
-    Raises ``InvalidField("frame")`` for columns that Arrow cannot hold, such as mixed types or names twice.
+    Raises ``InvalidField("frame")`` for columns that Arrow cannot hold, such as mixed types or duplicate names.
     """
     pa = arrow()
     try:
@@ -44,7 +44,7 @@ def to_arrow(frame: pd.DataFrame) -> bytes:
 
 
 def write_table(table: Any) -> bytes:
-    """An Arrow table as an IPC stream."""
+    """Serialise an Arrow table as an IPC stream."""
     pa = arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -53,7 +53,7 @@ def write_table(table: Any) -> bytes:
 
 
 def read_table(data: bytes, key: str = "table") -> Any:
-    """The Arrow table of an IPC stream, fully validated; raises ``CorruptData`` naming ``key``."""
+    """Read and fully validate the Arrow table of an IPC stream; raise ``CorruptData`` naming ``key``."""
     pa = arrow()
     try:
         with pa.ipc.open_stream(data) as reader:
@@ -65,9 +65,9 @@ def read_table(data: bytes, key: str = "table") -> Any:
 
 
 def write_parquet(table: Any) -> bytes:
-    """An Arrow table as parquet with zstd: the form that is kept, with the Arrow types and no other metadata.
+    """Serialise an Arrow table as parquet with zstd, the storage format; metadata beyond the Arrow types is dropped.
 
-    Raises ``InvalidField("frame")`` for a type that parquet has no place for.
+    Raises ``InvalidField("frame")`` for a type that parquet cannot represent.
     """
     pa, parquet = arrow(), parquet_module()
     sink = pa.BufferOutputStream()
@@ -84,13 +84,14 @@ def write_parquet(table: Any) -> bytes:
 
 
 def read_parquet(data: bytes, key: str = "table", max_bytes: int = MAX_TABLE_BYTES) -> Any:
-    """The Arrow table of a parquet file, fully validated; raises ``CorruptData`` naming ``key``.
+    """Read and fully validate the Arrow table of a parquet file; raise ``CorruptData`` naming ``key``.
 
-    It is read in batches, so that a small file which says much is left at ``max_bytes`` bytes of table.
+    Also raises it for a table of more than ``max_bytes`` bytes.
     """
     pa, parquet = arrow(), parquet_module()
     try:
         file, batches, size = parquet.ParquetFile(pa.BufferReader(data)), [], 0
+        # In batches, so that a small file that expands enormously is abandoned at the limit.
         for batch in file.iter_batches(use_threads=False):
             size += batch.nbytes
             if size > max_bytes:
@@ -104,7 +105,7 @@ def read_parquet(data: bytes, key: str = "table", max_bytes: int = MAX_TABLE_BYT
 
 
 def parquet_module() -> Any:
-    """The module ``pyarrow.parquet``; raises ``MissingExtra``."""
+    """Import and return ``pyarrow.parquet``; raise ``MissingExtra``."""
     arrow()
     import pyarrow.parquet
 
@@ -112,7 +113,7 @@ def parquet_module() -> Any:
 
 
 def read_stored(data: bytes, content_type: str, key: str = "table", max_bytes: int = MAX_TABLE_BYTES) -> Any:
-    """The Arrow table of stored bytes, whichever form they have; none said means Arrow IPC.
+    """Read the Arrow table of stored bytes by their content type; no content type means Arrow IPC.
 
     Raises ``CorruptData`` naming ``key``, and ``InvalidField("data")`` for another content type.
     """
@@ -124,12 +125,12 @@ def read_stored(data: bytes, content_type: str, key: str = "table", max_bytes: i
 
 
 def from_arrow(data: bytes, key: str = "table") -> pd.DataFrame:
-    """The frame of an Arrow IPC stream; raises ``CorruptData`` naming ``key``. Nothing in it is executed."""
+    """Read the frame of an Arrow IPC stream; raise ``CorruptData`` naming ``key``. Nothing in it is executed."""
     return to_frame(read_table(data, key))
 
 
 def to_frame(table: Any) -> pd.DataFrame:
-    """An Arrow table as a frame, without regard to what its metadata ask for; raises ``MissingExtra``."""
+    """Convert an Arrow table to a frame, ignoring its metadata; raise ``MissingExtra``."""
     try:
         frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     except ImportError as error:
@@ -138,10 +139,10 @@ def to_frame(table: Any) -> pd.DataFrame:
 
 
 def digest(frame: pd.DataFrame, name: str, rows: int = 5) -> str:
-    """Name, shape, first and last rows, then dtype, non-null and null count of each column.
+    """Summarise a frame: name, shape, first and last rows, then dtype, non-null and null count of each column.
 
-    No row stands twice in a short frame. Wide frames are cut to 12 columns of values and 24 of counts,
-    cells to 24 characters, and what is left out is said.
+    A row never appears twice in a short frame. Wide frames are cut to 12 columns of values and 24 of counts, cells to
+    24 characters; the summary says what is omitted.
     """
     shown = frame.iloc[:, :MAX_COLUMNS]
     left_out = frame.shape[1] - shown.shape[1]
@@ -158,7 +159,7 @@ def digest(frame: pd.DataFrame, name: str, rows: int = 5) -> str:
 
 
 def plain(frame: pd.DataFrame) -> str:
-    """Aligned text with the frame's own row labels, ISO dates, short cells."""
+    """Format a frame as aligned text with its own row labels, ISO dates and short cells."""
     import pandas as pd
 
     columns = [[cell(value) for value in frame.iloc[:, position]] for position in range(frame.shape[1])]
@@ -169,7 +170,7 @@ def plain(frame: pd.DataFrame) -> str:
 
 
 def cell(value: Any) -> str:
-    """One value as text of at most 24 characters: significant digits for floats, ISO for times, "NaN" for nulls."""
+    """Format one value in at most 24 characters: significant digits for floats, ISO for times, "NaN" for nulls."""
     import pandas as pd
 
     if pd.api.types.is_scalar(value) and pd.isna(value):
@@ -181,13 +182,13 @@ def cell(value: Any) -> str:
 
 
 def short(text: str, limit: int) -> str:
-    """On one line, cut to ``limit`` characters."""
+    """Join the text to one line and cut it to ``limit`` characters."""
     line = " ".join(text[: 4 * limit].split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def info(frame: pd.DataFrame) -> str:
-    """One line per column: dtype, non-null and null count."""
+    """Return one line per column: dtype, non-null and null count."""
     lines = ["column | dtype | non-null | null"]
     for position in range(min(frame.shape[1], 2 * MAX_COLUMNS)):
         column = frame.iloc[:, position]

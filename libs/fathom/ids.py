@@ -15,22 +15,22 @@ ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 def new_id(prefix: str) -> str:
-    """A unique id that sorts by creation time, e.g. ``run_0198c2f31a7b_9f3ac41d22e07b55``."""
+    """Return a unique id that sorts by creation time, e.g. ``run_0198c2f31a7b_9f3ac41d22e07b55``."""
     return f"{prefix}_{time.time_ns() // 1_000_000:012x}_{secrets.token_hex(8)}"
 
 
 def checked_id(field: str, value: str) -> str:
-    """Returns ``value`` when it is safe as a key, a subject token and a file name; else ``InvalidField``."""
+    """Return ``value`` if it is safe as a key, a subject token and a file name; raise ``InvalidField`` otherwise."""
     if not ID_PATTERN.fullmatch(value):
         raise InvalidField(field, "must be 1 to 128 letters, digits, '_' or '-', starting with a letter or digit")
     return value
 
 
 def sha256(data: bytes) -> str:
-    """Lower-case hexadecimal SHA-256."""
+    """Return the SHA-256 in lower-case hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def content_hash(value: Any) -> str:
-    """SHA-256 of a JSON value in canonical form (sorted keys, no spaces)."""
+    """Return the SHA-256 of a JSON value in canonical form (sorted keys, no spaces)."""
     return sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode())

@@ -1,4 +1,4 @@
-"""Logs, metrics and traces of one service; nothing here is global, a process may host several.
+"""Logs, metrics and traces of one service; no globals, so a process may host several services.
 
 Metric names are ``fathom_rpc_*``; labels come from closed sets only (service, method, transport, code).
 """
@@ -11,14 +11,17 @@ import threading
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-import structlog
-from opentelemetry.context import Context
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span, SpanKind, Tracer
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from fathom.extras import name_missing_extra
+
+with name_missing_extra():
+    import structlog
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.trace import Span, SpanKind, Tracer
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -31,6 +34,7 @@ class RpcMetrics:
     seconds: Histogram
     in_flight: Gauge
     retries: Counter
+    held_bytes: Gauge
 
     @classmethod
     def register(cls, registry: CollectorRegistry) -> RpcMetrics:
@@ -40,6 +44,7 @@ class RpcMetrics:
             Histogram("fathom_rpc_seconds", "Time to end", labels, buckets=SECONDS_BUCKETS, registry=registry),
             Gauge("fathom_rpc_in_flight", "Calls being handled", ("service",), registry=registry),
             Counter("fathom_client_retries", "Attempts after the first", ("service", "method"), registry=registry),
+            Gauge("fathom_rpc_held_bytes", "Held for repeated requests", ("service",), registry=registry),
         )
 
 
@@ -70,20 +75,28 @@ class Telemetry:
         self._metrics_server: tuple[Any, threading.Thread] | None = None
 
     def span(self, name: str, traceparent: str, kind: SpanKind) -> tuple[Span, str]:
-        """Starts a span under ``traceparent`` ("" for a new trace); gives it and its own traceparent."""
+        """Start a span under ``traceparent`` ("" for a new trace); return it and its own traceparent."""
         parent = self._propagator.extract({"traceparent": traceparent}) if traceparent else Context()
         span = self._tracer.start_span(name, context=parent, kind=kind)
         context = span.get_span_context()
         return span, f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
 
+    def start_call(self, name: str, traceparent: str) -> tuple[Span, str]:
+        """Starts the span of a call to another service."""
+        return self.span(name, traceparent, SpanKind.CLIENT)
+
+    def count_retry(self, service: str, method: str) -> None:
+        """Counts one further attempt of a call to another service."""
+        self.rpc.retries.labels(service, method).inc()
+
     def serve_metrics(self, host: str, port: int) -> int:
-        """Serves ``/metrics`` for Prometheus on a thread of its own; gives the port."""
+        """Serve ``/metrics`` for Prometheus on a separate thread; return the port."""
         server, thread = start_http_server(port, addr=host, registry=self.registry)
         self._metrics_server = (server, thread)
         return int(server.server_port)
 
     def close(self) -> None:
-        """Flushes spans and stops the metrics endpoint."""
+        """Flush spans and stop the metrics endpoint."""
         if self._metrics_server is not None:
             server, thread = self._metrics_server
             server.shutdown()
@@ -94,7 +107,7 @@ class Telemetry:
 
 
 def make_logger(service: str, level: str, log_format: str, stream: TextIO) -> Any:
-    """A structlog logger that writes JSON lines, or readable lines for ``log_format="console"``."""
+    """Return a structlog logger that writes JSON lines, or readable lines for ``log_format="console"``."""
     renderer: Any = (
         structlog.dev.ConsoleRenderer(colors=stream.isatty())
         if log_format == "console"

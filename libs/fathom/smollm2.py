@@ -60,11 +60,7 @@ def smollm2_folder(cache_dir: Path) -> Path:
 
 
 def convert(source: Path, file_name: str, target: Path) -> None:
-    """Unpacks a GGUF into a plain folder.
-
-    Reading it through ``from_pretrained`` would need accelerate and give a model that is marked as quantised and
-    refuses to be saved; so a clean model of the same configuration takes the unpacked tensors.
-    """
+    """Convert a GGUF file to a plain model folder."""
     import torch
 
     library: Any = importlib.import_module("transformers")
@@ -74,6 +70,8 @@ def convert(source: Path, file_name: str, target: Path) -> None:
     tokenizer = library.AutoTokenizer.from_pretrained(str(source), gguf_file=file_name, local_files_only=True)
     with torch.device("meta"):  # its own random tensors would be thrown away
         network = library.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    # from_pretrained on the GGUF would need accelerate and return a model marked as quantised, which refuses to be
+    # saved; so the dequantised tensors go into a clean model of the same configuration.
     parsed = unpacking.load_gguf_checkpoint(str(source / file_name), return_tensors=True, model_to_load=network)
     absent, unknown = network.load_state_dict(parsed["tensors"], strict=False, assign=True)
     # The output layer of this model is its embedding; nothing else may be absent.

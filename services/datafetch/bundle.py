@@ -5,7 +5,6 @@ Every source becomes observations (entity, indicator, date, value) and series (w
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import io
 import zipfile
@@ -13,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fathom.bundle.build import Convert, Converted, build
+from fathom.bundle.build import Convert, Converted
+from fathom.bundle.command import run_build
 from fathom.bundle.packages import Package, Reader
 from services.datafetch.gretl import read_database
 
@@ -154,9 +154,7 @@ def write(contents: Mapping[str, pd.DataFrame], folder: Path) -> Mapping[str, in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Builds the bundled tables.")
-    parser.add_argument("--target", type=Path, default=Path(".fathom/data/tables"))
-    build(parser.parse_args().target, SOURCES, write, RECIPE, lambda line: print(f"  tables  {line}", flush=True))
+    run_build("tables", SOURCES, write, RECIPE)
 
 
 if __name__ == "__main__":

@@ -213,9 +213,7 @@ class Compiler:
         extra = dict.fromkeys(ident for entity in part.entities[:1] for ident in shown_inputs(part, entity.id))
         shown += [f"{quoted('in.' + ident)} as {quoted(ident)}" for ident in extra]
         conditions = [
-            f"{names[item.indicator]} {item.operator} {float(item.value)!r}::double"
-            for item in self._query.filters
-            if item.indicator in names
+            summary.compared(names[item.indicator], item) for item in self._query.filters if item.indicator in names
         ]
         where = f" where {' and '.join(conditions)}" if conditions else ""
         order = "entity, date"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from fathom.protocol.negation import Denial, denial_ahead
 from services.datafetch.model import Frequency
 from services.datafetch.semantic.text import blank
 
@@ -26,7 +27,7 @@ BOUNDS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(pattern, re.I | re.A), operator)
     for pattern, operator in [
         (rf"(?:不低于|不少于|不小于|至少|大于等于|大于或等于|达到或超过|>=|≥|\bat or above\s+|\bat least\s+|\bno (?:less|lower|fewer) than\s+|\bnot (?:less|lower) than\s+){AMOUNT.format('', '', '')}", ">="),
-        (rf"(?:不高于|不超过|不大于|至多|小于等于|小于或等于|<=|≤|\bat or below\s+|\bat most\s+|\bno (?:more|higher) than\s+){AMOUNT.format('', '', '')}", "<="),
+        (rf"(?:不高于|不超过|不大于|至多|小于等于|小于或等于|<=|≤|\bat or below\s+|\bat most\s+|\b(?:no|not) (?:more|higher|greater|larger) than\s+){AMOUNT.format('', '', '')}", "<="),
         (rf"(?:{ZH_UP}|{EN_UP}|>)\s*{AMOUNT.format('', '', '')}", ">"),
         (rf"(?:{ZH_DOWN}|{EN_DOWN}|<)\s*{AMOUNT.format('', '', '')}", "<"),
         (rf"{AMOUNT.format('', '', '')}\s*(?:及|或)?(?:以上|之上)|{AMOUNT.format('_', '_', '_')}\s+or (?:more|higher|above)\b", ">="),
@@ -47,7 +48,7 @@ MOVED: list[tuple[re.Pattern[str], str, int]] = [
     (re.compile(r"下跌的?|收跌的?|跌的|\b(?:down|losing|red)(?= (?:days?|weeks?|months?|quarters?|years?|sessions?))", re.I | re.A), "<", -1),
 ]  # fmt: skip
 COUNTS = re.compile(
-    r"(?:有|共|共有|一共|总共)*(?:多少|几)个?(?:交易日|季度|月|周|天|日|年)|\bhow many (?:[\w\0]+ )?(?:days?|sessions?|weeks?|months?|quarters?|years?|times)\b"
+    r"(?:交易日|季度|月份|年份)(?:一共|总共|共)?有(?:多少|几)个|(?:有|共|共有|一共|总共)*(?:多少|几)个?(?:交易日|季度|月|周|天|日|年)|\bhow many (?:[\w\0]+ )?(?:days?|sessions?|weeks?|months?|quarters?|years?|times)\b"
     r"|\b(?:number|count) of (?:\w+ )?(?:days?|sessions?|weeks?|months?|quarters?|years?)\b|天数|月数|月份数",
     re.I | re.A,
 )
@@ -89,6 +90,7 @@ PERIODS = [
 ]
 SCALES = {"万亿": 1e12, "亿": 1e8, "千万": 1e7, "百万": 1e6, "万": 1e4, "千": 1e3, "trillion": 1e12, "billion": 1e9, "million": 1e6, "thousand": 1e3}  # fmt: skip
 YEARS = range(1900, 2100)
+DENIED = {">": "<=", "<": ">=", ">=": "<", "<=": ">"}
 
 
 @dataclass(frozen=True)
@@ -124,14 +126,16 @@ def find(text: str) -> Conditions | None:
     if not bounds and any(selects[:4]):
         for pattern, operator in SIGN:
             match = pattern.search(rest)
-            if match:
-                bounds, spans = [Bound(operator, 0.0)], [match.span()]
+            stated = asserted(rest, match, operator) if match else None
+            if match and stated:
+                bounds, spans = [Bound(stated[0], 0.0)], [(stated[1], match.end())]
                 break
     if not bounds and (selects[0] or selects[3]):
         for pattern, operator, way in MOVED:
             match = pattern.search(rest)
-            if match:
-                bounds, spans = [Bound(operator, 0.0, 1.0, True, False, way)], [match.span()]
+            stated = asserted(rest, match, operator) if match else None
+            if match and stated:
+                bounds, spans = [Bound(stated[0], 0.0, 1.0, True, False, way)], [(stated[1], match.end())]
                 rest = blank(rest, spans)
                 break
     if not bounds:
@@ -175,14 +179,27 @@ def numeric(text: str) -> tuple[list[Bound], list[tuple[int, int]]]:
     for pattern, operator in BOUNDS:
         for match in list(pattern.finditer(rest)):
             found = amount(match, "")
-            if found is None or is_year(match, found):
+            stated = asserted(text, match, operator)
+            if found is None or stated is None or is_year(match, found):
                 continue
-            ahead = text[: match.start()]
+            ahead = text[: stated[1]]
             moved = -1 if FALLEN.search(ahead) else 1 if RISEN.search(ahead) else 0
-            bounds.append(Bound(operator, found.value, found.scale, found.rate, found.points, moved))
-            spans.append(match.span())
-            rest = blank(rest, [match.span()])
+            bounds.append(Bound(stated[0], found.value, found.scale, found.rate, found.points, moved))
+            spans.append((stated[1], match.end()))
+            rest = blank(rest, [spans[-1]])
     return bounds, spans
+
+
+def asserted(text: str, match: re.Match[str], operator: str) -> tuple[str, int] | None:
+    """The operator that a comparison states and where it begins: "not above" is "at most".
+
+    None for one that is denied for a whole period ("never above"): no condition on single values expresses it.
+    """
+    denied = denial_ahead(text, match.start())
+    if denied is None:
+        return operator, match.start()
+    how, start = denied
+    return None if how is Denial.NEVER else (DENIED[operator], start)
 
 
 def amount(match: re.Match[str], suffix: str) -> Bound | None:

@@ -19,6 +19,7 @@ from services.datafetch.flight import Flight
 from services.datafetch.frameworks import BUNDLED, Frameworks, load_frameworks
 from services.datafetch.freesql import LastResort
 from services.datafetch.indicators import Matcher, Scored
+from services.datafetch.leftovers import is_not_understood
 from services.datafetch.meaning import Meaning, available
 from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
 from services.datafetch.plan import NAMELESS, Part, Planner, bounded
@@ -135,7 +136,7 @@ class Engine:
     async def _ask(self, question: str, as_of: date | None) -> Result:
         seen = await asyncio.to_thread(self.reader.read, question, as_of)
         missing = seen.missing
-        if not seen.query.entities and not seen.query.indicators:
+        if not seen.query.entities and not seen.query.indicators and not any(map(is_not_understood, missing)):
             missing.append(Missing(question[:80], "NO_MATCH", "the question names nothing that has data here"))
         try:
             result = await self.run(seen.query, as_of)

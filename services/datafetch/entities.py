@@ -8,13 +8,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from services.datafetch.residue import WORDS
+from services.datafetch.residue import COMMON, WORDS
 from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.names import Mention
 from services.datafetch.semantic.pinyin import syllables
 from services.datafetch.semantic.text import CJK, folded, is_chinese, normal, plain
 
 COMPANY = re.compile(r"(?:集团)?(?:股份)?有限(?:责任)?公司$|股份公司$|\(集团\)$")
+# What many names end in says nothing about which of them is meant: a slip is looked for in what is before it.
+LEGAL_FORM = re.compile(
+    r"(?:\(集团\)|集团|控股|股份|有限|责任|公司)+$"
+    r"|(?:[\s,]+(?:incorporated|inc|corporation|corp|company|co|limited|ltd|llc|plc|ag|se|sa|nv|holdings?|group)\.?)+$"
+)
+LEGAL_FORM_NEXT = re.compile(r"\(?(?:集团|控股|股份|有限|责任|公司)")
+LONGER_NAME = re.compile(r"(?:(?![的和与及、])[\u3400-\u9fff]){1,8}?(?:集团|控股|股份|有限|公司)")
+WORD_BEFORE, WORD_AFTER = re.compile(r"([A-Z][A-Za-z&'-]+) $"), re.compile(r"^ ([A-Z][A-Za-z&'-]+)")
+PHRASES = frozenset(WORDS)
+SIZES = sorted({len(phrase) for phrase in WORDS})
 MIN_SOUND = 3
 MIN_TYPO = 4
 SURE = 8
@@ -70,11 +80,20 @@ class Resolver:
 
     @cached_property
     def _deletions(self) -> dict[str, list[tuple[str, str]]]:
+        """Cores of names by themselves with one character left out."""
         found: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for _, form, ident in self._forms():
-            if len(form) >= (MIN_TYPO if is_chinese(form) else MIN_TYPO + 1):
-                for position in range(len(form)):
-                    found[form[:position] + form[position + 1 :]].append((form, ident))
+        for core, ident in dict.fromkeys((core_of(form), ident) for _, form, ident in self._forms()):
+            if len(core) >= (MIN_TYPO if is_chinese(core) else MIN_TYPO + 1):
+                for position in range(len(core)):
+                    found[core[:position] + core[position + 1 :]].append((core, ident))
+        return found
+
+    @cached_property
+    def _whole_cores(self) -> dict[str, list[str]]:
+        """Cores of names, as they stand."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for core, ident in dict.fromkeys((core_of(form), ident) for _, form, ident in self._forms()):
+            found[core].append(ident)
         return found
 
     def exact(self, text: str) -> list[Found]:
@@ -142,24 +161,26 @@ class Resolver:
     def _typo(self, text: str) -> list[Found]:
         """Names with one character wrong, missing or too many; two in long ones."""
         found = self._windows(text, 24, lambda window: (self._one_off(window), "typo", 0.85), MIN_TYPO)
-        return found or self._long_typo(text)
+        shown = plain(text)[:MAX_SCAN]
+        return [item for item in found or self._long_typo(text) if not inside_name(shown, item.start, item.end)]
 
     def _one_off(self, window: str) -> list[str]:
+        """Names whose core is the window's but for one character; the legal forms of both count for nothing."""
         from rapidfuzz.distance import OSA
 
-        latin = not is_chinese(window)
-        if latin and len(window) < MIN_TYPO + 1:
+        core = core_of(window)
+        if len(core) < (MIN_TYPO if is_chinese(core) else MIN_TYPO + 1):
             return []
         hits: dict[str, int] = {}
-        shorter = (window[:position] + window[position + 1 :] for position in range(len(window)))
-        for key in (window, *shorter):
+        shorter = (core[:position] + core[position + 1 :] for position in range(len(core)))
+        for key in (core, *shorter):
             for form, ident in self._deletions.get(key, ()):
-                if len(form) <= MIN_TYPO and len(form) != len(window):
+                if len(form) <= MIN_TYPO and len(form) != len(core):
                     continue
-                distance = OSA.distance(window, form)
+                distance = OSA.distance(core, form)
                 if distance <= 1:
                     hits[ident] = min(distance, hits.get(ident, 9))
-            for ident in self._layer.entity_names.all(key) if len(key) >= MIN_TYPO and key != window else ():
+            for ident in self._whole_cores.get(key, ()) if len(key) >= MIN_TYPO and key != window else ():
                 hits.setdefault(ident, 1)
         return sorted(hits, key=lambda ident: hits[ident])
 
@@ -170,6 +191,7 @@ class Resolver:
 
         shown = folded(plain(text))[:MAX_SCAN]
         grams = {shown[i : i + 2] for i in range(len(shown) - 1)}
+        starts = name_starts(shown)
         best: list[tuple[float, str, int, int]] = []
         for spec in self._layer.entities.values():
             for name in (COMPANY.sub("", normal(spec.name)), COMPANY.sub("", normal(spec.name_zh))):
@@ -177,7 +199,11 @@ class Resolver:
                     continue
                 hit = fuzz.partial_ratio_alignment(name, shown, score_cutoff=78)
                 # Two slips in a name, and no more, whatever its length.
-                if hit is not None and OSA.distance(name, shown[hit.dest_start : hit.dest_end]) <= 2:
+                if (
+                    hit is not None
+                    and starts[hit.dest_start]
+                    and OSA.distance(name, shown[hit.dest_start : hit.dest_end]) <= 2
+                ):
                     best.append((hit.score, spec.id, hit.dest_start, hit.dest_end))
         if not best:
             return []
@@ -189,13 +215,14 @@ class Resolver:
         """What ``read`` knows of any window of the text, longest first, without overlaps."""
         exact = plain(text)[:MAX_SCAN]
         lower = folded(exact)
+        starts = name_starts(lower)
         found: list[Found] = []
         for length in range(min(max(longest, 2 * shortest), len(lower)), shortest - 1, -1):
             for start in range(len(lower) - length + 1):
                 end = start + length
                 if "\0" in lower[start:end] or any(start < item.end and end > item.start for item in found):
                     continue
-                if not bounded(lower, start, end) or not apart(lower, start, end, left_only=length >= SURE):
+                if not (starts[start] and bounded(lower, start, end) and (length >= SURE or ends_apart(lower, end))):
                     continue
                 ids, how, score = read(lower[start:end])
                 if ids:
@@ -203,11 +230,34 @@ class Resolver:
         return found
 
 
-def apart(text: str, start: int, end: int, *, left_only: bool) -> bool:
-    """Whether a window stands on its own: what surrounds it is a phrase, a sign or a digit, not more of a name."""
-    left = start == 0 or not CJK.match(text[start - 1]) or any(text.endswith(word, 0, start) for word in WORDS)
-    right = end == len(text) or not CJK.match(text[end]) or any(text.startswith(word, end) for word in WORDS)
-    return left and (right or left_only)
+def core_of(name: str) -> str:
+    """The name without its legal form: what tells it from others."""
+    return LEGAL_FORM.sub("", name)
+
+
+def name_starts(text: str) -> list[bool]:
+    """Whether a name can begin at each place: only phrases stand between it and the last sign, digit or blank.
+
+    One phrase right before it is not enough: "能" is one, and 源 in 国家能源 begins no name.
+    """
+    starts = [True]
+    for place in range(1, len(text) + 1):
+        phrases = (starts[place - size] and text[place - size : place] in PHRASES for size in SIZES if size <= place)
+        starts.append(not CJK.match(text[place - 1]) or any(phrases))
+    return starts
+
+
+def ends_apart(text: str, end: int) -> bool:
+    """Whether a name can end at a place: a phrase, a sign or a digit follows, not more of a name."""
+    return end == len(text) or not CJK.match(text[end]) or any(text.startswith(word, end) for word in WORDS)
+
+
+def inside_name(text: str, start: int, end: int) -> bool:
+    """Whether a longer name goes on around a place: up to a legal form in Chinese, in capitalised words in English."""
+    if LONGER_NAME.match(text, end) and not LEGAL_FORM_NEXT.match(text, end):
+        return True
+    words = [*WORD_BEFORE.findall(text[:start]), *WORD_AFTER.findall(text[end:])]
+    return any(word not in COMMON and not LEGAL_FORM.fullmatch(f" {word.lower()}") for word in words)
 
 
 def bounded(text: str, start: int, end: int) -> bool:

@@ -51,10 +51,12 @@ from services.datafetch.semantic.text import DIGITS, chinese_number, plain
 
 Y4 = r"(?:19|20)\d{2}"
 COMPARED = r"vs\.?|versus|than|compared (?:with|to)|relative to|against|相较于?|相比于?|相对于?|对比|比|较"
-SEP = rf"\s*(?:,\s*)?(?:to|through|thru|until|till|and|{COMPARED}|-|~|至|到|和|与|及|以及|、|,|，|—)+\s*(?:于|在|in\s+|the\s+)?"
+SEP = rf"\s*(?:,\s*)?(?:to|through|thru|until|till|and|{COMPARED}|-|–|~|至|到|和|与|及|以及|、|,|，|—)+\s*(?:于|在|in\s+|the\s+)?"
 ALONE = r"\s*(?:和|与|及|以及|、|,|，|比|较|\band\b|\bvs\.?|\bversus\b)\s*(?:on\s+)?"
 AT = r"(?:the\s+)?(?:year[\s-])?(?P<{0}>end|close|start|beginning)(?:[\s-]+of)?[\s-]+"
-MON = r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+# A month's name ends with its word, and its dot belongs to it (possessive): a look-ahead after "oct" or "Oct" must see
+# neither "ober" nor "." where it asks whether a year follows.
+MON = r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-z])\.?+"
 
 
 Reader = Callable[[Twin, date], "Period | tuple[Period, ...] | None"]

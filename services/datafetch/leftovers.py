@@ -39,6 +39,8 @@ BEFORE_PRICES = re.compile(r"(?<![\w'-])(?P<w>[A-Za-z][A-Za-z-]{2,}(?: [A-Za-z][
 JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
 MARGIN = 0.04
 STRANGE, ALIEN = 0.35, 0.2
+# No reason of the interface says that words were not understood: the name may be known, and its data may be there.
+NOT_UNDERSTOOD = "UNSPECIFIED"
 
 
 @dataclass
@@ -304,6 +306,17 @@ class Leftovers:
         return Missing(
             words, "UNKNOWN_INDICATOR", f"no indicator here is called {words!r}", aspect=words, nearest=names
         )
+
+
+def is_not_understood(item: Missing) -> bool:
+    """True for an item of ``not_understood``."""
+    return item.reason == NOT_UNDERSTOOD
+
+
+def not_understood(phrase: str, why: str) -> Missing:
+    """Words of a question that no part of its query stands for, named for the reader of the answer."""
+    aspect = "未能理解" if is_chinese(phrase) else "not understood"
+    return Missing(phrase, NOT_UNDERSTOOD, f"I do not understand {phrase!r} here: {why}", aspect=aspect)
 
 
 def unknown_entity(name: str, nearest: tuple[str, ...]) -> Missing:

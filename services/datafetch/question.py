@@ -8,22 +8,25 @@ from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 
+from fathom.protocol.negation import find_denials, find_exclusions
 from services.datafetch import conditions, cues, grammar, rankings
 from services.datafetch import grouping as groups
 from services.datafetch.asked import VALUES, Asked, parse_rate
 from services.datafetch.changes import Changes
+from services.datafetch.coverage import uncovered
 from services.datafetch.draft import Draft, Drafter
 from services.datafetch.entities import Resolver
 from services.datafetch.indicators import Matcher
-from services.datafetch.leftovers import Leftovers, Understanding
+from services.datafetch.leftovers import Leftovers, Understanding, not_understood
 from services.datafetch.model import Basis, Missing, Query, Statistic, Transform
 from services.datafetch.periods import Period, in_fiscal
 from services.datafetch.selected import Selection
-from services.datafetch.semantic.layer import Layer
+from services.datafetch.semantic.layer import PARTICLES, Layer
 from services.datafetch.semantic.schema import EntitySpec
 from services.datafetch.semantic.text import blank, plain
 
 STEP_MONTHS = {Transform.YOY: 12, Transform.QOQ: 3, Transform.MOM: 1}
+INEXPRESSIBLE = "no query here can leave something out or deny a comparison for a whole period"
 EACH_PERIOD = {Statistic.LAST, Statistic.RETURN, Statistic.SUM, Statistic.MEAN, Statistic.CHANGE}
 CODES = "eur|usd|jpy|gbp|cny|hkd|chf|aud|cad|nzd|krw|sgd|sek|nok|mxn|inr|brl|try|zar|thb"
 PAIR = re.compile(rf"(?<![\w/])({CODES})[ -]?({CODES})(?![\w/])", re.I | re.A)
@@ -52,6 +55,11 @@ class Reader:
         shown = paired(re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question)))
         shown = TO.sub(self._apart, shown)
         asked = conditions.find(shown)
+        refused = self._inexpressible(shown, blank(shown, asked.spans) if asked else shown)
+        if refused:
+            # To answer the rest would be to answer the opposite: nothing of such a question is fetched.
+            seen.missing += [not_understood(phrase, INEXPRESSIBLE) for phrase in refused]
+            return seen
         shown = blank(shown, asked.spans) if asked else shown
         words = shown
         # The edge of a period is no period of trading days.
@@ -64,7 +72,28 @@ class Reader:
         self._left.read(draft.rest, draft.found, draft.mentions, draft.names, draft.kinds, draft.shown, seen)
         self._completed(draft, seen)
         seen.query = self._query(draft, reading, seen)
+        self._covered(draft, seen)
         return seen
+
+    def _covered(self, draft: Draft, seen: Understanding) -> None:
+        """Names what the query does not stand for: the answer is then given under a warning."""
+        if not seen.query.indicators:
+            return
+        told = " ".join(f"{item.subject} {item.aspect}" for item in seen.missing)
+        words = [phrase for phrase in uncovered(draft, seen.query, self._layer) if phrase not in told]
+        seen.missing += [not_understood(phrase, "the figures leave it out of account") for phrase in words]
+
+    def _inexpressible(self, shown: str, rest: str) -> list[str]:
+        """Phrases that leave something out or deny a comparison, which no query expresses; not those within names."""
+        known = [*self._layer.loose_names.find_loosely(shown, PARTICLES), *self._layer.entity_names.find(shown)]
+        within = [(m.start, m.end) for m in known] + [m.span() for m in cues.UNADJUSTED.finditer(shown)]
+        spans = [*find_exclusions(shown), *find_denials(rest)]
+        return [
+            shown[start:end].strip()
+            for start, end in sorted(spans)
+            # 英伟达以外 begins with a name and goes on beyond it: the name is what is left out.
+            if not any(first < start < last or (first <= start and end <= last) for first, last in within)
+        ]
 
     def _apart(self, match: re.Match[str]) -> str:
         """ "Gold-to-oil ratio" is gold to oil, and "price-to-earnings" a name of its own."""

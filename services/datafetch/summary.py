@@ -12,8 +12,10 @@ from services.datafetch.semantic.files import quoted
 
 TRADING_DAYS = 252
 YEAR_DAYS = 365.25
+SINGLE_PRECISION = 1e-6
 LAST_VALUE = "arg_max(v, date) filter (where inside)"
 ORDERS = {Statistic.MAX: "v desc, date", Statistic.MIN: "v, date", Statistic.LAST: "date desc"}
+MEASURED_FROM_BASE = {Statistic.RETURN, Statistic.CHANGE, Statistic.CAGR}
 BUCKETS = {
     Frequency.DAILY: ("day", "1 day"),
     Frequency.WEEKLY: ("week", "1 week"),
@@ -103,10 +105,20 @@ def sources(part: Part, query: Query) -> list[Source]:
     return [Source(name, f"select * from ({joined}) where v is not null", (e1, e2), "")]
 
 
+def compared(column: str, item: Filter) -> str:
+    """One condition as SQL. Sources keep 3.6 in single precision, as 3.5999999: what differs by less is equal."""
+    slack = SINGLE_PRECISION * abs(item.value)
+    if item.operator in ("=", "!="):
+        within = f"abs({column} - {float(item.value)!r}::double) <= {slack!r}::double"
+        return within if item.operator == "=" else f"not ({within})"
+    bound = item.value + (slack if item.operator in (">", "<=") else -slack)
+    return f"{column} {item.operator} {float(bound)!r}::double"
+
+
 def kept(filters: tuple[Filter, ...], source: Source, column: str = "v") -> str:
     """The query's conditions on a series, as SQL."""
     return " and ".join(
-        f"{column} {item.operator} {float(item.value)!r}::double"
+        compared(column, item)
         for item in filters
         if item.indicator in (source.indicator, "")
     ) or "true"  # fmt: skip
@@ -140,8 +152,12 @@ def summed(part: Part, query: Query, parameters: list[Any]) -> str:
         last = f"(k.g + interval '{length}' - interval '1 day')::timestamp as date"
         rows = f"select {last}, {', '.join(columns)} from ({keys}) k {' '.join(joins)}"
         return f", {', '.join(steps)}, groups as ({rows}) {nested(part, query)}"
-    span = "(select {0}(date)::timestamp from v0 where inside) as {1}"
-    days = f"{span.format('min', quoted('from'))}, {span.format('max', quoted('to'))}"
+    begin = "min(date) filter (where inside)"
+    if set(wanted) <= MEASURED_FROM_BASE:
+        # The stated day is that of the value that the figures are measured from, so that they can be computed again.
+        begin = base(query.start).replace("arg_max(v, date)", "max(date)").replace("arg_min(v, date)", "min(date)")
+    span = "(select ({0})::timestamp from v0) as {1}"
+    days = f"{span.format(begin, quoted('from'))}, {span.format('max(date) filter (where inside)', quoted('to'))}"
     return f", {', '.join(steps)} select {days}, {', '.join(columns)} from (select 0 as g) k {' '.join(joins)}"
 
 

@@ -1,4 +1,4 @@
-"""The gateway's routes: HTTP ⇄ engine, no logic."""
+"""The gateway's routes: HTTP to and from the engine, no logic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from fathom import distribution_version
+from fathom import __version__
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
@@ -44,10 +44,10 @@ PageToken = Annotated[str, Query(description="Where to go on: next_page_token of
 
 
 def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
-    """The application with all routes."""
+    """Create the application with all routes."""
     app = FastAPI(
         title="Fathom",
-        version=distribution_version(),
+        version=__version__,
         description="Asks questions, follows runs, reads their tables and figures. Errors are problem details.",
         docs_url=None,
         redoc_url=None,
@@ -68,12 +68,12 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
 
 
 def shown(message: type[Message], media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
-    """The OpenAPI response of a route that answers with a protobuf message's JSON form."""
+    """Return the OpenAPI response of a route that answers with a protobuf message's JSON form."""
     return {200: {"description": "OK", "content": {media_type: {"schema": reference(message)}}}}
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document: the contract's messages as components, problems as every route's other answer."""
+    """Return the OpenAPI document, with the contract's messages as components and problems as every route's error."""
     if app.openapi_schema is None:
         found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         components = found.setdefault("components", {}).setdefault("schemas", {})
@@ -92,28 +92,28 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def add_runs(app: FastAPI, engine: Engine) -> None:
-    """Runs: start, list, read."""
+    """Add the routes that start, list and read runs."""
 
     @app.post("/v1/runs", status_code=202)
     async def start_run(ask: Ask, response: Response) -> Accepted:
-        """Starts a run; follow it under /v1/runs/{run_id}/events."""
+        """Start a run; follow it under /v1/runs/{run_id}/events."""
         accepted = Accepted(**await engine.start_run(ask.request()))
         response.headers["Location"] = f"/v1/runs/{accepted.run_id}"
         return accepted
 
     @app.get("/v1/runs", response_model=None, responses=shown(planner.ListRunsResponse))
     async def list_runs(page_size: PageSize = 50, page_token: PageToken = "") -> JSONResponse:
-        """Runs, newest first."""
+        """List runs, newest first."""
         return JSONResponse(await engine.runs(page_size, page_token))
 
     @app.get("/v1/runs/{run_id}", response_model=None, responses=shown(planner.GetRunResponse))
     async def get_run(run_id: RunId) -> JSONResponse:
-        """A run with its steps, material and answer so far."""
+        """Return a run with its steps, material and answer so far."""
         return JSONResponse(await engine.run(run_id))
 
 
 def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
-    """The events of a run while it happens."""
+    """Add the route that streams the events of a run."""
 
     @app.get("/v1/runs/{run_id}/events", response_model=None, responses=shown(planner.RunEvent, "text/event-stream"))
     async def follow_run(
@@ -121,11 +121,11 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
         after: Annotated[int, Query(ge=0, description="Only events after this number.")] = 0,
         last_event_id: Annotated[str, Header(description="Sent by browsers that reconnect; overrides `after`.")] = "",
     ) -> EventSourceResponse:
-        """The run's events as server-sent events of type `run`, whose ids are the event numbers.
+        """Stream the run's events as server-sent events of type `run`, whose ids are the event numbers.
 
-        A reconnect with Last-Event-ID loses and repeats nothing. When the run cannot be followed any
-        longer, the last event has type `failure` and names the culprit (the type `error` is not used:
-        browsers raise it for the connection itself).
+        A reconnect with Last-Event-ID loses and repeats nothing. When the run can no longer be followed, the last event
+        has type `failure` and names the culprit (the type `error` is not used: browsers raise it for the connection
+        itself).
         """
         await engine.require_run(run_id)
         start = int(last_event_id) if last_event_id.isdecimal() else after
@@ -133,45 +133,45 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
 
 
 def add_run_actions(app: FastAPI, engine: Engine) -> None:
-    """What is done with a run: stop, judge, show a figure."""
+    """Add the routes that act on a run: stop, resume, edit, replay, judge, and read a figure."""
 
     @app.post("/v1/runs/{run_id}/stop", response_model=None, responses=shown(planner.StopRunResponse))
     async def stop_run(run_id: RunId) -> JSONResponse:
-        """Ends a run; what was collected stays."""
+        """End a run; what was collected stays."""
         return JSONResponse(await engine.stop(run_id))
 
     @app.post("/v1/runs/{run_id}/resume", status_code=202)
     async def resume_run(run_id: RunId, resume: Resume) -> Accepted:
-        """Goes on with a run that was stopped, has spent its budget or failed; follow its events as before."""
+        """Resume a run that was stopped, has spent its budget or failed; follow its events as before."""
         budget = planner.Budget(max_rounds=resume.max_rounds, max_tokens=resume.max_tokens, max_ms=resume.max_ms)
         request = planner.ResumeRunRequest(request_id=resume.request_id, run_id=run_id, budget=budget)
         return Accepted(**await engine.resume(request))
 
     @app.put("/v1/runs/{run_id}/todo", response_model=None, responses=shown(planner.UpdateTodoResponse))
     async def edit_todo(run_id: RunId, edit: TodoEdit) -> JSONResponse:
-        """Replaces the todo list of a running run; the model sees it in the next round."""
+        """Replace the todo list of a running run; the model sees it in the next round."""
         items = [planner.TodoItem(text=item.text, state=item.state) for item in edit.items]
         request = planner.UpdateTodoRequest(request_id=edit.request_id, run_id=run_id, items=items)
         return JSONResponse(await engine.edit_todo(request))
 
     @app.post("/v1/runs/{run_id}/replay", response_model=None, responses=shown(planner.ReplayRunResponse))
     async def replay_run(run_id: RunId) -> JSONResponse:
-        """Plays a run that has ended again from its record alone, and names the first difference."""
+        """Replay a finished run from its record alone, and name the first difference."""
         return JSONResponse(await engine.replay(run_id))
 
     @app.post("/v1/runs/{run_id}/feedback", status_code=204)
     async def judge_run(run_id: RunId, feedback: Feedback) -> None:
-        """Keeps a judgement of the run's answer."""
+        """Store a judgement of the run's answer."""
         await engine.feedback(memory.RecordFeedbackRequest(run_id=run_id, **feedback.model_dump()))
 
     @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None)
     async def get_figure(run_id: RunId, figure_id: str) -> Response:
-        """Plotly JSON of one of the run's figures."""
+        """Return the Plotly JSON of one of the run's figures."""
         return Response(await engine.figure(run_id, figure_id), media_type="application/json")
 
 
 async def server_sent(engine: Engine, run_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
-    """The engine's events in the form of a stream."""
+    """Convert the engine's events to server-sent events."""
     async with aclosing(engine.events(run_id, after)) as events:
         async for event in events:
             failure = event.get("failure")
@@ -182,7 +182,7 @@ async def server_sent(engine: Engine, run_id: str, after: int) -> AsyncIterator[
 
 
 def add_data(app: FastAPI, engine: Engine) -> None:
-    """Tables behind references."""
+    """Add the routes that read tables behind references."""
 
     @app.get("/v1/tables/{sheet_id}")
     async def get_table(
@@ -193,60 +193,59 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         desc: Annotated[bool, Query(description="Largest first; nulls come last either way.")] = False,
         filter: Annotated[str, Query(description="Only rows that hold each of these words somewhere.")] = "",
     ) -> TablePage:
-        """A page of rows of the full table behind a reference."""
+        """Return a page of rows of the full table behind a reference."""
         return TablePage(**await engine.table(sheet_id, View(offset, limit, sort, desc, filter)))
 
     @app.get("/v1/tables/{sheet_id}/export", response_model=None)
     async def export_table(sheet_id: str, format: Annotated[str, Query(description="csv or xlsx")] = "csv") -> Response:
-        """The full table as a file."""
+        """Return the full table as a file."""
         file = await engine.export(sheet_id, format)
         disposition = {"Content-Disposition": f'attachment; filename="{file.name}"'}
         return Response(file.content, media_type=file.media_type, headers=disposition)
 
 
 def add_library(app: FastAPI, engine: Engine) -> None:
-    """What researchers wrote down: the analysis frameworks."""
+    """Add the route that lists the analysis frameworks."""
 
     @app.get("/v1/frameworks", response_model=None, responses=shown(datafetch.ListFrameworksResponse))
     async def list_frameworks(
         question: Annotated[str, Query(description="Only topics that it calls for; empty is all.")] = "",
         level: Annotated[int, Query(ge=1, le=3, description="Deepest level of the trees.")] = 3,
     ) -> JSONResponse:
-        """The analysis frameworks with their trees, as planning uses them."""
+        """List the analysis frameworks with their trees, as planning uses them."""
         return JSONResponse(await engine.frameworks(question, level))
 
 
 def add_conversations(app: FastAPI, engine: Engine) -> None:
-    """Conversations: list, read, delete."""
+    """Add the routes that list, read and delete conversations."""
 
     @app.get("/v1/conversations", response_model=None, responses=shown(memory.ListConversationsResponse))
     async def list_conversations(page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
-        """Conversations, most recently used first."""
+        """List conversations, most recently used first."""
         return JSONResponse(await engine.conversations(page_size, page_token))
 
     @app.get("/v1/conversations/{conversation_id}", response_model=None, responses=shown(memory.ListTurnsResponse))
     async def list_turns(conversation_id: str, page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
-        """The turns of a conversation, oldest first."""
+        """List the turns of a conversation, oldest first."""
         return JSONResponse(await engine.turns(conversation_id, page_size, page_token))
 
     @app.delete(
         "/v1/conversations/{conversation_id}", response_model=None, responses=shown(memory.DeleteConversationResponse)
     )
     async def delete_conversation(conversation_id: str) -> JSONResponse:
-        """Deletes a conversation and all that was derived from it."""
+        """Delete a conversation and all data derived from it."""
         return JSONResponse(await engine.forget(conversation_id))
 
 
 def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
-    """Models, health, metrics."""
-
+    """Add the routes for models, health and metrics."""
     default = {"type": "object", "properties": {"default": {"type": "string"}}}
     models = {"allOf": [reference(policy.ListModelsResponse), default]}
     listed: dict[int | str, Any] = {200: {"description": "OK", "content": {"application/json": {"schema": models}}}}
 
     @app.get("/v1/models", response_model=None, responses=listed)
     async def list_models() -> JSONResponse:
-        """Models with their states, and under `default` the one that answers when a run names none.
+        """List models with their states, and under `default` the one that answers when a run names none.
 
         `rules` is the deterministic reference policy, not a language model.
         """
@@ -254,12 +253,12 @@ def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
 
     @app.get("/healthz/live")
     async def live() -> dict[str, str]:
-        """This process answers."""
+        """Report that this process answers."""
         return {"status": "live"}
 
     @app.get("/healthz/ready")
     async def ready() -> dict[str, str]:
-        """The planner answers as well."""
+        """Check that the planner is ready and that bus and store take writes."""
         await engine.probe()
         return {"status": "ready"}
 

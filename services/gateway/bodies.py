@@ -1,4 +1,4 @@
-"""Bodies of the gateway's requests and answers, as JSON over HTTP; what is of the contract itself is in ``schemas``."""
+"""JSON bodies of the gateway's requests and responses; messages of the contract itself are in ``schemas``."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Ask(BaseModel):
 
     @property
     def chosen(self) -> str:
-        """Mode or protocol; raises ``InvalidField`` when the two say different things."""
+        """Mode or protocol; raises ``InvalidField`` when both are given and differ."""
         if self.mode and self.protocol and self.mode != self.protocol:
             raise InvalidField("mode", f"is {self.mode!r}, while protocol is {self.protocol!r}")
         return self.mode or self.protocol
 
     def request(self) -> planner.RunRequest:
-        """The run that is asked for; raises ``InvalidField``."""
+        """Convert to a run request; raise ``InvalidField``."""
         request = planner.RunRequest(
             request_id=self.request_id,
             question=self.question,
@@ -70,7 +70,7 @@ class Accepted(BaseModel):
 
 
 class Resume(BaseModel):
-    """What a resumed run may spend; zeros leave it to the server."""
+    """Budget of a resumed run; zeros select the server's defaults."""
 
     model_config = ConfigDict(extra="forbid")
     max_rounds: int = Field(0, ge=0, description="Rounds of thought and tool calls.")
@@ -88,7 +88,7 @@ class TodoEntry(BaseModel):
 
 
 class TodoEdit(BaseModel):
-    """The whole todo list as it shall be."""
+    """The complete new todo list."""
 
     model_config = ConfigDict(extra="forbid")
     items: list[TodoEntry] = Field(max_length=20)

@@ -8,28 +8,33 @@ from fathom.config import Settings
 
 
 class Config(Settings):
-    """Limits and access. The address to listen on is the runtime's (loopback by default)."""
+    """Limits and access control. The address to listen on is the runtime's (loopback by default)."""
 
     token: str = ""
-    """Bearer token that every route but health needs; empty means none, for a machine of one's own."""
+    """Bearer token required by every route but health; empty means none, for a private machine."""
     allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
-    """Names under which the gateway may be addressed; ``["*"]`` allows any. Keeps other sites' names from
-    being rebound to this machine."""
+    """Host names under which the gateway may be addressed; ``["*"]`` allows any.
+
+    Protects against DNS rebinding of other sites' names to this machine.
+    """
     frame_ancestors: str = "'none'"
-    """Who may embed ``/?embed=1`` (CSP source list), e.g. ``https://terminal.example``; all else is never framed."""
+    """Origins that may embed ``/?embed=1``, as a CSP source list, e.g. ``https://terminal.example``.
+
+    Any other framing is forbidden.
+    """
     default_model: str = "planner"
     """Model or role of runs that name none; the page asks policy beforehand which model that is."""
     max_question_chars: int = Field(default=8_000, ge=1)
-    """Longest question in characters."""
+    """Maximum length of a question in characters."""
     max_body_bytes: int = Field(default=1_000_000, ge=1_000)
-    """Largest request body."""
+    """Maximum size of a request body in bytes."""
     max_table_bytes: int = Field(default=64_000_000, ge=1_000)
-    """Largest Arrow stream of a sheet that is paged here; larger ones can be exported only."""
+    """Maximum size in bytes of a sheet's Arrow stream that is paged here; larger ones can only be exported."""
     body_timeout_s: float = Field(default=10.0, gt=0)
-    """How long a client may take to send a request's body."""
+    """Timeout in seconds for receiving a request's body."""
     start_timeout_s: float = Field(default=15.0, gt=0)
-    """How long ``POST /v1/runs`` waits for the run to begin; a run that is still queued then is accepted as well."""
+    """Seconds that ``POST /v1/runs`` waits for the run to begin; a run still queued then is accepted as well."""
     heartbeat_s: float = Field(default=10.0, gt=0)
-    """Pause between comments that keep an idle event stream open."""
+    """Seconds between the comments that keep an idle event stream open."""
     patience_s: float = Field(default=30.0, gt=0)
-    """How long a run's events may be out of reach before the stream ends with a failure."""
+    """Seconds that a run's events may be unreachable before the stream ends with a failure."""

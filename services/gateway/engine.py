@@ -1,4 +1,4 @@
-"""What the routes do, without HTTP: runs, tables, figures, conversations."""
+"""Implementation of the routes without HTTP: runs, tables, figures, conversations."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from fathom.ids import checked_id, new_id
 from fathom.store import ObjectStore
 from fathom.store.refs import read_ref
 from services.gateway.config import Config
+from services.gateway.readiness import Readiness
 from services.gateway.tables import View, checked_view, page_of
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ TABLE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class File:
-    """A download."""
+    """A file to download."""
 
     name: str
     media_type: str
@@ -41,18 +42,21 @@ class File:
 
 
 class Engine:
-    """Answers the page's questions through the services' clients; ``close`` ends the open event streams."""
+    """Answers the page's requests through the services' clients; ``close`` ends the open event streams."""
 
-    def __init__(self, config: Config, clients: Clients, store: ObjectStore) -> None:
-        self._config, self._clients, self._store = config, clients, store
+    def __init__(self, config: Config, clients: Clients, store: ObjectStore, readiness: Readiness) -> None:
+        self._config, self._clients, self._store, self._readiness = config, clients, store, readiness
         self._closing = asyncio.Event()
 
     async def close(self) -> None:
-        """Ends every event stream, so that the server can drain; browsers reconnect elsewhere."""
+        """End every event stream, so that the server can drain; browsers reconnect elsewhere."""
         self._closing.set()
 
     async def start_run(self, request: planner.RunRequest) -> dict[str, Any]:
-        """Starts a run, or joins the one with the same request id; returns when the run exists, not when it ends."""
+        """Start a run, or join the one with the same request id; return when the run exists, not when it ends.
+
+        Raises ``InvalidField`` for a malformed question or id.
+        """
         if not request.question.strip():
             raise InvalidField("question", "is empty")
         if len(request.question) > self._config.max_question_chars:
@@ -78,7 +82,7 @@ class Engine:
         return True
 
     async def require_run(self, run_id: str) -> None:
-        """Raises ``NotFound`` or ``InvalidField`` when there can be no such run, nothing when the planner is away."""
+        """Raise ``NotFound`` or ``InvalidField`` if no such run can exist; succeed when the planner is unreachable."""
         try:
             await self._clients.planner.get_run(planner.GetRunRequest(run_id=run_id), timeout_s=PROBE_TIMEOUT_S)
         except (NotFound, InvalidField):
@@ -87,7 +91,7 @@ class Engine:
             return  # the event stream has its own patience
 
     async def events(self, run_id: str, after: int) -> AsyncGenerator[dict[str, Any], None]:
-        """Events of a run after a number. When they stay out of reach, the last one is ``{"failure": …}``."""
+        """Yield the events of a run after a number; if they stay unreachable, the last one is ``{"failure": …}``."""
         source = watch(self._clients, run_id, after, patience_s=self._config.patience_s)
         try:
             async with aclosing(until(self._closing, source)) as events:
@@ -98,7 +102,7 @@ class Engine:
             yield {"failure": {"message": error.message, "reason": error.reason, "culprit": culprit}}
 
     async def run(self, run_id: str) -> dict[str, Any]:
-        """A run with its steps, material and answer so far; without token ids and without the prompts."""
+        """Return a run with its steps, material and answer so far, without token ids and prompts."""
         found = await self._run(run_id)
         for name in ("token_ids", "mask", "log_probs"):
             found.trajectory.ClearField(name)
@@ -112,11 +116,11 @@ class Engine:
         return await self._clients.planner.get_run(planner.GetRunRequest(run_id=run_id))
 
     async def stop(self, run_id: str) -> dict[str, Any]:
-        """Ends a run; what was collected stays."""
+        """End a run; what was collected stays."""
         return as_json(await self._clients.planner.stop_run(planner.StopRunRequest(run_id=run_id)))
 
     async def resume(self, request: planner.ResumeRunRequest) -> dict[str, Any]:
-        """Goes on with a run that ended without an answer; returns when it goes on, not when it ends."""
+        """Resume a run that ended without an answer; return when it has resumed, not when it ends."""
         request.request_id = request.request_id or new_id("resume")
         try:
             started = self._clients.planner.resume_run(request, timeout_s=self._config.start_timeout_s)
@@ -129,21 +133,24 @@ class Engine:
         return {"run_id": request.run_id, "conversation_id": ""}
 
     async def edit_todo(self, request: planner.UpdateTodoRequest) -> dict[str, Any]:
-        """The list as the run keeps it."""
+        """Replace the todo list and return it as the run keeps it."""
         request.request_id = request.request_id or new_id("edit")
         return as_json(await self._clients.planner.update_todo(request))
 
     async def replay(self, run_id: str) -> dict[str, Any]:
-        """Compares a run with its record played again."""
+        """Replay a run from its record and compare the two."""
         return as_json(await self._clients.planner.replay_run(planner.ReplayRunRequest(run_id=run_id)))
 
     async def runs(self, page_size: int, page_token: str) -> dict[str, Any]:
-        """A page of runs, newest first."""
+        """Return a page of runs, newest first."""
         request = planner.ListRunsRequest(page_size=page_size, page_token=page_token)
         return as_json(await self._clients.planner.list_runs(request))
 
     async def figure(self, run_id: str, figure_id: str) -> bytes:
-        """Plotly JSON of a figure of this run; only what the run's own record names can be read."""
+        """Return the Plotly JSON of a figure of this run.
+
+        Raises ``NotFound`` for one that the run's record does not name.
+        """
         known = [figure for figure in figures((await self._run(run_id)).trajectory)]
         for figure in known:
             if figure.id == figure_id:
@@ -151,7 +158,7 @@ class Engine:
         raise NotFound("figure", figure_id, [figure.id for figure in known])
 
     async def table(self, sheet_id: str, view: View) -> dict[str, Any]:
-        """A page of a sheet's rows, filtered and sorted on the whole sheet; see ``page_of``."""
+        """Return a page of a sheet's rows, filtered and sorted on the whole sheet; see ``page_of``."""
         arrow = await self._arrow(checked_id("sheet_id", sheet_id))
         return await asyncio.to_thread(page_of, arrow, sheet_id, checked_view(view))
 
@@ -167,7 +174,7 @@ class Engine:
         return b"".join(chunks)
 
     async def export(self, sheet_id: str, kind: str) -> File:
-        """The whole sheet as a file of ``kind`` csv or xlsx."""
+        """Return the whole sheet as a file of ``kind`` csv or xlsx; raise ``InvalidField`` for another kind."""
         if kind not in FORMATS:
             raise InvalidField("format", f"must be one of {', '.join(FORMATS)}")
         request = data.ExportTableRequest(sheet_id=checked_id("sheet_id", sheet_id), format=FORMATS[kind])
@@ -175,31 +182,31 @@ class Engine:
         return File(f"{sheet_id}.{kind}", file.content_type, await read_ref(self._store, file))
 
     async def frameworks(self, question: str, level: int) -> dict[str, Any]:
-        """The analysis frameworks: all by topic, or those that a question calls for."""
+        """Return the analysis frameworks: all by topic, or those relevant to a question."""
         request = data.ListFrameworksRequest(question=question, level=level)
         return as_json(await self._clients.datafetch.list_frameworks(request))
 
     async def conversations(self, page_size: int, page_token: str) -> dict[str, Any]:
-        """A page of conversations, most recently used first."""
+        """Return a page of conversations, most recently used first."""
         request = memory.ListConversationsRequest(page_size=page_size, page_token=page_token)
         return as_json(await self._clients.memory.list_conversations(request))
 
     async def turns(self, conversation_id: str, page_size: int, page_token: str) -> dict[str, Any]:
-        """A page of a conversation's turns, oldest first."""
+        """Return a page of a conversation's turns, oldest first."""
         request = memory.ListTurnsRequest(conversation_id=conversation_id, page_size=page_size, page_token=page_token)
         return as_json(await self._clients.memory.list_turns(request))
 
     async def forget(self, conversation_id: str) -> dict[str, Any]:
-        """Deletes a conversation."""
+        """Delete a conversation."""
         request = memory.DeleteConversationRequest(conversation_id=conversation_id)
         return as_json(await self._clients.memory.delete_conversation(request))
 
     async def feedback(self, request: memory.RecordFeedbackRequest) -> None:
-        """Keeps a judgement of a run's answer."""
+        """Store a judgement of a run's answer."""
         await self._clients.memory.record_feedback(request)
 
     async def models(self) -> dict[str, Any]:
-        """The models with their states, and which one answers when none is named."""
+        """Return the models with their states, and the one that answers when none is named."""
         listed, default = await asyncio.gather(
             self._clients.policy.list_models(policy.ListModelsRequest()),
             self._clients.policy.get_model(policy.GetModelRequest(model=self._config.default_model)),
@@ -207,12 +214,12 @@ class Engine:
         return {"default": default.model.name, **as_json(listed)}
 
     async def probe(self) -> None:
-        """Returns when the planner answers; raises its typed error otherwise."""
-        await self._clients.planner.list_tools(planner.ListToolsRequest(), timeout_s=PROBE_TIMEOUT_S)
+        """Return when a question could be answered; raise the typed error of what prevents it."""
+        await self._readiness.check()
 
 
 async def until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """The items of ``source`` until it ends or ``closing`` is set; closes ``source``."""
+    """Yield the items of ``source`` until it ends or ``closing`` is set; close ``source``."""
     stop = asyncio.ensure_future(closing.wait())
     item: asyncio.Future[T] | None = None
     try:
@@ -235,16 +242,14 @@ async def until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> Asyn
 
 
 def figures(run: trajectory.Trajectory) -> list[trajectory.Figure]:
-    """All figures that the run's cells drew, those of its answer included."""
+    """Return all figures that the run's cells drew, including those of its answer."""
     material = [*(item for step in run.steps for item in step.material), *run.answer.material]
     return [figure for item in material if item.HasField("code") for figure in item.code.figures]
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """A message in protobuf's JSON form with the proto's field names; 64-bit integers are strings there.
-
-    Fields without presence are always there, so that a reader never has to guess a default.
-    """
+    """Convert a message to protobuf's JSON form with the proto's field names; 64-bit integers become strings."""
+    # Fields without presence are always printed, so that a reader never has to guess a default.
     found: dict[str, Any] = MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )

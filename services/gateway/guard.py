@@ -1,6 +1,6 @@
-"""One request's way in and out: who may come, how much, under which trace, with which headers.
+"""Request middleware: access control, limits, tracing and response headers.
 
-A plain ASGI middleware: it neither buffers nor touches event streams.
+Plain ASGI: it neither buffers nor modifies event streams.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PORT = re.compile(r":\d+$")
 
 
 class Guard:
-    """Access, limits, trace, metrics and headers; a defect becomes a problem, and its cause goes to the log only."""
+    """Access, limits, trace, metrics and headers; an unexpected error becomes a problem, its cause only a log entry."""
 
     def __init__(self, app: ASGIApp, config: Config, telemetry: Telemetry) -> None:
         self._app, self._config, self._telemetry = app, config, telemetry
@@ -88,7 +88,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        """Why a request goes no further, if it does not."""
+        """Return the response that refuses the request, None if it may proceed."""
         path = scope["path"]
         if path in OPEN:
             return None
@@ -108,7 +108,8 @@ class Guard:
         return None
 
     def _entry(self, scope: Scope) -> Response | None:
-        """``/?access_token=…`` swaps the token for a cookie, since a browser cannot send a header with a page."""
+        """Redirect ``/?access_token=…`` with the token in a cookie; None when the token is wrong."""
+        # A browser cannot send a header when it opens a page, so the link carries the token once.
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if not same(query.pop("access_token", ""), self._config.token):
             return None
@@ -124,7 +125,7 @@ class Guard:
 
 
 class Sent:
-    """A ``send`` that adds the headers which keep the page to itself, and remembers the status (0 before it)."""
+    """A ``send`` that adds security headers and remembers the status (0 before it is sent)."""
 
     def __init__(self, send: Send, policy: str) -> None:
         self._send, self._policy = send, policy
@@ -143,7 +144,7 @@ class Sent:
 
 
 def http_metrics(registry: CollectorRegistry) -> tuple[Counter, Histogram]:
-    """Requests by route template, method and status, and their seconds by route."""
+    """Create the metrics: requests by route template, method and status, and their seconds by route."""
     return (
         Counter("fathom_http_requests", "Requests that ended", ("route", "method", "status"), registry=registry),
         Histogram("fathom_http_seconds", "Time to end", ("route",), buckets=SECONDS_BUCKETS, registry=registry),
@@ -151,7 +152,7 @@ def http_metrics(registry: CollectorRegistry) -> tuple[Counter, Histogram]:
 
 
 async def read_body(receive: Receive, limit: int) -> bytes:
-    """The whole body; raises ``PayloadTooLarge`` as soon as it is over ``limit`` bytes, announced or not."""
+    """Read the whole body; raise ``PayloadTooLarge`` as soon as it exceeds ``limit`` bytes, whatever was announced."""
     body = bytearray()
     while True:
         message = await receive()
@@ -163,7 +164,7 @@ async def read_body(receive: Receive, limit: int) -> bytes:
 
 
 def replaying(body: bytes, receive: Receive) -> Receive:
-    """A ``receive`` that gives ``body`` once and then what ``receive`` gives."""
+    """Return a ``receive`` that yields ``body`` once and then the messages of ``receive``."""
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
@@ -173,12 +174,12 @@ def replaying(body: bytes, receive: Receive) -> Receive:
 
 
 def same(given: str, token: str) -> bool:
-    """Compares in constant time."""
+    """Compare two tokens in constant time."""
     return hmac.compare_digest(given.encode(), token.encode())
 
 
 def given_token(headers: Headers) -> str:
-    """From the ``Authorization`` header, or from the page's cookie."""
+    """Return the token from the ``Authorization`` header or the page's cookie, "" without one."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token
@@ -190,8 +191,9 @@ def given_token(headers: Headers) -> str:
 
 
 def content_policy(frame_ancestors: str) -> str:
-    """Nothing from outside; plotly writes its own styles and draws images into data and blob URLs."""
+    """Return the Content-Security-Policy: nothing from other origins."""
     return (
+        # plotly writes its own styles and draws images into data and blob URLs.
         "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; object-src 'none';"
         f" base-uri 'none'; form-action 'self'; frame-ancestors {frame_ancestors}"
     )

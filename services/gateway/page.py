@@ -1,4 +1,4 @@
-"""The page's files, and plotly's bundle out of the installed package: nothing is fetched from outside."""
+"""The page's files, and plotly's bundle from the installed package; nothing is loaded from other hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Bundle:
 
 
 def read_bundle() -> Bundle:
-    """Plotly's browser bundle; raises ``MissingExtra`` without the package. Takes some 0.2 s."""
+    """Load Plotly's browser bundle, which takes some 0.2 s; raise ``MissingExtra`` without the package."""
     try:
         script = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
         version = metadata.version("plotly")
@@ -37,7 +37,7 @@ def read_bundle() -> Bundle:
 
 
 class PlotlyScript:
-    """Serves the bundle, which is read when it is first asked for."""
+    """Serves the bundle, which is loaded on first request."""
 
     def __init__(self) -> None:
         self._reading: asyncio.Task[Bundle] | None = None
@@ -57,7 +57,7 @@ class PlotlyScript:
 
 
 class OwnFiles(StaticFiles):
-    """The page's own modules; browsers ask again whether they changed, so that a new version shows at once."""
+    """The page's own modules; browsers revalidate them, so that a new version shows at once."""
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
         response: Response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ class OwnFiles(StaticFiles):
 
 
 def add_page(app: FastAPI) -> None:
-    """Adds the page under ``/`` and its files under ``/static``."""
+    """Add the page under ``/`` and its files under ``/static``."""
     script = PlotlyScript()
 
     @app.get("/", include_in_schema=False)

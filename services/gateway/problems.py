@@ -55,7 +55,7 @@ SCHEMA = {
 
 
 def problem(status: int, reason: str, detail: str, **more: Any) -> JSONResponse:
-    """One problem; members without a value are left out."""
+    """Return one problem response; members without a value are omitted."""
     title = HTTPStatus(status).phrase if status in set(HTTPStatus) else "Client Closed Request"
     content = {"type": "about:blank", "title": title, "status": status, "reason": reason, "detail": detail}
     content |= {name: value for name, value in more.items() if value}
@@ -63,7 +63,7 @@ def problem(status: int, reason: str, detail: str, **more: Any) -> JSONResponse:
 
 
 def problem_of(error: FathomError) -> JSONResponse:
-    """The problem that a typed error is; ``Retry-After`` carries the delay that the server asks for."""
+    """Convert a typed error to a problem response; ``Retry-After`` carries the requested delay."""
     nearest = [name for name in error.metadata.get("nearest", "").split(",") if name]
     answer = problem(
         STATUS.get(error.reason, 500),
@@ -79,7 +79,7 @@ def problem_of(error: FathomError) -> JSONResponse:
 
 
 def install_problems(app: FastAPI) -> None:
-    """Makes every error of a route a problem."""
+    """Register handlers that turn every error of a route into a problem."""
 
     @app.exception_handler(FathomError)
     async def typed(request: Request, error: FathomError) -> JSONResponse:

@@ -27,7 +27,7 @@ WELL_KNOWN: dict[str, Schema] = {
 
 
 def reference(message: type[Message]) -> Schema:
-    """Points at the message's schema among the components."""
+    """Return a reference to the message's schema among the components."""
     return reference_to(message.DESCRIPTOR.full_name)
 
 
@@ -36,7 +36,7 @@ def reference_to(full_name: str) -> Schema:
 
 
 def add_message(message: type[Message], components: dict[str, Schema]) -> None:
-    """Adds the message's schema and those of all that it holds."""
+    """Add the message's schema and those of all messages it contains."""
     add_descriptor(message.DESCRIPTOR, components)
 
 
@@ -50,7 +50,7 @@ def add_descriptor(descriptor: Any, components: dict[str, Schema]) -> None:
 
 
 def field_schema(field: FieldDescriptor, components: dict[str, Schema]) -> Schema:
-    """The schema of one field; maps are objects, repeated fields arrays."""
+    """Return the schema of one field; maps are objects, repeated fields arrays."""
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         return {
@@ -62,7 +62,7 @@ def field_schema(field: FieldDescriptor, components: dict[str, Schema]) -> Schem
 
 
 def value_schema(field: FieldDescriptor, components: dict[str, Schema]) -> Schema:
-    """The schema of one value of a field."""
+    """Return the schema of one value of a field."""
     if field.message_type is not None:
         add_descriptor(field.message_type, components)
         known = WELL_KNOWN.get(field.message_type.full_name)

@@ -1,4 +1,4 @@
-"""The gateway as its host sees it: an application with a life cycle."""
+"""The gateway's service object for its host: an application with a life cycle."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from fathom.rpc.service import Deps, nothing
 from services.gateway.app import create_app
 from services.gateway.config import Config
 from services.gateway.engine import Engine
+from services.gateway.readiness import Readiness
 
 
 @dataclass(frozen=True)
 class HttpService:
-    """What ``hosting_http`` serves. ``close`` ends the open event streams, so it comes before the server drains."""
+    """Service run by ``hosting_http``. ``close`` ends the open event streams, so it runs before the server drains."""
 
     name: str
     app: FastAPI
@@ -24,6 +25,6 @@ class HttpService:
 
 
 def build(config: Config, deps: Deps) -> HttpService:
-    """The gateway; the only constructor."""
-    engine = Engine(config, deps.clients, deps.store)
+    """Build the gateway; the only constructor."""
+    engine = Engine(config, deps.clients, deps.store, Readiness(deps.clients, deps.store, deps.bus))
     return HttpService("gateway", create_app(config, engine, deps.telemetry), close=engine.close)

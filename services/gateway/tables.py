@@ -1,4 +1,4 @@
-"""A sheet's Arrow stream as a page of JSON rows: filtered and sorted on the whole sheet, then cut."""
+"""Paging of a sheet's Arrow stream as JSON rows: filtered and sorted on the whole sheet, then cut."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ MAX_FILTER_CHARS = 200
 
 @dataclass(frozen=True)
 class View:
-    """What of a sheet is asked for: ``limit`` rows from ``offset`` on, after filter and sorting."""
+    """Requested view of a sheet: ``limit`` rows from ``offset`` on, after filter and sorting."""
 
     offset: int = 0
     limit: int = 50
     sort: str = ""
-    """A column; empty keeps the sheet's order."""
+    """Column to sort by; empty keeps the sheet's order."""
     descending: bool = False
     words: str = ""
-    """Rows in which each of these words occurs somewhere, in any case; empty takes all."""
+    """Keep only rows in which each of these words occurs somewhere, in any case; empty keeps all."""
 
 
 def page_of(arrow: bytes, sheet_id: str, view: View) -> dict[str, Any]:
-    """Rows as lists of JSON values in the order of ``columns``.
+    """Return a page of rows as lists of JSON values in the order of ``columns``.
 
-    ``total`` is the number of rows that the filter leaves of the whole sheet. Nulls sort last in both directions.
-    Raises ``InvalidField`` for a column that is unknown or has no order, and ``CorruptData``.
+    ``total`` is the number of rows of the whole sheet that pass the filter. Nulls sort last in both directions. Raises
+    ``InvalidField`` for a column that is unknown or cannot be sorted, and ``CorruptData``.
     """
     table = frames.read_table(arrow, sheet_id)
     if view.words.strip():
@@ -49,7 +49,7 @@ def page_of(arrow: bytes, sheet_id: str, view: View) -> dict[str, Any]:
 
 
 def checked_view(view: View) -> View:
-    """Raises ``InvalidField`` for a window that no page can have, and for a filter that is too long."""
+    """Return the view; raise ``InvalidField`` for an impossible range or a filter that is too long."""
     if view.offset < 0:
         raise InvalidField("offset", "must not be negative")
     if not 1 <= view.limit <= MAX_ROWS:
@@ -60,7 +60,7 @@ def checked_view(view: View) -> View:
 
 
 def holding(table: Any, words: Sequence[str]) -> Any:
-    """The rows in which each word is part of some cell, as it is shown: "2020-12" finds that month."""
+    """Return the rows in which each word is part of some displayed cell; "2020-12" finds that month."""
     shown = [[str(plain(value)).casefold() for value in column.to_pylist()] for column in table.columns]
     rows = [" ".join(cells) for cells in zip(*shown, strict=True)]
     kept = [index for index, row in enumerate(rows) if all(word.casefold() in row for word in words)]
@@ -68,7 +68,7 @@ def holding(table: Any, words: Sequence[str]) -> Any:
 
 
 def ordered(table: Any, column: str, descending: bool) -> Any:
-    """The table sorted by one column; equal rows keep their order."""
+    """Return the table sorted by one column; equal rows keep their order. Raises ``InvalidField("sort")``."""
     if column not in table.column_names:
         raise InvalidField("sort", f"no column {column!r}; known: {', '.join(table.column_names)}")
     pa = frames.arrow()
@@ -83,7 +83,7 @@ def ordered(table: Any, column: str, descending: bool) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A JSON value: dates and times ISO 8601, bytes base64, NaN null, infinities as text."""
+    """Convert to a JSON value: dates and times ISO 8601, bytes base64, NaN null, infinities as text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Memory: keeps conversations and gives the part that goes into the next prompt.
+"""Memory service: stores conversations and returns the part that goes into the next prompt.
 
-It never calls a model and never forgets without being told or configured to.
+It never calls a model and deletes nothing unless asked or configured to.
 """

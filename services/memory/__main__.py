@@ -1,4 +1,4 @@
-"""``python -m services.memory``: runs memory until SIGTERM."""
+"""``python -m services.memory``: runs the memory service until SIGTERM."""
 
 from fathom.rpc.host import main
 from services.memory.config import Config

@@ -1,4 +1,4 @@
-"""Settings of memory; section ``memory``, ``FATHOM_MEMORY_*``."""
+"""Settings of the memory service; section ``memory``, ``FATHOM_MEMORY_*``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fathom.config import Settings
 
 
 class Config(Settings):
-    """Where conversations are, and how much of them a prompt gets."""
+    """Location of the conversations, and how much of them a prompt gets."""
 
     path: Path = Path(".fathom/memory.sqlite3")
-    """SQLite database; its folder is made."""
+    """SQLite database; its folder is created."""
     full_turns: int = Field(default=2, ge=0)
-    """Newest turns that a window holds in full."""
+    """Number of newest turns that a window holds in full."""
     max_turns: int = Field(default=10, ge=1)
-    """Turns that a window holds at all."""
+    """Maximum number of turns in a window."""

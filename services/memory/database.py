@@ -1,4 +1,4 @@
-"""One SQLite file: opened or made, one writer, every transaction in a thread."""
+"""One SQLite file with one writer; every transaction runs in a thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ADVICE = "restore a backup or move the file away"
 
 
 class Database:
-    """Ready after ``open``. ``user_version`` in the file's header holds the version of the schema."""
+    """SQLite database, usable after ``open``; ``user_version`` in the file's header is the schema version."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,10 +40,10 @@ class Database:
         self._connection: sqlite3.Connection | None = None
 
     async def open(self) -> None:
-        """Opens the file, or makes it with its folder.
+        """Open the file, or create it with its folder.
 
         Raises ``CorruptData`` when it is no database of this version, and ``DependencyFailed`` when it cannot be
-        reached: no permission, a folder, another process that holds it for more than ``BUSY_S`` seconds.
+        opened: no permission, a folder, another process that holds it for more than ``BUSY_S`` seconds.
         """
         await asyncio.to_thread(self._open)
 
@@ -62,8 +62,9 @@ class Database:
         self._connection = connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Checks the file; makes the tables in an empty one. The lock comes first: two processes may start at once."""
+        """Check the file; create the tables in an empty one. Raises ``CorruptData``."""
         connection.execute("begin immediate")
+        # The lock comes first, since two processes may start at once.
         (version,) = connection.execute("pragma user_version").fetchone()
         names = connection.execute("select name from sqlite_master where type = 'table'")
         tables = {name for (name,) in names}
@@ -77,7 +78,7 @@ class Database:
             raise CorruptData(str(self._path), f"{found[0]}; {ADVICE}")
 
     async def close(self) -> None:
-        """Writes what the log holds into the file and closes it; twice is once."""
+        """Write the log's contents into the file and close it; idempotent."""
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -87,7 +88,7 @@ class Database:
                 self._connection = None
 
     async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs ``work`` in one transaction: all of it or nothing. Raises like ``open``, and what ``work`` raises."""
+        """Run ``work`` in one transaction: all of it or nothing. Raises like ``open``, and the errors of ``work``."""
         return await asyncio.to_thread(self._do, work)
 
     def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -109,7 +110,10 @@ class Database:
             return result
 
     def _typed(self, error: Exception) -> Exception:
-        """SQLite's and the system's errors as ours: out of reach or damaged, two things with two remedies."""
+        """Convert errors of SQLite and the system to typed ones.
+
+        An unreachable file and a damaged one need different remedies.
+        """
         if isinstance(error, OSError | sqlite3.OperationalError):
             return DependencyFailed(str(self._path), str(error))
         if isinstance(error, sqlite3.DatabaseError):
@@ -118,7 +122,8 @@ class Database:
 
 
 def use_log(connection: sqlite3.Connection) -> None:
-    """Switches the file to a write-ahead log. SQLite does not wait for another that switches too: we do."""
+    """Switch the file to a write-ahead log."""
+    # SQLite does not wait for another process that is switching too, so retry here.
     deadline = time.monotonic() + BUSY_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Conversations: turns are appended once, windows go into prompts, deletion takes everything along."""
+"""Conversations: turns are appended once, windows go into prompts, deletion removes everything derived."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class WindowTurn:
-    """A turn of the window: in full, or as points."""
+    """A turn of the window: with its full answer, or with bullet points."""
 
     number: int
     question: str
@@ -52,7 +52,7 @@ class WindowTurn:
 
 @dataclass(frozen=True)
 class Conversation:
-    """One line about a conversation. ``updated`` is in seconds since the epoch."""
+    """Summary of a conversation. ``updated`` is in seconds since the epoch."""
 
     id: str
     title: str
@@ -62,23 +62,23 @@ class Conversation:
 
 
 class Engine:
-    """Ready after ``start``."""
+    """Conversation store; usable after ``start``."""
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
 
     async def start(self) -> None:
-        """Opens or makes the database; raises ``CorruptData`` and ``DependencyFailed``."""
+        """Open or create the database; raise ``CorruptData`` and ``DependencyFailed``."""
         await self._database.open()
 
     async def close(self) -> None:
         await self._database.close()
 
     async def append(self, request_id: str, conversation: str, turn: Turn) -> Turn:
-        """Appends a turn and gives it as stored; a known ``request_id`` gives the stored one, also after a restart.
+        """Append a turn and return it as stored; a known ``request_id`` returns the stored one, also after a restart.
 
-        A turn without bullets gets them from its answer. Raises ``InvalidField``, and ``Conflict`` when the id
-        belongs to another turn.
+        A turn without bullets gets them from its answer. Raises ``InvalidField``, and ``Conflict`` when the id belongs
+        to another turn.
         """
         checked_id("request_id", request_id)
         checked_id("conversation_id", conversation)
@@ -114,15 +114,15 @@ class Engine:
         return await self._database.do(work)
 
     async def window(self, conversation: str, full_turns: int, max_turns: int) -> tuple[list[WindowTurn], int]:
-        """The newest ``max_turns`` turns, oldest first, and how many fell out (row M08).
+        """Return the newest ``max_turns`` turns, oldest first, and the number of older turns left out.
 
-        The last ``full_turns`` have their answer, older ones their points. An unknown conversation is empty.
+        The last ``full_turns`` have their answer, older ones their bullet points. An unknown conversation is empty.
         Raises ``InvalidField``.
         """
         if full_turns < 0:
             raise InvalidField("full_turns", "must not be negative")
         if max_turns < 1:
-            raise InvalidField("max_turns", "must not be negative")
+            raise InvalidField("max_turns", "must be 1 or more")
 
         def work(db: sqlite3.Connection) -> tuple[list[Turn], int]:
             sql = f"select {TURN} from turns where conversation = ? order by number desc limit ?"
@@ -141,7 +141,7 @@ class Engine:
         return window, total - len(kept)
 
     async def turns(self, conversation: str, size: int = 0, token: str = "") -> tuple[list[Turn], str]:
-        """A page of turns, oldest first, and the next page's token. Raises ``NotFound`` and ``InvalidField``."""
+        """Return a page of turns, oldest first, and the next page's token; raise ``NotFound`` and ``InvalidField``."""
         size, of = page_size(size), f"turns {conversation}"
         after = read_token(token, of, (int,))[0] if token else 0
 
@@ -155,7 +155,7 @@ class Engine:
         return page, write_token(of, page[-1].number) if len(found) > size else ""
 
     async def conversations(self, size: int = 0, token: str = "") -> tuple[list[Conversation], str]:
-        """A page of conversations, pinned ones first, then the most recently used; and the next page's token."""
+        """Return a page of conversations, pinned ones first, then the most recently used, and the next page's token."""
         size, of = page_size(size), "conversations"
         sql, order = CONVERSATION, " order by c.pinned desc, c.updated desc, c.id desc limit ?"
         key = read_token(token, of, (int, float, str)) if token else ()
@@ -168,7 +168,7 @@ class Engine:
         return page, write_token(of, int(page[-1].pinned), page[-1].updated, page[-1].id)
 
     async def update(self, conversation: str, title: str | None, pinned: bool | None) -> Conversation:
-        """Renames or pins; raises ``NotFound`` and ``InvalidField``."""
+        """Rename or pin a conversation; raise ``NotFound`` and ``InvalidField``."""
         title = None if title is None else " ".join(title.split())
         if title is not None and not 1 <= len(title) <= MAX_TITLE_CHARS:
             raise InvalidField("title", f"must have 1 to {MAX_TITLE_CHARS} characters")
@@ -182,7 +182,7 @@ class Engine:
         return await self._database.do(work)
 
     async def delete(self, conversation: str) -> int:
-        """Deletes a conversation with its turns and their feedback; gives the number of turns. Raises ``NotFound``."""
+        """Delete a conversation with its turns and their feedback; return the number of turns. Raises ``NotFound``."""
 
         def work(db: sqlite3.Connection) -> int:
             existing(db, conversation)
@@ -195,7 +195,7 @@ class Engine:
         return await self._database.do(work)
 
     async def feedback(self, request_id: str, run: str, helpful: bool, tags: Sequence[str], comment: str) -> None:
-        """Keeps a judgement once per ``request_id``; raises ``InvalidField`` and ``Conflict``."""
+        """Store a judgement once per ``request_id``; raise ``InvalidField`` and ``Conflict``."""
         checked_id("request_id", request_id)
         checked_id("run_id", run)
         if len(tags) > MAX_TAGS or any(not 1 <= len(tag) <= MAX_TAG_CHARS for tag in tags):
@@ -216,7 +216,7 @@ class Engine:
 
 
 def check_turn(turn: Turn) -> None:
-    """Raises ``InvalidField`` naming the field that is empty or too long."""
+    """Raise ``InvalidField`` naming the field that is empty or too long."""
     if not turn.question.strip():
         raise InvalidField("turn.question", "is empty")
     for field, text, limit in (
@@ -231,7 +231,7 @@ def check_turn(turn: Turn) -> None:
 
 
 def existing(db: sqlite3.Connection, conversation: str) -> None:
-    """Raises ``NotFound`` when there is no such conversation."""
+    """Raise ``NotFound`` if the conversation does not exist."""
     if db.execute("select 1 from conversations where id = ?", (conversation,)).fetchone() is None:
         raise NotFound("conversation", conversation[:MAX_TITLE_CHARS])
 

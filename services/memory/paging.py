@@ -1,4 +1,4 @@
-"""Pages by key, not by offset: a list that grows meanwhile repeats nothing. Tokens are opaque and validated."""
+"""Keyset pagination, so that a list that grows meanwhile repeats nothing. Tokens are opaque and validated."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Key = str | int | float
 
 
 def page_size(requested: int) -> int:
-    """The size to use; 0 stands for the default. Raises ``InvalidField("page_size")``."""
+    """Return the page size to use, the default for 0; raise ``InvalidField("page_size")``."""
     if not 0 <= requested <= MAX_PAGE:
         raise InvalidField("page_size", f"must be 0 to {MAX_PAGE:,}")
     return requested or DEFAULT_PAGE
 
 
 def write_token(of: str, *key: Key) -> str:
-    """A token for going on behind ``key`` in the list ``of``."""
+    """Return a token for continuing after ``key`` in the list ``of``."""
     return base64.urlsafe_b64encode(json.dumps([of, *key], ensure_ascii=False).encode()).decode()
 
 
 def read_token(token: str, of: str, kinds: tuple[type[Key], ...]) -> tuple[Key, ...]:
-    """The key; raises ``InvalidField("page_token")`` for a token of another list or another maker."""
+    """Return the key; raise ``InvalidField("page_token")`` for a token of another list or not written here."""
     try:
         found = json.loads(base64.urlsafe_b64decode(token.encode()))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Bullet points that stand for an old answer: its first sentences with numbers, else its first sentence."""
+"""Bullet points that summarise an old answer: its first sentences with numbers, else its first sentence."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_POINTS, MAX_CHARS, MAX_ANSWER_CHARS = 3, 200, 100_000
 
 
 def points(answer: str) -> list[str]:
-    """At most three sentences of at most 200 characters, without markup and citations; those with numbers first.
+    """Return at most three sentences of at most 200 characters, without markup and citations; those with numbers first.
 
-    Only the first 100,000 characters are looked at.
+    Only the first 100,000 characters are considered.
     """
     sentences = [part.strip() for part in SENTENCE_END.split(plain(answer[:MAX_ANSWER_CHARS]))]
     sentences = [part for part in sentences if any(character.isalnum() for character in part)]
@@ -27,13 +27,13 @@ def points(answer: str) -> list[str]:
 
 
 def plain(markdown: str) -> str:
-    """The prose of an answer. Signs and operators stay: "-5%", "3*4" and "close_adj" are not markup."""
+    """Return the prose of an answer. Signs and operators stay: "-5%", "3*4" and "close_adj" are not markup."""
     text = MARKER.sub("", PIECES.sub("", BLOCKS.sub("", markdown)))
     return EMPHASIS.sub(lambda match: match.group(1) or match.group(3) or match.group(4), LINK.sub(r"\1", text))
 
 
 def shortened(sentence: str) -> str:
-    """At most ``MAX_CHARS`` characters, cut at a word where there is one, so that no number is cut in two."""
+    """Cut to at most ``MAX_CHARS`` characters, at a word boundary if possible, so that no number is cut in two."""
     if len(sentence) <= MAX_CHARS:
         return sentence
     cut = sentence[: MAX_CHARS - 1]

@@ -1,4 +1,4 @@
-"""Memory's RPCs: proto ⇄ engine, no logic."""
+"""RPCs of the memory service: proto to and from the engine, no logic."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from services.memory.engine import Conversation, Engine, Turn
 
 
 def build(config: Config, deps: Deps) -> Service:
-    """Memory; the only constructor."""
+    """Build the memory service; the only constructor."""
     engine = Engine(config.path)
     return Service("memory", MemoryServicer(engine, config), engine.start, engine.close)
 
 
 class MemoryServicer:
-    """Answers memory's RPCs."""
+    """Answers the RPCs of the memory service."""
 
     unimplemented: ClassVar = {
         name: "the memory issue builds recall, facts and stances"

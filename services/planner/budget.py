@@ -71,7 +71,7 @@ class Account:
 
 
 def account(episode: Episode, limits: Limits, prices: Prices, now: float) -> Account:
-    """What is spent before the next round. ``now`` is in seconds since the epoch."""
+    """What is spent before the next round. ``now`` is on the clock of ``limits.deadline``."""
     rounds, usage = len(episode.steps) - limits.since, episode.usage_since(limits.since)
     spent = (
         Spent("rounds", rounds, limits.max_rounds),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fathom import distribution_version
+from fathom import __version__
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.api.planner.v1 import trajectory_pb2 as pb
@@ -93,7 +93,7 @@ def step_to_proto(step: model.Step, prompt_hash: str) -> pb.Step:
         tool_results=[result_to_proto(result) for result in step.results],
         material=[material_to_proto(item) for result in step.results for item in result.material],
         versions=common.VersionStamp(
-            fathom=distribution_version(),
+            fathom=__version__,
             proto_hash=proto_hash(),
             prompt_hash=prompt_hash,
             policy_version=step.completion.version_max,

@@ -11,7 +11,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.bus.base import Bus
 from fathom.bus.streams import MAX_DEPTH, run_subject
-from fathom.call import Lane, current_call
+from fathom.call import Call, Lane, current_call
 from fathom.errors import InvalidField
 from fathom.ids import sha256
 from fathom.protocol.proto import sampling_to_proto
@@ -73,8 +73,8 @@ class Delegation:
             return await self.record.begin(self._header(run_id, question))
 
     def _header(self, run_id: str, question: str) -> Header:
-        task, now = self.task, time.time()
-        left_s = (task.limits.deadline - now) * SHARE
+        task, call = self.task, current_call() or Call.new()
+        left_s = (task.limits.deadline - time.monotonic()) * SHARE
         if left_s < LEAST_S:
             raise InvalidField("delegate", "no time is left for a sub-question; use what is known")
         request = pb.RunRequest(
@@ -94,10 +94,12 @@ class Delegation:
             conversation_id="",
             protocol=trajectory.Protocol.Name(request.protocol),
             model=task.model,
-            start_time=now,
+            start_time=time.time(),
             request=request.SerializeToString(deterministic=True).hex(),
             parent_run_id=task.run_id,
             depth=task.depth + 1,
+            tenant=call.tenant,
+            traceparent=call.traceparent,
         )
 
 

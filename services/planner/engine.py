@@ -152,9 +152,14 @@ def limits(
     max_cost: float = 0.0,
     since: int = 0,
 ) -> Limits:
-    """Limits that count from ``start_time`` (seconds since the epoch), or from now, and from the step ``since``."""
-    start = time.time() if start_time is None else start_time
-    return Limits(max_rounds, max_tokens, start + max_ms / 1000, max_ms / 1000, max_cost, since)
+    """Limits that count from ``start_time`` (seconds since the epoch), or from now, and from the step ``since``.
+
+    The wall clock says only how long the run has waited until now: where the clock of whoever began it is ahead of
+    this one's, it has not waited. From here on the monotonic clock counts, which nobody sets.
+    """
+    longest = max_ms / 1000
+    waited = 0.0 if start_time is None else max(0.0, time.time() - start_time)
+    return Limits(max_rounds, max_tokens, time.monotonic() + longest - waited, longest, max_cost, since)
 
 
 def bounded(sampling: Sampling, max_tokens: int) -> Sampling:

@@ -26,12 +26,17 @@ class Lifetime:
     ) -> Outcome:
         """The outcome of the work, or of its end before time; raises no ``FathomError`` but ``TakenOver``.
 
-        ``deadline`` is in seconds since the epoch; ``waiting_for`` names the service or tool at work, "" for none.
+        ``deadline`` is in seconds of the monotonic clock; ``waiting_for`` names the service or tool at work, "" for
+        none.
         """
         try:
-            async with asyncio.timeout(max(0.0, deadline - time.time())):
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())) as limit:
                 return await self._until_stopped(work)
-        except TimeoutError:
+        except TimeoutError as error:
+            if not limit.expired():  # a timeout inside the work: the run had time left
+                culprit = waiting_for() or "planner"
+                detail = f"{type(error).__name__}: {error}".rstrip(": ")
+                return Outcome(Stop.FAILED, None, f"{culprit} failed inside with {detail}", culprit)
             culprit = waiting_for() or "policy"
             return Outcome(Stop.BUDGET, None, f"the time for this run was spent, waiting for {culprit}", culprit)
         except TakenOver:

@@ -78,7 +78,7 @@ class Loop:
                 self._observer.dropped(len(self.episode.steps) - 1, "refused" if refused else "correction")
                 # Each call has its result, or endpoints would refuse the conversation.
                 pending = (ended, *(self._protocol.render(not_made(call)) for call in decision.unmade))
-            budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
+            budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.monotonic())
             if budget.over or self._was_last():
                 return Outcome(Stop.BUDGET, None, f"the budget is spent: {budget}")
             if self._cut_short is not None and self._cut_short.index == len(self.episode.steps):
@@ -90,7 +90,7 @@ class Loop:
 
     async def _finish(self, text: str) -> Answer | Message:
         """The answer, or what to mend first; without another round to mend it in, the answer."""
-        budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
+        budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.monotonic())
         return await self._stage.ending.finish(text, self.episode, budget.over or self._was_last())
 
     def _refused(self, decision: Decision) -> Message | None:

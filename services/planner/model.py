@@ -80,7 +80,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one episode. ``deadline`` is wall-clock time in seconds since the epoch, ``max_seconds`` how long
+    """Bounds of one episode. ``deadline`` is in seconds of this process's monotonic clock, ``max_seconds`` how long
     before it the episode began, ``max_cost`` money in the currency of the prices; 0 sets no bound."""
 
     max_rounds: int

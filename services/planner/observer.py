@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
+import math
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 
@@ -37,7 +38,7 @@ class RunObserver:
         self._run_id, self._prompt_hash = run_id, prompt_hash
         self.steps = 0
         """How many steps are recorded."""
-        self._draft, self._draft_step, self._drafted_at = "", -1, 0.0
+        self._draft, self._draft_step, self._drafted_at = "", -1, -math.inf
 
     async def retell(self, steps: Sequence[Step]) -> None:
         """Publishes what an earlier worker had recorded and not told."""
@@ -83,7 +84,7 @@ class RunObserver:
         if index != self._draft_step:
             self._draft, self._draft_step = "", index
         self._draft += text
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         if self._draft and (not text or now - self._drafted_at >= DRAFT_S):
             self._drafted_at = now
             self._events.answer(self._draft, index, draft=True, why="again")

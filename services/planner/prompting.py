@@ -68,7 +68,7 @@ class Prompts:
 
     def _variant(self, key: str) -> str:
         names = sorted(self.weights)
-        return random.Random(f"answer:{key}").choices(names, [self.weights[name] for name in names])[0]
+        return random.Random(f"answer:{key}").choices(names, [self.weights[name] for name in names])[0]  # noqa: S311 - repeatable
 
     def _one(self, stage: str, language: str, name: str, wanted: str) -> Prompt:
         version, known = self.versions.get(stage, 0), self.catalogue.names(stage)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Trajectory
 from fathom.bus.base import Bus, Delivery
 from fathom.bus.streams import MAX_DELIVER, rollout_durable, rollout_subject, trajectory_subject
-from fathom.call import Call, Lane, calling
+from fathom.call import Call, Lane, calling, current_origin
 from fathom.errors import CONTRACT, Cancelled, Conflict, FathomError, InvalidField, NotFound
 from fathom.ids import checked_id, sha256
 from fathom.store import ObjectStore, StoredObject
@@ -65,7 +65,9 @@ class RolloutQueue:
         await self.store.put(request_key(rollout_id), request.SerializeToString(deterministic=True), PROTOBUF)
         for index in range(len(request.tasks)):
             name = f"{rollout_id}:{index}"
-            await self.bus.publish(rollout_subject(lane_of(lane)), name.encode(), message_id=f"rollout:{name}")
+            await self.bus.publish(
+                rollout_subject(lane_of(lane)), name.encode(), message_id=f"rollout:{name}", headers=current_origin()
+            )
         await self.store.put(f"rollouts/{rollout_id}/queued", b"", "text/plain")
         return rollout_id
 
@@ -184,7 +186,8 @@ class RolloutQueue:
             return True
         final = attempt == MAX_DELIVER - 1
         rounds = -(-len(missing) // (request.concurrency or self.config.concurrent_rollouts))
-        call = Call.new(lane=lane, timeout_s=rounds * self.config.max_run_ms / 1000 + 30)
+        timeout_s = rounds * self.config.max_run_ms / 1000 + 30
+        call = replace(Call.from_headers(delivery.headers, timeout_s), lane=lane)
         try:
             with calling(call):
                 return await self._play(request, rollout_id, missing, lane, final=final)

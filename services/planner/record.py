@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, cast
 
 from fathom.api.planner.v1 import planner_pb2 as planner
@@ -35,6 +35,10 @@ class Header:
     """The run that delegated this one; empty for a user's."""
     depth: int = 0
     """How many runs are above it."""
+    tenant: str = "default"
+    """Whose run it is, whichever planner plays it and however often it is resumed."""
+    traceparent: str = ""
+    """The call that asked the question: each leg and each attempt of the run goes on with its trace."""
 
     @property
     def spoken(self) -> pb.Protocol:
@@ -44,6 +48,9 @@ class Header:
 
     def run_request(self) -> planner.RunRequest:
         return planner.RunRequest.FromString(bytes.fromhex(self.request))
+
+
+HEADER_FIELDS = frozenset(known.name for known in fields(Header))
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,9 @@ class Record:
     async def header(self, run_id: str) -> Header:
         """Raises ``NotFound`` for an unknown run."""
         try:
-            return Header(**await self._json(header_key(run_id)))
+            found = await self._json(header_key(run_id))
+            # A newer planner's header may say more: in a rolling upgrade both take up each other's runs.
+            return Header(**{name: value for name, value in found.items() if name in HEADER_FIELDS})
         except NotFound:
             raise NotFound("run", run_id) from None
         except TypeError as error:

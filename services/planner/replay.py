@@ -166,7 +166,7 @@ async def one_round(
     limits = Limits(
         tightened(leg.max_rounds, config.max_rounds, "budget.max_rounds"),
         tightened(leg.max_tokens, config.max_tokens, "budget.max_tokens"),
-        time.time() + YEAR_S,
+        time.monotonic() + YEAR_S,
         since=leg.steps,
     )
     known = script.steps[index].results if index < len(script.steps) else ()

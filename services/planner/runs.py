@@ -12,7 +12,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest
 from fathom.bus.streams import DAY_S, LEGS
-from fathom.call import Lane, current_call
+from fathom.call import Call, Lane, current_call
 from fathom.clients import Clients
 from fathom.errors import Conflict, InvalidField, NotFound
 from fathom.ids import checked_id, new_id
@@ -57,6 +57,7 @@ class Runs:
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
+        call = current_call() or Call.new()
         wanted = Header(
             run_id=run_id,
             question=question,
@@ -65,6 +66,8 @@ class Runs:
             model=await self._model(request.model),
             start_time=time.time(),
             request=request.SerializeToString(deterministic=True).hex(),
+            tenant=call.tenant,
+            traceparent=call.traceparent,
         )
         header = await self.record.begin(wanted)
         if header.request != wanted.request:

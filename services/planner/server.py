@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
 from fathom.api.planner.v1 import planner_pb2 as pb
@@ -13,7 +13,7 @@ from fathom.bus.watch import BusWatch
 from fathom.call import Call, Lane
 from fathom.errors import DependencyFailed
 from fathom.ids import checked_id
-from fathom.protocol.messages import Sampling
+from fathom.protocol.messages import Sampling, ToolSpec
 from fathom.protocol.proto import tool_spec_to_proto
 from fathom.rpc.service import Deps, Service
 from services.planner.backends.policy import PolicyService
@@ -94,6 +94,7 @@ class PlannerServicer:
         self._stages.mounts.start()
         self._watch.start()
         await self._stages.mounts.listed(MOUNT_WAIT_S)
+        self._specs()  # a tool whose schema is none ends the start, and the first run finds its checkers made
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
             for lane in Lane
@@ -165,9 +166,11 @@ class PlannerServicer:
         return route_to_proto(route(question))
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
+        return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in self._specs()])
+
+    def _specs(self) -> Sequence[ToolSpec]:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        specs = self._stages(task, ()).tools.specs
-        return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in specs])
+        return self._stages(task, ()).tools.specs
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:
         async for message in self._rollouts.run(request, call):

@@ -13,7 +13,7 @@ from typing import Any
 
 from fathom.bus.base import Bus, Delivery
 from fathom.bus.streams import AWAITED, ROLLOUT_LEASE_S, rollout_subject
-from fathom.call import Lane
+from fathom.call import Lane, current_origin
 from fathom.errors import FathomError, NotFound
 from fathom.ids import checked_id
 from fathom.store import ObjectStore
@@ -39,7 +39,10 @@ class Waiting:
             except NotFound:  # another watcher was here first
                 continue
             name = f"{rollout_id}:{int(index)}"
-            await self.bus.publish(rollout_subject(lane), name.encode(), message_id=f"rollout:{name}:{sequence}")
+            message_id = f"rollout:{name}:{sequence}"
+            await self.bus.publish(
+                rollout_subject(lane), name.encode(), message_id=message_id, headers=current_origin()
+            )
             await self.store.delete(mark.key)
 
     async def keep(self, rollout_id: str) -> None:

@@ -129,7 +129,9 @@ class Worker:
             if finished is not None:  # the worker that ended it may not have told
                 await tell_end(events, finished[0], to_ref(finished[1]))
                 return
-            with calling(Call.new(lane=lane, timeout_s=self.config.max_run_ms / 1000 + 30)):
+            timeout_s = self.config.max_run_ms / 1000 + 30
+            call = Call.new(lane=lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
+            with calling(call):
                 task = await self._task(header, header.run_request(), leg)
                 self._announce(events, header, leg, attempt)
                 play = await self._play(task, self.protocols[header.spoken], leg, attempt, events)

@@ -27,10 +27,9 @@ from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.call import Call
 from fathom.config import Settings, load
 from fathom.errors import FathomError, NotReady
-from fathom.rpc.contract import Method, contract
+from fathom.rpc.contract import Method, contract, once
 from fathom.rpc.dispatch import Dispatcher
 from fathom.rpc.host import Runtime, dependencies
-from fathom.rpc.interceptors import once
 from fathom.rpc.server import headers, within_limit
 from fathom.rpc.status import to_status
 from services.policy.config import Config

@@ -1,4 +1,4 @@
-"""Retrieval: finds documents and reads them. Search gives titles and summaries, fetch gives the text.
+"""Retrieval service: search returns titles and summaries of documents, fetch returns their text.
 
 It never answers a question, and a search never returns full text.
 """

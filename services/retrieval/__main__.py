@@ -1,4 +1,4 @@
-"""``python -m services.retrieval``: runs retrieval until SIGTERM."""
+"""``python -m services.retrieval``: runs the retrieval service until SIGTERM."""
 
 from fathom.rpc.host import main
 from services.retrieval.config import Config

@@ -1,8 +1,8 @@
-"""Work of different requests, done together: while one batch runs, the next gathers.
+"""Batching of jobs across requests: while one batch runs, the next one collects.
 
-An idle batcher starts at once, so a lone request waits for nobody; under load batches grow by themselves. Between
-two batches it pauses for a small part of what a batch takes, or until as many wait as there were: those who were
-just answered ask again, and join.
+An idle batcher starts at once, so that a lone request never waits; under load batches grow by themselves. Between two
+batches it pauses for a small fraction of a batch's duration, or until as many jobs wait as the last batch had: callers
+that were just answered send their next request and join.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PAUSE_SHARE, LONGEST_PAUSE_S = 0.1, 0.02
 
 
 class Batcher(Generic[J, R]):
-    """Runs ``work`` on lists of jobs in threads of its own; results are aligned with the jobs.
+    """Runs ``work`` on lists of jobs in its own threads; results are aligned with the jobs.
 
-    ``work`` that raises fails all jobs of its batch alike.
+    If ``work`` raises, all jobs of its batch fail with that error.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class Batcher(Generic[J, R]):
 
     @property
     def waiting(self) -> int:
-        """Jobs that are in no batch yet."""
+        """Number of jobs that are not in a batch yet."""
         return len(self._waiting)
 
     async def __call__(self, job: J) -> R:
-        """The job's result; raises ``Overloaded`` when too many wait, and what ``work`` raises."""
+        """Return the job's result; raise ``Overloaded`` when the queue is full, and the errors of ``work``."""
         if len(self._waiting) >= self._limit:
             self.refused += 1
             raise Overloaded(f"{len(self._waiting):,} queries are waiting", RETRY_AFTER_S)
@@ -94,7 +94,7 @@ class Batcher(Generic[J, R]):
                     future.set_result(result)
 
     async def _gather(self, longest_s: float) -> None:
-        """Waits until as many wait as are expected, at most ``longest_s``; at least one turn of the loop."""
+        """Wait for the expected number of jobs, at most ``longest_s`` and at least one turn of the event loop."""
         await asyncio.sleep(0)
         if longest_s and len(self._waiting) < self._expected:
             self._gathered.clear()
@@ -103,7 +103,7 @@ class Batcher(Generic[J, R]):
                     await self._gathered.wait()
 
     def _next(self) -> list[tuple[J, asyncio.Future[R]]]:
-        """What is next, without those that nobody waits for any more."""
+        """Return the next batch, without jobs whose caller is gone."""
         batch: list[tuple[J, asyncio.Future[R]]] = []
         while self._waiting and len(batch) < self._size:
             job, future = self._waiting.popleft()
@@ -112,7 +112,7 @@ class Batcher(Generic[J, R]):
         return batch
 
     async def close(self) -> None:
-        """Ends what waits and frees the threads."""
+        """Cancel waiting jobs and free the threads."""
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Builds the corpus: ``python -m services.retrieval.bundle --target .fathom/data/corpus``.
+"""Builder of the bundled corpus: ``python -m services.retrieval.bundle --target .fathom/data/corpus``.
 
 Real news from a package, and our own notes in ``notes/``. Each row of ``documents.jsonl`` has id, title, text,
 published (ISO date or ""), source, type, entities and language.
@@ -6,7 +6,6 @@ published (ISO date or ""), source, type, entities and language.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,8 @@ from typing import Any
 
 import yaml
 
-from fathom.bundle.build import Converted, build
+from fathom.bundle.build import Converted
+from fathom.bundle.command import run_build
 from fathom.bundle.packages import Package, Reader
 from fathom.errors import CorruptData
 from fathom.ids import content_hash
@@ -32,15 +32,15 @@ FRONT = re.compile(r"---\n(.*?)\n---\n(.*)", re.DOTALL)
 FIRST_SENTENCE = re.compile(r"(?<=[.!?])\s")
 TITLE_CHARS = 110
 CONVERTER = "corpus-2"
-"""Changes when a row looks different for the same source."""
+"""Version of the conversion; change it when a row looks different for the same source."""
 Rows = list[dict[str, Any]]
 
 
 def news(read: Reader) -> Converted[Rows]:
-    """One item per line; an item that comes again word for word is left out.
+    """Convert the news corpus, one item per line; exact duplicates are dropped.
 
-    The corpus dates no item, so their published stays empty: they pass no time filter, and are not served
-    under as_of.
+    The corpus does not date its items, so ``published`` stays empty: they pass no time filter, and are not served under
+    ``as_of``.
     """
     rows: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(read(MEMBER).decode().split("\n"), start=1):
@@ -60,13 +60,13 @@ def news(read: Reader) -> Converted[Rows]:
 
 
 def title_of(text: str) -> str:
-    """The first sentence, cut at a word: the corpus has no headlines."""
+    """Return the first sentence, cut at a word, since the corpus has no headlines."""
     first = FIRST_SENTENCE.split(text, maxsplit=1)[0]
     return first if len(first) <= TITLE_CHARS else first[: TITLE_CHARS - 1].rsplit(" ", 1)[0] + "…"
 
 
 def notes(folder: Traversable) -> Iterator[dict[str, Any]]:
-    """Notes of a folder: Markdown with front matter; raises ``CorruptData`` naming the file."""
+    """Yield the notes of a folder, Markdown with front matter; raise ``CorruptData`` naming the file."""
     for file in sorted(folder.iterdir(), key=lambda item: item.name):
         if file.name.endswith(".md"):
             try:
@@ -76,12 +76,15 @@ def notes(folder: Traversable) -> Iterator[dict[str, Any]]:
 
 
 def own_notes() -> list[dict[str, Any]]:
-    """The notes of this package."""
+    """Return the notes of this package."""
     return list(notes(resources.files("services.retrieval").joinpath("notes")))
 
 
 def note(name: str, content: str) -> dict[str, Any]:
-    """A row; the front matter has title, published, entities and, unless it is English, language."""
+    """Convert a note to a row; its front matter has title, published, entities and, unless it is English, language.
+
+    Raises ``ValueError`` or ``KeyError`` for a malformed note.
+    """
     match = FRONT.fullmatch(content)
     if match is None:
         raise ValueError("has no front matter")
@@ -101,7 +104,7 @@ def note(name: str, content: str) -> dict[str, Any]:
 
 
 def write(contents: Mapping[str, Rows], folder: Path) -> Mapping[str, int]:
-    """``documents.jsonl``: notes first, then what the packages gave."""
+    """Write ``documents.jsonl``: our notes first, then the packages' documents. Returns its number of rows."""
     rows = [*own_notes(), *(item for rows in contents.values() for item in rows)]
     lines = [json.dumps(item, ensure_ascii=False) for item in rows]
     (folder / DOCUMENTS).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -109,12 +112,7 @@ def write(contents: Mapping[str, Rows], folder: Path) -> Mapping[str, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Builds the bundled corpus.")
-    parser.add_argument("--target", type=Path, default=Path(".fathom/data/corpus"))
-    recipe = content_hash([CONVERTER, own_notes()])
-    build(
-        parser.parse_args().target, [(NEWS, news)], write, recipe, lambda line: print(f"  corpus  {line}", flush=True)
-    )
+    run_build("corpus", [(NEWS, news)], write, content_hash([CONVERTER, own_notes()]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Snapshots between the object store and folders of this machine, where they are opened memory-mapped.
+"""Snapshots in the object store and their local copies, which are opened memory-mapped.
 
-In the store: ``retrieval/blobs/<sha256>`` are files, shared by all snapshots that have them;
+In the store, ``retrieval/blobs/<sha256>`` are files, shared by all snapshots that contain them, and
 ``retrieval/snapshots/<corpus>/<id>.json`` are manifests.
 """
 
@@ -24,16 +24,16 @@ from services.retrieval.snapshot import MANIFEST, Manifest, Open, Part, Snapshot
 PREFIX = "retrieval"
 
 Report = Callable[[int, str], None]
-"""Told the number of a line that is left out, and why."""
+"""Receives the number of each line that is left out, and the reason."""
 
 
 def manifest_key(manifest: Manifest) -> str:
-    """Where a manifest is in the store."""
+    """Return the key of a manifest in the store."""
     return f"{PREFIX}/snapshots/{manifest.corpus}/{manifest.id}.json"
 
 
 class Copies:
-    """Local folders of snapshots: fetched, built, opened."""
+    """Local folders of snapshots: downloads, builds and opens them."""
 
     def __init__(self, store: ObjectStore, open_encoder: Open, folder: Path | None, threads: int) -> None:
         self._store, self._open_encoder, self._given, self._threads = store, open_encoder, folder, threads
@@ -41,7 +41,7 @@ class Copies:
         self._folder = Path()
 
     def start(self) -> None:
-        """Makes the folder; a temporary one when none was given."""
+        """Create the folder; a temporary one when none was given."""
         if self._given is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="fathom-retrieval-")
             self._folder = Path(self._scratch.name)
@@ -50,12 +50,12 @@ class Copies:
             self._folder.mkdir(parents=True, exist_ok=True)
 
     def close(self) -> None:
-        """Removes what is temporary."""
+        """Remove the temporary folder."""
         if self._scratch is not None:
             self._scratch.cleanup()
 
     async def open(self, manifest: Manifest) -> Snapshot:
-        """Opens a snapshot from its folder, fetching what that lacks; every file is checked.
+        """Open a snapshot from its folder, downloading missing files; every file is checked.
 
         Raises ``CorruptData`` naming the file.
         """
@@ -79,7 +79,7 @@ class Copies:
             await asyncio.to_thread(write_whole, path, data)
 
     async def save(self, snapshot: Snapshot) -> None:
-        """Stores a snapshot: files first, then the manifest, so that what is named is there."""
+        """Store a snapshot: files first, then the manifest, so that everything a manifest names exists."""
         manifest = snapshot.manifest
         for part in manifest.parts:
             key = f"{PREFIX}/blobs/{part.sha256}"
@@ -90,7 +90,7 @@ class Copies:
             await self._store.put(key, manifest.to_json(), "application/json")
 
     async def manifest(self, corpus: str, ident: str) -> Manifest:
-        """A stored manifest; raises ``NotFound``, or ``CorruptData`` for one that is none or is of another corpus."""
+        """Return a stored manifest; raise ``NotFound``, or ``CorruptData`` if malformed or of another corpus."""
         key = f"{PREFIX}/snapshots/{corpus}/{ident}.json"
         manifest = Manifest.from_json(await self._store.get(key), key)
         if manifest.corpus != corpus:
@@ -98,12 +98,12 @@ class Copies:
         return manifest
 
     async def manifests(self, corpus: str) -> list[Manifest]:
-        """All stored manifests of a corpus."""
+        """Return all stored manifests of a corpus."""
         stored = await self._store.list(f"{PREFIX}/snapshots/{corpus}/")
         return [Manifest.from_json(await self._store.get(item.key), item.key) for item in stored]
 
     def prune(self, corpus: str, keep: Collection[str]) -> None:
-        """Removes folders of snapshots that are not to be kept; whoever has one open goes on reading its files."""
+        """Delete the folders of snapshots not in ``keep``; open ones stay readable."""
         for folder in (self._folder / corpus).glob("*"):
             if (folder / MANIFEST).exists() and folder.name not in keep:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -116,7 +116,7 @@ class Copies:
         rows: Callable[[], Iterable[Document]],
         index_file: Path | None = None,
     ) -> Snapshot:
-        """The snapshot of a source that is in no store; opened again when neither source nor recipe have changed."""
+        """Return the snapshot of a source that is in no store; reopened while neither source nor recipe change."""
         mark = self._folder / f"{content_hash([source, recipe.model_dump(), name])}.id"
         if mark.exists():
             try:
@@ -135,9 +135,10 @@ class Copies:
         base: Snapshot | None,
         index_file: Path | None = None,
     ) -> Snapshot:
-        """Builds beside, then renames: a folder with an id is whole."""
+        """Build a snapshot and open it."""
         shelf = self._folder / corpus
         shelf.mkdir(parents=True, exist_ok=True)
+        # Built here and then renamed, so that a folder named by an id is complete.
         beside = shelf / f"building-{secrets.token_hex(8)}"
         beside.mkdir()
         try:
@@ -154,7 +155,10 @@ class Copies:
 
 
 def file_rows(path: Path, report: Report, *, strict: bool) -> Iterator[Document]:
-    """Documents of a file of JSON lines; ``strict`` raises ``CorruptData`` where else a line is left out."""
+    """Yield the documents of a JSON lines file; invalid lines are reported and skipped.
+
+    With ``strict`` they raise ``CorruptData``.
+    """
     seen: set[int] = set()
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -174,7 +178,7 @@ def file_rows(path: Path, report: Report, *, strict: bool) -> Iterator[Document]
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes beside and renames, so that no reader sees half a file."""
+    """Write a file atomically, by rename, so that no reader sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     beside.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Documents, what may be seen of them, and the rows of JSON that they are read from."""
+"""Documents, visibility filters, and the JSON rows that documents are read from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTENT_ID_CHARS = 24
 
 @dataclass(frozen=True)
 class Document:
-    """One document; ``published`` is None when it is not known. ``entities`` are ids as datafetch writes them."""
+    """One document; ``published`` is None when unknown. ``entities`` are ids in datafetch's format."""
 
     id: str
     title: str
@@ -33,20 +33,21 @@ class Document:
 
     @property
     def contents(self) -> str:
-        """Title in quotation marks, line break, text: the row of a Search-R1 corpus."""
+        """Title in quotation marks, line break, text: the ``contents`` of a Search-R1 corpus row."""
         return f'"{self.title}"\n{self.text}'
 
     def row(self) -> dict[str, Any]:
-        """The row that ``document_of`` reads back."""
+        """Return the row that ``document_of`` parses."""
         published = "" if self.published is None else self.published.isoformat()
         return {**self.__dict__, "published": published, "entities": list(self.entities)}
 
 
 @dataclass(frozen=True)
 class Filter:
-    """What may be ranked and read. Empty sets allow all; entities are compared without regard to case.
+    """Restriction of documents that may be ranked and read.
 
-    ``after`` is inclusive, ``before`` exclusive, ``as_of`` inclusive: nothing published later is seen.
+    Empty sets allow all; entities are compared case-insensitively. ``after`` is inclusive, ``before`` exclusive,
+    ``as_of`` inclusive: nothing published later is visible.
     """
 
     sources: frozenset[str] = frozenset()
@@ -57,7 +58,7 @@ class Filter:
     as_of: datetime | None = None
 
     def allows(self, document: Document) -> bool:
-        """A document without a date passes no time filter: nobody can say that it was there."""
+        """Return True if the document passes."""
         if self.sources and document.source not in self.sources:
             return False
         if self.types and document.type not in self.types:
@@ -68,6 +69,7 @@ class Filter:
         if not (self.after or self.before or self.as_of):
             return True
         when = document.published
+        # A document without a date passes no time filter: it may not have existed then.
         return when is not None and (
             (self.after is None or when >= self.after)
             and (self.before is None or when < self.before)
@@ -79,7 +81,7 @@ EVERYTHING = Filter()
 
 
 def read_documents(folder: Path) -> list[Document]:
-    """The corpus' documents; raises ``CorruptData`` naming the line for a bad row or an id that comes twice."""
+    """Read the corpus' documents; raise ``CorruptData`` naming the line for a bad row or a duplicate id."""
     path, documents, seen = folder / DOCUMENTS, [], set()
     for number, line in numbered(path.read_bytes()):
         try:
@@ -96,9 +98,10 @@ def read_documents(folder: Path) -> list[Document]:
 
 
 def numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, with their numbers from 1. Only line feeds end a line: U+2028 may stand in a string."""
+    """Yield lines that are not blank, with their numbers from 1."""
     start, number = 0, 0
     while start < len(data):
+        # Only line feeds end a line: U+2028 is legal inside a JSON string.
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
         number += 1
@@ -108,11 +111,11 @@ def numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def document_of(row: Any) -> Document:
-    """A row as a document; raises ``ValueError`` that says what is wrong with it.
+    """Parse a row as a document; raise ``ValueError`` saying what is wrong with it.
 
-    Known forms: ours; ``{"id", "contents"}`` of Search-R1 (first line is the title); ``{"_id", "title", "text"}`` of
-    BEIR. ``published`` (or ``time``) is an ISO date or time, "" when unknown. A row without an id is known by its
-    content.
+    Supported forms: our own; ``{"id", "contents"}`` of Search-R1 (first line is the title); ``{"_id", "title",
+    "text"}`` of BEIR. ``published`` (or ``time``) is an ISO date or time, "" when unknown. A row without an id gets one
+    from its content.
     """
     if not isinstance(row, dict):
         raise ValueError("is no object")
@@ -154,17 +157,17 @@ def ident_of(row: Mapping[str, Any], title: str, text: str) -> str:
 
 
 def content_key(title: str, text: str) -> str:
-    """What makes two documents the same: title and text, apart from blanks around them; hexadecimal."""
+    """Return a key that is equal for documents with the same stripped title and text; hexadecimal."""
     return content_hash([title.strip(), text.strip()])
 
 
 def key64(text: str) -> int:
-    """A 64-bit key; whoever finds one compares the text too."""
+    """Return a 64-bit key; callers must compare the text too."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def published_of(row: Mapping[str, Any]) -> datetime | None:
-    """UTC; a date stands for its midnight. Raises ``ValueError`` for what is no ISO date or time."""
+    """Return the publication time in UTC, a date as its midnight; raise ``ValueError`` if it is not ISO."""
     value = row.get("published", row.get("time")) or ""
     if not isinstance(value, str):
         raise ValueError("published is no ISO date")

@@ -1,4 +1,4 @@
-"""Labelled sets: files of one's own, and public ones by name from a folder that is not part of this repository."""
+"""Labelled evaluation sets: user files, and public sets by name from a folder outside this repository."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from services.retrieval.corpus import Document, document_of
 from services.retrieval.evaluation import Query
 
 TURNS = 2
-"""Earlier questions of a conversation that stand before the last one."""
+"""Number of earlier questions of a conversation prepended to the last one."""
 SEPARATOR = " "
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Where a public set is, how its rows are read, and the encoder that its language needs."""
+    """Files of a public set, how to read its rows, and the encoder for its language."""
 
     corpus: str
     queries: str
@@ -34,22 +34,22 @@ def last_turn(row: Mapping[str, Any]) -> str:
 
 
 def with_turns(row: Mapping[str, Any]) -> str:
-    """The question after the two user turns before it: a rewriter must beat this."""
+    """Return the question preceded by the two previous user turns: the baseline that a query rewriter must beat."""
     asked = [turn["text"] for turn in row.get("history", ()) if turn["speaker"] == "user"]
     return SEPARATOR.join([*asked[-TURNS:], str(row["text"])])
 
 
 def with_table(row: dict[str, Any]) -> Document:
-    """A table as lines beside the text: its heads once, each row's label, and the row.
+    """Add a table to the document as lines beside the text: the headings once, each row's label, and the row.
 
-    Labels are what is asked for, so they count twice, as a title does. Heads that stood at every cell would make years
-    the commonest words of a document: 1 point of nDCG@10 less; the labels' second time brings 1.5.
+    Labels count twice, as a title does, because they are what questions ask for: that brings 1.5 points of nDCG@10.
+    Repeating the headings at every cell would make years the commonest words of a document and cost 1 point.
     """
     return document_of({**row, "text": "\n".join([*row["paragraphs"], *table_lines(row["table"])])})
 
 
 def table_lines(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The heads of all columns on one line, then of each row its label, and label and cells."""
+    """Yield the headings of all columns on one line, then for each row its label, and label and cells."""
     heads = 0
     while heads < len(table) and not table[heads][0].strip():
         heads += 1
@@ -88,7 +88,7 @@ SETS = {
 
 
 def named(name: str, folder: Path) -> tuple[list[Document], list[Query], str]:
-    """Documents, queries and encoder of a public set; raises ``NotFound`` for the name or the file."""
+    """Return documents, queries and encoder of a public set; raise ``NotFound`` for the name or a file."""
     if name not in SETS:
         raise NotFound("evaluation set", name, sorted(SETS))
     known = SETS[name]
@@ -98,9 +98,9 @@ def named(name: str, folder: Path) -> tuple[list[Document], list[Query], str]:
 
 
 def own(corpus: Path, qrels: Path) -> tuple[list[Document], list[Query]]:
-    """One's own corpus and queries: JSON lines with id (or ``_id``), text and gold, a list of ids or ids with grades.
+    """Return a user's corpus and queries: JSON lines with id (or ``_id``), text and gold (ids, or ids with grades).
 
-    Raises ``NotFound`` without a file, ``CorruptData`` naming the line.
+    Raises ``NotFound`` for a missing file, ``CorruptData`` naming the line.
     """
     return list(read(corpus, plain)), list(read(qrels, lambda row: query_of(row, last_turn)))
 
@@ -112,7 +112,7 @@ def query_of(row: Mapping[str, Any], question: Callable[[dict[str, Any]], str]) 
 
 
 def read(path: Path, convert: Callable[[dict[str, Any]], Any]) -> Iterator[Any]:
-    """Rows of a file of JSON lines, compressed or not."""
+    """Yield the converted rows of a JSON lines file, gzipped or not; raise ``CorruptData`` naming the line."""
     if not path.is_file():
         raise NotFound("file", str(path))
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:

@@ -20,14 +20,17 @@ from fathom.errors import CorruptData, InvalidField
 
 FILE = "dense.faiss"
 FLAT_LIMIT = 200_000
-"""``auto`` is exact up to here: a flat scan of 200,000 vectors takes tens of milliseconds in a batch."""
+"""Maximum size at which ``auto`` is exact: a flat scan of 200,000 vectors takes tens of milliseconds per batch."""
 GATHERED_LIMIT = 20_000
-"""A filter that leaves fewer is searched exactly, by gathering what it leaves."""
+"""A filter that leaves fewer documents is searched exactly, by gathering their vectors."""
 BLAS_FROM_QUERIES = 8
-"""Batches from here on are matrix products. Measured for 100,000 vectors of 384 on two cores: 8 queries cost the same
-either way, 32 a quarter; FAISS' own threshold would scan up to 333 one by one."""
+"""Batches of at least this size are matrix products.
+
+Measured for 100,000 vectors of 384 on two cores: 8 queries cost the same either way, 32 a quarter; FAISS' own threshold
+would scan up to 333 one by one.
+"""
 LEAST_ROWS = 8_192
-"""A worker that would scan fewer vectors is left out."""
+"""Minimum number of vectors per worker; with fewer, fewer workers are used."""
 HNSW_LINKS, HNSW_BUILD, HNSW_SEARCH = 32, 80, 128
 TRAINING_PER_LIST = 40
 CHUNK = 65_536
@@ -37,7 +40,7 @@ Vectors = NDArray[np.float32]
 
 
 def chosen(kind: str, count: int) -> IndexKind:
-    """``auto`` by the number of vectors; the others as they are."""
+    """Resolve ``auto`` by the number of vectors; raise ``InvalidField("index")`` for an unknown kind."""
     if kind == "auto":
         return "flat" if count <= FLAT_LIMIT else "ivf"
     if kind in ("flat", "ivf", "hnsw"):
@@ -46,7 +49,7 @@ def chosen(kind: str, count: int) -> IndexKind:
 
 
 def build(vectors: Vectors, kind: IndexKind, path: Path) -> None:
-    """Writes the index of ``vectors`` [documents, dim], which may be memory-mapped: they are read in chunks."""
+    """Write the index of ``vectors`` [documents, dim]; they are read in chunks, so they may be memory-mapped."""
     count, dim = vectors.shape
     index = empty(kind, count, dim)
     if kind == "ivf":
@@ -59,7 +62,7 @@ def build(vectors: Vectors, kind: IndexKind, path: Path) -> None:
 
 
 def empty(kind: IndexKind, count: int, dim: int) -> Any:
-    """An index without vectors. Lists of IVF are four times the root of the count, as FAISS' guidelines say."""
+    """Return an index without vectors. IVF has 4·√count lists, as FAISS' guidelines recommend."""
     if kind == "flat":
         return faiss.IndexFlatIP(dim)
     if kind == "hnsw":
@@ -71,7 +74,7 @@ def empty(kind: IndexKind, count: int, dim: int) -> Any:
 
 
 class Dense:
-    """Read-only after construction, so that any number of threads may search."""
+    """Search over one index; read-only after construction, so thread-safe."""
 
     def __init__(self, index: Any, key: str, threads: int = 0) -> None:
         self._index, self._key = index, key
@@ -88,9 +91,9 @@ class Dense:
 
     @classmethod
     def load(cls, path: Path, count: int, dim: int, threads: int = 0) -> Dense:
-        """Opens an index memory-mapped; ``threads`` 0 takes all processors, for all indexes of the process.
+        """Open an index memory-mapped; ``threads`` 0 uses all processors, for all indexes of the process.
 
-        Raises ``CorruptData`` naming the file when it is not the one expected.
+        Raises ``CorruptData`` naming the file when it is not the expected one.
         """
         try:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
@@ -105,10 +108,10 @@ class Dense:
     def search(
         self, queries: Vectors, count: int, mask: NDArray[np.bool_] | None = None
     ) -> list[tuple[NDArray[np.int64], Vectors]]:
-        """Per query [queries, dim]: positions and inner products of at most ``count`` documents, best first.
+        """Return per query [queries, dim] positions and inner products of at most ``count`` documents, best first.
 
-        ``mask`` [documents] says which may be found: it holds before ranking. Ties keep corpus order.
-        Raises ``CorruptData`` when the queries have another dimension than the index.
+        ``mask`` [documents] restricts the candidates before ranking. Ties keep corpus order. Raises ``CorruptData``
+        when the queries have another dimension than the index.
         """
         if queries.ndim != 2 or queries.shape[1] != self.dim:
             raise CorruptData(self._key, f"has dimension {self.dim}, queries have {queries.shape[-1]}")
@@ -124,7 +127,7 @@ class Dense:
     def _gathered(
         self, queries: Vectors, count: int, positions: NDArray[np.intp], allowed: int
     ) -> list[tuple[NDArray[np.int64], Vectors]]:
-        """Exact search among few documents."""
+        """Search exactly among a few documents."""
         if not allowed:
             return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
         scores = queries @ self.vectors(positions).T
@@ -141,21 +144,21 @@ class Dense:
         return faiss.SearchParameters(**options) if options else None
 
     def vectors(self, positions: NDArray[Any]) -> Vectors:
-        """Vectors of documents [positions, dim]."""
+        """Return the vectors of documents [positions, dim]."""
         found: Vectors = self._index.reconstruct_batch(np.ascontiguousarray(positions, dtype=np.int64))
         return found
 
     def chunks(self) -> Iterator[Vectors]:
-        """All vectors, in order, in chunks."""
+        """Yield all vectors, in order, in chunks."""
         for start in range(0, self.count, CHUNK):
             yield self.vectors(np.arange(start, min(start + CHUNK, self.count)))
 
 
 class Scan:
-    """A flat index, scanned by several workers, each its own part of the vectors with one thread.
+    """Flat index scanned by several workers, each its own part of the vectors with one thread.
 
-    FAISS gives its threads queries, not vectors, and its matrix product runs on one: a batch of 32 would leave all
-    processors but one idle, and so would a lone query.
+    FAISS divides queries, not vectors, among its threads, and its matrix product runs on one: a batch of 32 would leave
+    all processors but one idle, and so would a single query.
     """
 
     def __init__(self, index: Any, threads: int) -> None:
@@ -168,7 +171,7 @@ class Scan:
         )
 
     def __call__(self, queries: Vectors, count: int) -> list[tuple[NDArray[np.int64], Vectors]]:
-        """Per query the ``count`` best of all vectors, best first, ties in corpus order."""
+        """Return per query the ``count`` best of all vectors, best first, ties in corpus order."""
         queries = np.ascontiguousarray(queries, dtype=np.float32)
 
         def part(first: int, last: int) -> tuple[Vectors, NDArray[np.int64]]:
@@ -183,13 +186,13 @@ class Scan:
 
 
 def in_order(positions: NDArray[Any], scores: Vectors) -> tuple[NDArray[np.int64], Vectors]:
-    """Best first, ties in corpus order."""
+    """Sort best first, ties in corpus order."""
     order = np.lexsort((positions, -scores))
     return positions[order].astype(np.int64), scores[order]
 
 
 def on_gpu(index: Any) -> Any:
-    """A copy on the first GPU when this FAISS has one and the kind can go there; else None."""
+    """Return a copy on the first GPU if this FAISS supports it for the index, else None."""
     if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus() or hasattr(index, "hnsw"):
         return None
     return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)

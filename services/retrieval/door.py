@@ -1,7 +1,7 @@
-"""``POST /retrieve`` and ``POST /rerank`` as Search-R1's trainer calls them; a small ASGI application.
+"""HTTP API ``POST /retrieve`` and ``POST /rerank`` in the format of Search-R1's trainer; a small ASGI application.
 
-The same engine answers here, over gRPC and over NATS. Shapes and defaults are those of the trainer's client; where
-the reference server fails, this one answers: without scores, with fewer hits than asked for, for an empty query.
+Served by the same engine as gRPC and NATS. Formats and defaults are those of the trainer's client; where the reference
+server fails, this one answers: without scores, with fewer hits than requested, for an empty query.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Scored = list[tuple[Any, float]]
 
 
 class Retrieve(BaseModel):
-    """Body of ``/retrieve``. ``topk`` null or 0 means the default; a reranker takes the other two."""
+    """Body of ``/retrieve``. ``topk`` null or 0 means the default; a reranker uses the other two."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -59,13 +59,13 @@ class Rerank(BaseModel):
 
 
 class Door:
-    """The routes of one engine. ``scorer`` is None where nothing reranks."""
+    """The routes of one engine. ``scorer`` is None without a reranker."""
 
     def __init__(self, config: Config, engine: Engine, corpus: str = "", scorer: Reranker | None = None) -> None:
         self._config, self._engine, self._corpus, self._scorer = config, engine, corpus, scorer
 
     def app(self) -> Starlette:
-        """The application."""
+        """Create the application."""
         return Starlette(
             routes=[
                 Route("/retrieve", answered(self.retrieve), methods=["POST"]),
@@ -76,7 +76,7 @@ class Door:
         )
 
     async def retrieve(self, request: Request) -> Any:
-        """Per query, in order, documents with or without scores; a query that is none has no documents."""
+        """Return per query, in order, documents with or without scores; an invalid query has no documents."""
         body = await read(request, Retrieve)
         wanted = body.topk or self._config.http_top_k
         if body.topk_rerank is not None or body.topk_retrieval is not None:
@@ -88,7 +88,7 @@ class Door:
         return {"result": [self._shaped(hits, body.return_scores) for hits in found]}
 
     async def rerank(self, request: Request) -> Any:
-        """Per query its documents, best first."""
+        """Return each query's documents, best first."""
         body = await read(request, Rerank)
         if len(body.documents) != len(body.queries):
             raise InvalidField("documents", f"{len(body.documents)} lists for {len(body.queries)} queries")
@@ -100,7 +100,7 @@ class Door:
         return {"result": [self._shaped(hits, body.return_scores) for hits in found]}
 
     async def health(self, request: Request) -> Any:
-        """What is served; raises when it cannot be."""
+        """Report the served snapshot; raise an error when it cannot be served."""
         snapshot = await self._engine.library.snapshot(self._corpus)
         batches, queries = self._engine.searching.batches
         return {
@@ -110,7 +110,7 @@ class Door:
         }  # fmt: skip
 
     async def described(self, request: Request) -> Any:
-        """The contract of this door."""
+        """Return the OpenAPI document."""
         return openapi()
 
     async def _ranked(self, queries: Sequence[str], count: int) -> list[Scored]:
@@ -154,12 +154,12 @@ class Door:
 
 
 def row(document: Document) -> dict[str, str]:
-    """A row of a Search-R1 corpus."""
+    """Return the document as a Search-R1 corpus row."""
     return {"id": document.id, "contents": document.contents}
 
 
 def text_of(item: Any) -> str:
-    """What a reranker reads; raises ``InvalidField`` for an object without contents."""
+    """Return the text to rerank; raise ``InvalidField`` for an object without contents."""
     if isinstance(item, str):
         return item
     text = item.get("contents", item.get("text"))
@@ -169,12 +169,12 @@ def text_of(item: Any) -> str:
 
 
 def rounded(score: float) -> float:
-    """JSON knows no infinity."""
+    """Replace a non-finite score by 0, since JSON has no infinity."""
     return score if math.isfinite(score) else 0.0
 
 
 async def read(request: Request, model: type[Any]) -> Any:
-    """The body; raises ``InvalidField`` naming the field, or "body" for one that is no JSON or too large."""
+    """Parse the body; raise ``InvalidField`` naming the field, or "body" if it is not JSON or too large."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
@@ -188,7 +188,7 @@ async def read(request: Request, model: type[Any]) -> Any:
 
 
 def answered(handler: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
-    """A handler's value as JSON, and a typed error as its status with ``detail``, ``reason`` and ``field``."""
+    """Wrap a handler: its value becomes JSON, a typed error its status with ``detail``, ``reason`` and ``field``."""
 
     async def route(request: Request) -> Response:
         headers: dict[str, str] = {}
@@ -207,7 +207,7 @@ def answered(handler: Callable[[Request], Awaitable[Any]]) -> Callable[[Request]
 
 
 def openapi() -> dict[str, Any]:
-    """OpenAPI 3.1 of the two posts."""
+    """Return the OpenAPI 3.1 document of the two POST routes."""
 
     def post(model: type[BaseModel]) -> dict[str, Any]:
         schema = model.model_json_schema()

@@ -1,4 +1,4 @@
-"""Opens and closes the HTTP door beside the gRPC one."""
+"""Life cycle of the HTTP server that runs beside the gRPC one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HttpService:
-    """What ``hosting_http`` serves."""
+    """Service run by ``hosting_http``."""
 
     name: str
     app: Any
@@ -30,7 +30,7 @@ class HttpService:
 
 
 class Doorway:
-    """The door of one service; opens none when the settings say so."""
+    """The HTTP server of one service; opens none when disabled in the settings."""
 
     def __init__(self, config: Config, engine: Engine, deps: Deps) -> None:
         self._config, self._engine, self._deps = config, engine, deps
@@ -38,7 +38,7 @@ class Doorway:
         self.url = ""
 
     async def open(self) -> None:
-        """Serves until ``close``; raises ``PortInUse``, or ``MissingExtra`` without the web packages."""
+        """Serve until ``close``; raise ``PortInUse``, or ``MissingExtra`` without the web packages."""
         if self._config.http_port < 0:
             return
         try:
@@ -53,12 +53,12 @@ class Doorway:
         self._deps.telemetry.log.info("serving /retrieve", url=self.url)
 
     async def close(self) -> None:
-        """Drains and closes."""
+        """Drain and close."""
         await self._stack.aclose()
 
 
 def scorer_of(config: Config) -> Reranker | None:
-    """The configured reranker, its model loaded: blocking, call in a thread."""
+    """Load the configured reranker, None if there is none; blocking, call in a thread."""
     if not config.reranker:
         return None
     from services.retrieval.rerank import CrossEncoder, TeiReranker

@@ -1,4 +1,4 @@
-"""Search, fetch and ingest over corpora that change by whole snapshots; filters and as_of hold before ranking."""
+"""Search, fetch and ingest over corpora that change by whole snapshots; filters and as_of apply before ranking."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from services.retrieval.threads import settle
 MAX_QUERY_CHARS, MAX_QUERIES, MAX_TOP_K, MAX_IDS = 2_000, 256, 100, 32
 PAGE_CHARS, MAX_PAGE_CHARS = 8_000, 100_000
 NEAREST_AMONG = 5_000
-"""Ids that an unknown one is compared with."""
+"""Number of ids that an unknown one is compared with."""
 Keys = Collection[int]
 """Keys of ids, see ``key64``."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A result."""
+    """A search result."""
 
     document: Document
     score: float
@@ -49,7 +49,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Page:
-    """A part of a document's text and where to go on ("" at the end)."""
+    """A part of a document's text and the token for the next one ("" at the end)."""
 
     document: Document
     text: str
@@ -58,7 +58,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Found:
-    """The snapshot's id ("" for the web) and, per query, documents and scores, best first, or why it failed."""
+    """The snapshot's id ("" for the web) and, per query, documents and scores, best first, or its error."""
 
     snapshot: str
     results: Sequence[Sequence[tuple[Document, float]] | FathomError]
@@ -66,7 +66,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Ingested:
-    """What an ingest did; ``snapshot`` holds the corpus' content now."""
+    """Result of an ingest; ``snapshot`` is the id of the corpus' new content."""
 
     added: int
     duplicates: int
@@ -76,7 +76,7 @@ class Ingested:
 
 
 class Engine:
-    """Ready after ``start``."""
+    """Retrieval engine; usable after ``start``."""
 
     def __init__(
         self,
@@ -85,7 +85,10 @@ class Engine:
         parsers: Mapping[str, Parse] | None = None,
         seen: KeyValue | None = None,
     ) -> None:
-        """``seen`` is the bucket of what runs have seen; without one a process knows only its own searches."""
+        """Create the engine; ``seen`` is the bucket of documents shown to runs.
+
+        Without it a process knows only its own searches.
+        """
         settle()
         self._config, self._parsers = config, dict(parsers or {})
         self.encoders = Encoders(
@@ -98,7 +101,7 @@ class Engine:
         self._duties: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Opens the corpora; raises ``CorruptData`` naming the file of a broken bundle, or ``MissingExtra``."""
+        """Open the corpora; raise ``CorruptData`` naming the file of a broken bundle, or ``MissingExtra``."""
         try:
             await self.library.start()
         except ImportError as error:
@@ -106,7 +109,7 @@ class Engine:
         self._duties = [asyncio.create_task(duty) for duty in (self._load_encoders(), self._look_again())]
 
     async def _load_encoders(self) -> None:
-        """Before somebody waits for them; what fails here is said to who searches."""
+        """Load the encoders before they are needed."""
         for name in self.library.names():
             active = self.library.shelf(name).active
             if active is not None and active.encoder:
@@ -120,7 +123,7 @@ class Engine:
                 await self.library.refresh()
 
     async def close(self) -> None:
-        """Ends what runs and removes what is temporary."""
+        """Cancel background tasks and remove temporary files."""
         for duty in self._duties:
             duty.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)
@@ -140,10 +143,10 @@ class Engine:
         ranking: str = "",
         run: str = "",
     ) -> Found:
-        """Documents by query. All doors come through here, so that all give the same ids in the same order.
+        """Rank documents per query; every API uses this method, so that all return the same ids in the same order.
 
-        Raises ``InvalidField`` for what concerns all queries: their number, ``top_k``, ``half_life_days``, corpus,
-        ranking; ``NotFound`` for a snapshot; what the encoder raises.
+        Raises ``InvalidField`` for faults that concern all queries (their number, ``top_k``, ``half_life_days``,
+        corpus, ranking), ``NotFound`` for a snapshot, and the encoder's errors.
         """
         bounded(queries, MAX_QUERIES, "queries")
         if not 0 <= top_k <= MAX_TOP_K:
@@ -189,7 +192,7 @@ class Engine:
         half_life_days: float = 0.0,
         **where: str,
     ) -> tuple[str, list[list[Hit] | FathomError]]:
-        """``rank`` with summaries; gives the snapshot's id and, per query, hits or why this query failed."""
+        """Rank with summaries; return the snapshot's id and, per query, hits or the query's error."""
         found = await self.rank(queries, top_k, allowed, half_life_days, **where)
         return found.snapshot, await asyncio.to_thread(self._summed_up, queries, found)
 
@@ -214,10 +217,10 @@ class Engine:
         snapshot: str = "",
         seen_by: str = "",
     ) -> tuple[str, list[Page | FathomError]]:
-        """The snapshot's id and, per id, a page of the text, or ``NotFound`` with the nearest ids.
+        """Return the snapshot's id and, per id, a page of the text, or ``NotFound`` with the nearest ids.
 
-        With ``seen_by`` only what a search has shown to that run is there. Raises ``InvalidField`` for the number of
-        ids, a page size out of range, and a bad page token.
+        With ``seen_by`` only documents that a search has shown to that run exist. Raises ``InvalidField`` for the
+        number of ids, a page size out of range, and a bad page token.
         """
         bounded(ids, MAX_IDS, "ids")
         if not 0 <= page_size <= MAX_PAGE_CHARS:
@@ -242,10 +245,10 @@ class Engine:
         return document if isinstance(document, FathomError) else cut(document, size, token)
 
     async def ingest(self, corpus: str, items: AsyncGenerator[Document | Chunk | Issue, None]) -> Ingested:
-        """Adds documents and files to a corpus, which it makes when there is none.
+        """Add documents and files to a corpus, creating it if necessary.
 
-        Raises ``InvalidField`` for a name that cannot be kept, an unknown media type and too many bytes: then
-        nothing is added; ``Conflict`` when the corpus cannot be opened.
+        Raises ``InvalidField`` for an invalid name, an unknown media type and too many bytes (nothing is added then),
+        and ``Conflict`` when the corpus cannot be opened.
         """
         shelf = self.library.opened_for_writing(corpus)
         name = corpus or self._config.corpus_name
@@ -283,7 +286,7 @@ class Engine:
 def page_of(
     snapshot: Snapshot, ident: str, size: int, token: str, allowed: Filter, shown: Keys | None
 ) -> Page | FathomError:
-    """One page; a token goes on with the same text, also when another snapshot has become active meanwhile."""
+    """Return one page, or ``NotFound`` with the nearest ids; tokens stay valid across snapshots."""
     table = snapshot.table
     position = table.position(ident) if shown is None or key64(ident) in shown else None
     document = None if position is None else table.documents[position]
@@ -293,7 +296,7 @@ def page_of(
 
 
 def cut(document: Document, size: int, token: str) -> Page:
-    """The page that a token goes on with; raises ``InvalidField("page_token")`` for a token of another text."""
+    """Return the page that a token refers to; raise ``InvalidField("page_token")`` for a token of another text."""
     text_key, length = content_key(document.title, document.text), len(document.text)
     start = read_token(token, text_key, document.id, length) if token else 0
     end = start + size
@@ -302,13 +305,13 @@ def cut(document: Document, size: int, token: str) -> Page:
 
 
 def nearest(snapshot: Snapshot, ident: str, allowed: Filter, shown: Keys | None) -> list[str]:
-    """Ids that look alike, among those that may be seen: ids of the future stay unknown, also as a hint."""
+    """Return similar ids among visible documents: ids published after ``as_of`` stay unknown even as hints."""
     known = snapshot.table.documents if shown is None else snapshot.table.names(list(shown))
     candidates = [item.id for item in islice(known, NEAREST_AMONG) if allowed.allows(item)]
     return difflib.get_close_matches(ident, candidates, n=3, cutoff=0.4)
 
 
 def bounded(values: Sequence[str], limit: int, field: str) -> None:
-    """Raises ``InvalidField`` unless there are 1 to ``limit`` values."""
+    """Raise ``InvalidField`` unless there are 1 to ``limit`` values."""
     if not 1 <= len(values) <= limit:
         raise InvalidField(field, f"must be 1 to {limit}")

@@ -1,7 +1,7 @@
-"""How well a corpus is found: nDCG@10, MRR@10 and recall of each ranking, with the weight fitted on other queries.
+"""Retrieval evaluation: nDCG@10, MRR@10 and recall of each ranking, with a cross-fitted hybrid weight.
 
-The weight of the vectors is fitted on one half of the queries and reported on the other, both ways round, so that
-every query is reported and none helped to choose its weight.
+The weight of the vectors is fitted on one half of the queries and reported on the other, both ways round, so that every
+query is reported and none helped to choose its own weight.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FITTED_BY = "nDCG@10"
 
 @dataclass(frozen=True)
 class Query:
-    """A question and the ids of the documents that answer it, with their grades."""
+    """A question and the relevant documents' ids, with their grades."""
 
     id: str
     text: str
@@ -36,7 +36,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Row:
-    """One ranking's figures, as shares of 1 by measure. ``alpha`` are the weights that the halves chose."""
+    """One ranking's measures, in [0, 1]. ``alpha`` are the weights that the halves chose."""
 
     name: str
     figures: Mapping[str, float]
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found. ``alpha`` is the weight fitted on all queries: the one to serve with."""
+    """Result of an evaluation. ``alpha`` is the weight fitted on all queries: the one to serve with."""
 
     documents: int
     queries: int
@@ -54,16 +54,16 @@ class Evaluation:
     alpha: float | None
 
     def figure(self, name: str, measure: str = FITTED_BY) -> float:
-        """One figure; raises ``KeyError`` for a ranking that was not evaluated."""
+        """Return one measure; raise ``KeyError`` for a ranking that was not evaluated."""
         return {row.name: row.figures for row in self.rows}[name][measure]
 
 
 def evaluate(
     documents: Iterable[Document], queries: Sequence[Query], recipe: Recipe, config: Config, folder: Path
 ) -> Evaluation:
-    """Indexes the documents in ``folder`` and ranks every query by words, by vectors and by both.
+    """Index the documents in ``folder`` and rank every query by words, by vectors and by both.
 
-    Raises ``InvalidField("queries")`` without one that has a relevant document in the corpus, ``MissingExtra``.
+    Raises ``InvalidField("queries")`` when no query has a relevant document in the corpus, ``MissingExtra``.
     """
     encoders = Encoders(config.model_dir, config.threads, config.remote_encoders, config.query_tokens, half=config.half)
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ Run = dict[str, dict[str, float]]
 
 
 def ranked(arms: Arms, snapshot: Snapshot, queries: Sequence[Query], vectors: Floats | None, ranking: Ranking) -> Run:
-    """Scores by document and query, from ``DEPTH`` down to 1: ties are broken as the service breaks them."""
+    """Return scores by query and document, from ``DEPTH`` down to 1, so that ties break as in the service."""
     run: Run = {}
     documents, ask = snapshot.table.documents, Ask(DEPTH, ranking=ranking)
     for start in range(0, len(queries), BATCH):
@@ -101,7 +101,7 @@ def ranked(arms: Arms, snapshot: Snapshot, queries: Sequence[Query], vectors: Fl
 
 
 def measured(queries: Sequence[Query], run: Run) -> dict[str, float]:
-    """``MEASURES`` over the queries; a query without hits counts as 0."""
+    """Compute ``MEASURES`` over the queries; a query without hits counts as 0."""
     measures, results = measuring(), per_query(queries, run)
     return {str(measure): sum(results[str(measure)].values()) / len(queries) for measure in measures}
 
@@ -115,7 +115,7 @@ def measuring() -> list[Any]:
 
 
 def per_query(queries: Sequence[Query], run: Run) -> dict[str, dict[str, float]]:
-    """By measure and query."""
+    """Compute the measures per query."""
     measures = measuring()
     import ir_measures
 
@@ -128,7 +128,7 @@ def per_query(queries: Sequence[Query], run: Run) -> dict[str, dict[str, float]]
 
 
 def crossed(queries: Sequence[Query], runs: Mapping[float, Run]) -> tuple[Row, float]:
-    """The hybrid row, each half with the weight that the other half chose, and the weight that all would choose."""
+    """Return the hybrid row, each half weighted as the other half chose, and the weight chosen by all queries."""
     tables = {alpha: per_query(queries, run) for alpha, run in runs.items()}
     halves = ([q.id for q in queries if is_first_half(q.id)], [q.id for q in queries if not is_first_half(q.id)])
     chosen = tuple(best_alpha(tables, half or [q.id for q in queries]) for half in halves)
@@ -141,11 +141,11 @@ def crossed(queries: Sequence[Query], runs: Mapping[float, Run]) -> tuple[Row, f
 
 
 def best_alpha(tables: Mapping[float, Mapping[str, Mapping[str, float]]], ids: Sequence[str]) -> float:
-    """The weight with the highest nDCG@10; among equals the one nearest to the middle."""
+    """Return the weight with the highest nDCG@10; among equals the one nearest to the middle."""
     totals = {alpha: sum(table[FITTED_BY][ident] for ident in ids) for alpha, table in tables.items()}
     return max(totals, key=lambda alpha: (round(totals[alpha], 9), -abs(alpha - 0.5)))
 
 
 def is_first_half(ident: str) -> bool:
-    """A half of the queries by the hash of their ids, so that it never depends on their order."""
+    """Assign a query to a half by the hash of its id, independent of order."""
     return hashlib.sha256(ident.encode()).digest()[0] % 2 == 0

@@ -1,13 +1,13 @@
-"""Builds a corpus' index away from those who serve: ``python -m services.retrieval.index_job SOURCE … --corpus NAME``.
+"""Offline index build: ``python -m services.retrieval.index_job SOURCE … --corpus NAME``.
 
-A source is a file, or ``store:PREFIX`` for every file of the object store under that prefix. What is new is added to
-the corpus and becomes a snapshot in the object store; with ``--activate`` the replicas of retrieval switch to it at
-their next look (``refresh_s``). Settings come from the environment, as the service reads them:
-``FATHOM_RUNTIME_STORE_URL`` and ``FATHOM_RETRIEVAL_*``; ``--encoder`` lies over the corpus' recipe. One process writes
-a corpus: no second job and no ingest of the same corpus beside this one.
+A source is a file, or ``store:PREFIX`` for every file of the object store under that prefix. New documents are added to
+the corpus and become a snapshot in the object store; with ``--activate`` the retrieval replicas switch to it at their
+next check (``refresh_s``). Settings come from the environment, as for the service: ``FATHOM_RUNTIME_STORE_URL`` and
+``FATHOM_RETRIEVAL_*``; ``--encoder`` overrides the corpus' recipe. Only one process may write a corpus: run no second
+job and no ingest of the same corpus beside this one.
 
-The exit status is that of ``trainers.ray_job``: 0 built, 2 a wrong setting or file, 75 the store was out of reach (the
-same job again goes on), 1 anything else.
+The exit status is that of ``trainers.ray_job``: 0 built, 2 a wrong setting or file, 75 the store was unreachable (run
+the same job again to continue), 1 anything else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONTRACT = frozenset({"INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "D
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m services.retrieval.index_job", description="Builds an index.")
     parser.add_argument("sources", nargs="+", help="files, or store:PREFIX of the object store")
     parser.add_argument("--corpus", required=True, help="corpus to add to; a new one is made")
@@ -47,7 +47,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def configured(wanted: argparse.Namespace, environ: Mapping[str, str]) -> Config:
-    """The service's settings for this corpus alone, without its bundle; raises ``ConfigError`` by key."""
+    """Return the service's settings for this corpus alone, without its bundle; raise ``ConfigError`` by key."""
     config = load(Config, "retrieval", environ=environ, overrides={"corpus_dir": None, "refresh_s": 0})
     if not wanted.encoder:
         return config
@@ -57,10 +57,9 @@ def configured(wanted: argparse.Namespace, environ: Mapping[str, str]) -> Config
 
 
 async def build(wanted: argparse.Namespace, config: Config, store: ObjectStore) -> str:
-    """Builds, and gives one line about it.
+    """Build the index and return a one-line summary.
 
-    Raises ``NotFound`` for a source that holds nothing, ``InvalidField`` for a file of no known type, and what the
-    engine raises.
+    Raises ``NotFound`` for an empty source, ``InvalidField`` for a file of unknown type, and the errors of the engine.
     """
     files = [file for source in wanted.sources for file in await listed(source, store)]
     engine = Engine(config, store, parsers())
@@ -80,7 +79,7 @@ async def build(wanted: argparse.Namespace, config: Config, store: ObjectStore) 
 
 
 async def listed(source: str, store: ObjectStore) -> list[str]:
-    """The files of a source, each of a known type."""
+    """Return the files of a source, each of a known type; raise ``NotFound`` or ``InvalidField``."""
     if source.startswith(SCHEME):
         found = [SCHEME + stored.key for stored in await store.list(source.removeprefix(SCHEME))]
     else:
@@ -93,7 +92,7 @@ async def listed(source: str, store: ObjectStore) -> list[str]:
 
 
 async def chunks(files: Sequence[str], store: ObjectStore) -> AsyncGenerator[Document | Chunk | Issue, None]:
-    """The files' bytes in pieces."""
+    """Yield the files' bytes in chunks."""
     for name in files:
         kind = media_type(name)
         if name.startswith(SCHEME):
@@ -107,7 +106,7 @@ async def chunks(files: Sequence[str], store: ObjectStore) -> AsyncGenerator[Doc
 
 
 async def run(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
-    """As ``main``, but raises."""
+    """Run the job; unlike ``main``, raise its errors."""
     wanted = parsed(arguments)
     config = configured(wanted, environ)
     store = open_store(load(Runtime, "runtime", environ=environ).store_url)
@@ -118,7 +117,7 @@ async def run(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Builds and gives the exit status; the reason of a failure is the last line on stderr."""
+    """Run the job and return the exit status; a failure's reason is the last line on stderr."""
     try:
         print(asyncio.run(run(arguments, environ)), flush=True)
         return OK

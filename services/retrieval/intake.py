@@ -1,4 +1,4 @@
-"""What an ingest brings: documents, or files in chunks. Bad lines are told apart and reported, good ones are kept."""
+"""Input of an ingest, documents or files in chunks: valid lines are collected, invalid ones reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_ISSUES, MAX_LINE_BYTES, MAX_FILE_BYTES = 100, 16 << 20, 64 << 20
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file; pieces with the same source that follow each other are one file."""
+    """A piece of a file; consecutive pieces with the same source are one file."""
 
     data: bytes
     media_type: str = ""
@@ -28,7 +28,7 @@ class Chunk:
 
 
 class Intake:
-    """Collects what is new into a spool on disk; not for several threads."""
+    """Collects new documents in a spool file on disk; not thread-safe."""
 
     def __init__(self, spool: Path, base: Snapshot | None, parsers: Mapping[str, Parse], max_bytes: int) -> None:
         self.added = self.duplicates = self.rejected = 0
@@ -42,7 +42,7 @@ class Intake:
         self._line = 0
 
     def chunk(self, chunk: Chunk) -> None:
-        """Takes a piece of a file. Raises ``InvalidField`` for an unknown media type and for too many bytes."""
+        """Add a piece of a file; raise ``InvalidField`` for an unknown media type and for too many bytes."""
         kind = chunk.media_type.partition(";")[0].strip().lower()
         if kind not in JSONL and kind not in self._parsers:
             known = sorted(JSONL - {""} | set(self._parsers))
@@ -61,7 +61,7 @@ class Intake:
             raise InvalidField("data", f"a {'line' if kind in JSONL else 'file'} has more than {limit:,} bytes")
 
     def end_file(self) -> None:
-        """Takes what is left of the file."""
+        """Process the rest of the current file."""
         if self._file is None:
             return
         kind, source = self._file
@@ -98,7 +98,7 @@ class Intake:
             self.document(item, self._line if self._file and self._file[0] in JSONL else 0, source)
 
     def document(self, document: Document, line: int = 0, source: str = "") -> None:
-        """Takes one document, unless its content is there already or its id stands for another one."""
+        """Add one document, unless its content exists already or its id belongs to another document."""
         key = content_key(document.title, document.text)
         if key64(key) in self._contents or (self._base is not None and self._base.table.twin(document) is not None):
             self.duplicates += 1
@@ -118,16 +118,16 @@ class Intake:
             self.issues.append(issue)
 
     def refuse(self, message: str) -> None:
-        """Counts a document that is none."""
+        """Count an invalid document."""
         self._refuse(Issue(0, message))
 
     def documents(self) -> Iterator[Document]:
-        """What was taken, once; ends the last file."""
+        """Yield the collected documents."""
         self._spool.flush()
         with self._path.open("rb") as file:
             for line in file:
                 yield document_of(json.loads(line))
 
     def close(self) -> None:
-        """Frees the spool's file."""
+        """Close the spool file."""
         self._spool.close()

@@ -1,4 +1,4 @@
-"""One corpus behind ``POST /retrieve``: what ``fathom retrieval serve`` runs, and Search-R1's launcher would."""
+"""One corpus served over ``POST /retrieve``, as in Search-R1's launcher; used by ``fathom retrieval serve``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from services.retrieval.engine import Engine
 from services.retrieval.metrics import register
 
 WORDS = ("", "bm25")
-"""Names of a model that mean none."""
+"""Model names that mean BM25 alone."""
 CORPUS = "corpus"
 REPORTED = 20
 
 
 @dataclass(frozen=True)
 class Launch:
-    """``index_path`` is a folder for what is built, or a FAISS file that belongs to the corpus, line by line."""
+    """Options of the server; ``index_path`` is a folder for the built index, or a FAISS file of the same lines."""
 
     corpus_path: Path
     index_path: Path
@@ -42,9 +42,10 @@ class Launch:
     half: bool = True
 
     def config(self) -> Config:
-        """The service's settings; vectors alone, and no word index, unless ``alpha`` says more, as upstream.
+        """Return the service's settings.
 
-        Raises ``ConfigError`` naming the option.
+        As in Search-R1, vectors rank alone and no word index is built unless ``alpha`` is below 1. Raises
+        ``ConfigError`` naming the option.
         """
         given = self.index_path.is_file()
         encoder = "" if self.retriever_model in WORDS else self.retriever_model
@@ -63,7 +64,7 @@ class Launch:
 
 @asynccontextmanager
 async def serving(launch: Launch, say: Callable[[str], None]) -> AsyncIterator[Doorway]:
-    """Builds or opens the index and serves; raises a typed error that names a path, a line or a port."""
+    """Build or open the index and serve; raise a typed error that names a path, a line or a port."""
     config = launch.config()
     async with dependencies("retrieval", Runtime(log_level="warning")) as deps:
         engine, left_out = Engine(config, deps.store), 0
@@ -91,7 +92,7 @@ async def serving(launch: Launch, say: Callable[[str], None]) -> AsyncIterator[D
 
 
 async def until_signalled(launch: Launch, say: Callable[[str], None]) -> None:
-    """Serves until SIGINT or SIGTERM."""
+    """Serve until SIGINT or SIGTERM."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)

@@ -1,7 +1,7 @@
 """BM25 over words and Chinese bigrams. numpy and bm25s are an extra: imported when the service starts.
 
-Lucene's variant with its k1 1.2 and b 0.75 (Kamphuis et al. 2020). Document frequencies are those of
-the whole corpus, so scores do not depend on a filter.
+Lucene's variant with its k1 1.2 and b 0.75 (Kamphuis et al. 2020). Document frequencies are those of the whole corpus,
+so scores do not depend on a filter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILES = ("data.csc.index.npy", "indices.csc.index.npy", "indptr.csc.index.npy", 
 
 
 class Lexical:
-    """Read-only after construction, so that any number of threads may search."""
+    """BM25 index; read-only after construction, so thread-safe."""
 
     def __init__(self, bm25: Any) -> None:
         self._bm25 = bm25
@@ -32,7 +32,7 @@ class Lexical:
 
     @classmethod
     def build(cls, corpus: Iterable[Sequence[str]]) -> Lexical:
-        """Indexes token lists. They are kept as numbers, 4 bytes a token, until the index stands."""
+        """Index token lists. Tokens are held as numbers, 4 bytes each, until the index is complete."""
         vocabulary: dict[str, int] = {}
         rows = [array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in terms]) for terms in corpus]
         bm25 = bm25s.BM25(k1=K1, b=B)
@@ -40,19 +40,19 @@ class Lexical:
         return cls(bm25)
 
     def save(self, folder: Path) -> None:
-        """Writes ``FILES`` into ``folder/bm25``."""
+        """Write ``FILES`` into ``folder/bm25``."""
         self._bm25.save(folder / FOLDER, show_progress=False)
 
     @classmethod
     def load(cls, folder: Path) -> Lexical:
-        """Opens what ``save`` wrote, memory-mapped; raises ``CorruptData`` naming the folder."""
+        """Open a saved index memory-mapped; raise ``CorruptData`` naming the folder."""
         try:
             return cls(bm25s.BM25.load(folder / FOLDER, mmap=True, show_progress=False))
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise CorruptData(str(folder / FOLDER), f"{type(error).__name__} {error}") from error
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float32] | None:
-        """Scores [documents]; None when no term is known. A term that comes twice counts twice."""
+        """Return scores [documents]; None when no term is known. A term that occurs twice counts twice."""
         known = [self._vocabulary[term] for term in terms if term and term in self._vocabulary]
         if not any(not is_single_character(term) for term in terms):
             known = [at for term in terms for at in self._holding(term)]
@@ -62,19 +62,15 @@ class Lexical:
         return found
 
     def _holding(self, character: str) -> list[int]:
-        """A lone Chinese character stands for all bigrams that hold it, where it is all that is asked for.
-
-        Beside other words it would bring more noise than it says: 2 points of nDCG@10 on Chinese questions.
-        """
+        """Return the terms that contain a character, for queries of lone Chinese characters only."""
+        # Beside other words this would add more noise than signal: 2 points less nDCG@10 on Chinese questions.
         return [at for word, at in self._vocabulary.items() if character in word]
 
 
 def best(scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Positions of the ``count`` highest scores over 0, best first; ties keep corpus order.
-
-    Partial selection first: sorting a million scores for ten results would cost more than finding them.
-    """
+    """Return positions of the ``count`` highest scores over 0, best first; ties keep corpus order."""
     if count < len(scores):
+        # Partial selection first: sorting a million scores for ten results would cost more than computing them.
         threshold = max(float(np.partition(scores, len(scores) - count)[len(scores) - count]), 0.0)
         found = np.flatnonzero(scores >= threshold) if threshold > 0 else np.flatnonzero(scores > 0)
     else:

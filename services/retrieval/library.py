@@ -1,6 +1,6 @@
-"""The corpora that are served, and which of their snapshots is active.
+"""The served corpora, and the active snapshot of each.
 
-``retrieval/corpora/<name>.json`` in the object store says it for all processes; each looks there from time to time.
+``retrieval/corpora/<name>.json`` in the object store is the shared state; each process polls it.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from services.retrieval.corpus import Document, read_documents
 from services.retrieval.snapshot import Manifest, Open, Snapshot, file_sha256
 
 WEB = "web"
-"""The corpus that no snapshot holds."""
+"""Name of the web corpus, which has no snapshots."""
 STATES = f"{PREFIX}/corpora/"
 KEPT_OPEN = 2
-"""Snapshots that are open though they are not active, because somebody asked for them."""
+"""Maximum number of inactive snapshots kept open because they were requested."""
 MAX_NAME_CHARS = 200
 
 
 @dataclass
 class Shelf:
-    """A corpus. ``active`` is replaced whole, so a reader that took it goes on with what it took."""
+    """State of a corpus. ``active`` is replaced as a whole, so a reader keeps the snapshot it started with."""
 
     active: Snapshot | None = None
     previous: str = ""
     head: Manifest | None = None
-    """The newest content, active or not: what an ingest adds to."""
+    """The newest content, active or not, which an ingest adds to."""
     broken: FathomError | None = None
-    """Why its snapshot could not be opened."""
+    """Error that prevents opening its snapshot."""
     noted: bytes = b""
-    """The state as it is in the store."""
+    """The state as last read from or written to the store."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Library:
-    """Ready after ``start``. One process writes a corpus; any number of processes read it."""
+    """Registry of the corpora, usable after ``start``. One process writes a corpus; any number read it."""
 
     def __init__(self, config: Config, store: ObjectStore, open_encoder: Open) -> None:
         self._config, self._store = config, store
@@ -56,7 +56,7 @@ class Library:
         self._opening: Counter[str] = Counter()
 
     async def start(self) -> None:
-        """Opens every corpus of the store, and the bundle; one that is broken says so when it is asked for.
+        """Open every corpus of the store, and the bundle; a broken corpus raises its error when requested.
 
         Raises ``CorruptData`` naming the file of a broken bundle, ``MissingExtra`` without the packages.
         """
@@ -72,7 +72,7 @@ class Library:
         return self._copies.kept(name, manifest.snapshot, self._config.recipe_of(name), lambda: read_documents(source))
 
     async def refresh(self) -> None:
-        """Serves what the store says is active: what another process has switched to, and new corpora."""
+        """Apply the shared state: snapshots activated by other processes, and new corpora."""
         for stored in await self._store.list(STATES):
             name = stored.key.removeprefix(STATES).removesuffix(".json")
             shelf = self._shelves.setdefault(name, Shelf())
@@ -100,17 +100,17 @@ class Library:
             shelf.broken = None if shelf.active is not None else CorruptData(key, f"{type(error).__name__} {error}")
 
     async def close(self) -> None:
-        """Removes what is temporary."""
+        """Close all snapshots and remove temporary files."""
         self._shelves.clear()
         self._others.clear()
         await asyncio.to_thread(self._copies.close)
 
     def names(self) -> list[str]:
-        """Names of the corpora, sorted."""
+        """Return the names of the corpora, sorted."""
         return sorted(self._shelves)
 
     def shelf(self, name: str) -> Shelf:
-        """The corpus, by default the configured one; raises ``InvalidField("corpus")`` for one that is not there."""
+        """Return the corpus, by default the configured one; raise ``InvalidField("corpus")`` for an unknown one."""
         known = self._shelves.get(name or self._config.corpus_name)
         if known is None:
             raise InvalidField(
@@ -119,7 +119,10 @@ class Library:
         return known
 
     async def snapshot(self, corpus: str, ident: str = "") -> Snapshot:
-        """The active snapshot, or the one with this id; raises ``NotFound`` with the nearest ids, ``CorruptData``."""
+        """Return the active snapshot, or the one with this id.
+
+        Raises ``NotFound`` with the nearest ids, ``CorruptData``.
+        """
         shelf = self.shelf(corpus)
         if shelf.broken is not None:
             raise shelf.broken
@@ -143,16 +146,16 @@ class Library:
             self._others.popitem(last=False)
 
     async def snapshots(self, corpus: str) -> list[Manifest]:
-        """All of a corpus, newest first."""
+        """Return all snapshots of a corpus, newest first."""
         shelf, name = self.shelf(corpus), corpus or self._config.corpus_name
         found = {manifest.id: manifest for manifest in await self._copies.manifests(name)}
         found |= {manifest.id: manifest for manifest in local(shelf) if manifest.id not in found}
         return sorted(found.values(), key=lambda manifest: manifest.created, reverse=True)
 
     async def add(self, corpus: str, fresh: Iterable[Document]) -> Manifest:
-        """Makes the corpus' newest content a snapshot, with ``fresh`` added; stores it and gives its manifest.
+        """Create a snapshot of the corpus' newest content plus ``fresh``; store it and return its manifest.
 
-        The first snapshot of a corpus becomes active. The caller holds ``writing`` of the shelf.
+        The first snapshot of a corpus becomes active. The caller holds the corpus' ``writing`` lock.
         """
         shelf, base = self._shelves[corpus], await self.head(corpus)
         recipe = self._config.recipe_of(corpus)
@@ -165,7 +168,7 @@ class Library:
         return snapshot.manifest
 
     async def freeze(self, corpus: str) -> Manifest:
-        """The newest content as a snapshot of the present recipe; the one there is, when it is that already."""
+        """Return a snapshot of the newest content under the current recipe, an existing one if it matches."""
         shelf, name = self.shelf(corpus), corpus or self._config.corpus_name
         async with shelf.writing:
             refused_while_broken(shelf)
@@ -177,7 +180,7 @@ class Library:
             return head.manifest
 
     async def activate(self, corpus: str, ident: str) -> tuple[Manifest, str]:
-        """Serves another snapshot from the next request on; gives it, and the id of the one that was served before.
+        """Serve another snapshot from the next request on; return its manifest, and the id of the previous one.
 
         Raises ``NotFound`` with the nearest ids, ``CorruptData`` for one that cannot be opened: then nothing changes.
         """
@@ -197,10 +200,10 @@ class Library:
             return opened.manifest, shelf.previous
 
     async def serve_file(self, name: str, path: Path, report: Report, index_file: Path | None = None) -> Snapshot:
-        """Serves a file of JSON lines that is in no store; its local copy is opened again while nothing changes.
+        """Serve a JSON lines file that is in no store; its local index is reused while nothing changes.
 
-        Lines that cannot be read and ids that come again are reported and left out. With ``index_file``, a FAISS
-        index of exactly these lines, they are an error, and nothing is encoded. Raises ``CorruptData``, ``NotFound``.
+        Unreadable lines and duplicate ids are reported and left out. With ``index_file``, a FAISS index of exactly
+        these lines, they are errors, and nothing is encoded. Raises ``CorruptData``, ``NotFound``.
         """
         recipe = self._config.recipe_of(name)
 
@@ -221,20 +224,20 @@ class Library:
         return snapshot
 
     def opened_for_writing(self, corpus: str) -> Shelf:
-        """The shelf, a new one when there is none; raises ``InvalidField("corpus")`` for a name that cannot be kept."""
+        """Return the corpus, created if necessary; raise ``InvalidField("corpus")`` for an invalid name."""
         name = checked_id("corpus", corpus or self._config.corpus_name)
         if name == WEB:
             raise InvalidField("corpus", f"{WEB!r} is the web: nothing can be added to it")
         return self._shelves.setdefault(name, Shelf())
 
     def forget_empty(self, corpus: str) -> None:
-        """Undoes ``opened_for_writing`` when nothing was written."""
+        """Undo ``opened_for_writing`` when nothing was written."""
         shelf = self._shelves.get(corpus)
         if shelf is not None and shelf.active is None and shelf.head is None and shelf.broken is None:
             del self._shelves[corpus]
 
     async def head(self, corpus: str) -> Snapshot | None:
-        """The newest content, open; None for a corpus without any."""
+        """Return the newest content, opened; None for a corpus without any."""
         shelf = self._shelves[corpus]
         return await self.snapshot(corpus, shelf.head.id) if shelf.head is not None else None
 
@@ -263,12 +266,12 @@ class Library:
 
 
 def local(shelf: Shelf) -> list[Manifest]:
-    """What a shelf knows without the store."""
+    """Return the manifests known without asking the store."""
     known = (shelf.active.manifest if shelf.active else None, shelf.head)
     return [manifest for manifest in known if manifest is not None]
 
 
 def refused_while_broken(shelf: Shelf) -> None:
-    """Raises ``Conflict`` when a corpus cannot be added to because its snapshot cannot be opened."""
+    """Raise ``Conflict`` when a corpus cannot be added to because its snapshot cannot be opened."""
     if shelf.broken is not None:
         raise Conflict(f"the corpus cannot be opened: {shelf.broken.message}")

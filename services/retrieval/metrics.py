@@ -1,4 +1,4 @@
-"""What retrieval tells Prometheus, read from the counts that ``Searching`` keeps anyway."""
+"""Prometheus metrics of the retrieval service, from the counts kept by ``Searching``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from services.retrieval.searching import Searching
 
 
 class SearchFigures(Collector):
-    """Queues by kind of work (words, vectors), batches, and what needed no work of its own."""
+    """Collector of queue lengths and batches by kind of work (words, vectors), and of cached and joined queries."""
 
     def __init__(self, searching: Searching) -> None:
         self._searching = searching
 
     def collect(self) -> Iterable[Metric]:
-        """One reading."""
+        """Return the current values."""
         searching, label = self._searching, ("work",)
         waiting = GaugeMetricFamily("fathom_retrieval_waiting", "Queries that wait for a batch", labels=label)
         batches = CounterMetricFamily("fathom_retrieval_batches", "Batches that were run", labels=label)
@@ -36,5 +36,5 @@ class SearchFigures(Collector):
 
 
 def register(registry: CollectorRegistry, searching: Searching) -> None:
-    """Makes the figures part of ``/metrics``."""
+    """Register the metrics."""
     registry.register(SearchFigures(searching))

@@ -1,4 +1,4 @@
-"""The corpus "web": searched by an engine on the web and read page by page; off until an engine is configured."""
+"""The corpus "web": searched by a web search engine and read page by page; off until an engine is configured."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MOST_AT_ONCE = 8
 
 
 class Online:
-    """Makes its engines when it is first asked: without a key or an address it only says so."""
+    """Creates its engines on first use; without a key or an address it raises ``NotConfigured``."""
 
     def __init__(self, config: WebConfig) -> None:
         self._config = config
         self._corpus: WebCorpus | None = None
 
     def corpus(self) -> WebCorpus:
-        """The web as a corpus; raises ``MissingExtra`` without httpx."""
+        """Return the web as a corpus; raise ``MissingExtra`` without httpx."""
         if self._corpus is None:
             from services.retrieval.web import PageFetcher, configured
             from services.retrieval.web.corpus import WebCorpus
@@ -37,7 +37,7 @@ class Online:
     async def rank(
         self, queries: Sequence[str], top_k: int, allowed: Filter, most_chars: int
     ) -> list[list[tuple[Document, float]] | FathomError]:
-        """Per query pages with the inverse of their rank as score, or why this query failed."""
+        """Return per query pages with 1/rank as score, or the query's error."""
         corpus, gate = self.corpus(), asyncio.Semaphore(MOST_AT_ONCE)
 
         async def one(number: int, query: str) -> list[tuple[Document, float]] | FathomError:
@@ -53,19 +53,19 @@ class Online:
         return list(await asyncio.gather(*(one(number, query) for number, query in enumerate(queries))))
 
     async def document(self, ident: str, as_of: datetime | None) -> Document | FathomError:
-        """The page behind an id that a search has shown, or why it cannot be read."""
+        """Return the page of an id that a search has shown, or the error of reading it."""
         try:
             return await self.corpus().fetch(ident, as_of, deadline())
         except FathomError as error:
             return error
 
     async def close(self) -> None:
-        """Closes the engines."""
+        """Close the engines."""
         if self._corpus is not None:
             await self._corpus.aclose()
 
 
 def deadline() -> float | None:
-    """That of the call being handled."""
+    """Return the deadline of the call being handled, None without one."""
     call = current_call()
     return None if call is None else call.deadline

@@ -1,6 +1,6 @@
-"""Page tokens: opaque to callers, bound to one text, refused when they are anything else.
+"""Page tokens: opaque to callers, bound to one text, rejected if tampered with.
 
-They outlive a change of the snapshot, as long as the document stays the same.
+They survive a change of the snapshot, as long as the document stays the same.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from fathom.errors import InvalidField
 
 
 def write_token(text_key: str, ident: str, position: int) -> str:
-    """A token for going on with a document at a character position."""
+    """Return a token for continuing with a document at a character position."""
     return base64.urlsafe_b64encode(f"{text_key[:16]}\n{ident}\n{position}".encode()).decode()
 
 
 def read_token(token: str, text_key: str, ident: str, length: int) -> int:
-    """The position; raises ``InvalidField("page_token")`` for a token of another text or maker."""
+    """Return the position; raise ``InvalidField("page_token")`` for a token of another text or not written here."""
     try:
         position = int(base64.urlsafe_b64decode(token.encode()).decode().rpartition("\n")[2])
     except ValueError:
@@ -29,9 +29,9 @@ def read_token(token: str, text_key: str, ident: str, length: int) -> int:
 
 
 def page_of_list(names: Sequence[str], page_size: int, page_token: str, largest: int = 1_000) -> tuple[list[str], str]:
-    """A page of a list and the token of the next; tokens name the last one given, so new names do no harm.
+    """Return a page of a list and the next page's token, which names the last item, so that new names do no harm.
 
-    Raises ``InvalidField`` for a size out of range and for a token that this list did not give.
+    Raises ``InvalidField`` for a size out of range and for a token that this list did not return.
     """
     if not 0 <= page_size <= largest:
         raise InvalidField("page_size", f"must be 0 to {largest:,}")

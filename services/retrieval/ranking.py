@@ -1,6 +1,6 @@
-"""From queries to positions: BM25, vectors, or both in a convex combination; filters hold before ranking.
+"""Ranking by BM25, vectors, or a convex combination of both; filters apply before ranking.
 
-Reciprocal rank fusion is not here: with k 60 it falls below the better single ranking on most sets, while a convex
+Reciprocal rank fusion is not used: with k 60 it falls below the better single ranking on most sets, while a convex
 combination with a fitted weight does not (Bruch, Gai and Ingber, arXiv 2210.11934).
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 FADING_TYPE = "news"
 MICROSECONDS_PER_DAY = 86_400e6
 FUSED_DEPTH = 100
-"""Documents of each ranking that a hybrid one looks at."""
+"""Number of documents of each ranking considered by a hybrid one."""
 FADED_DEPTH = 3
-"""Times as many when news fade: a fresh document may come from further below."""
+"""Factor on that number when news fade: a fresh document may come from further down."""
 SMALLEST = 1e-30
-"""An old document ranks last, it does not vanish."""
+"""Minimum weight, so that an old document ranks last but does not vanish."""
 YEAR = re.compile(r"(?<![\d.,])((?:19|20)\d\d)(?![\d.,]?\d)(?:年|\b|(?=[^\W\d]))")
 
 Floats = NDArray[np.float32]
@@ -40,7 +40,7 @@ Ranked = list[tuple[int, float]]
 
 
 class Ranking(StrEnum):
-    """How documents are ranked."""
+    """Ranking method."""
 
     LEXICAL = "lexical"
     DENSE = "dense"
@@ -49,7 +49,7 @@ class Ranking(StrEnum):
 
 @dataclass(frozen=True)
 class Ask:
-    """What a search asks for, apart from its query."""
+    """Options of a search, apart from its query."""
 
     top_k: int
     allowed: Filter = EVERYTHING
@@ -59,7 +59,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Arms:
-    """What ranks: the documents, their words, their vectors if there are any, and the weight of the vectors."""
+    """Hybrid index: the documents, their words, their vectors if any, and the weight of the vectors."""
 
     table: Table
     lexical: Lexical | None
@@ -68,19 +68,19 @@ class Arms:
 
     @property
     def ranking(self) -> Ranking:
-        """What ranks unless a search says otherwise: a weight that leaves nothing to one side saves its work."""
+        """Default ranking; a side with zero weight is not computed."""
         if self.dense is None or (self.alpha <= 0 and self.lexical is not None):
             return Ranking.LEXICAL
         return Ranking.DENSE if self.alpha >= 1 or self.lexical is None else Ranking.HYBRID
 
     def lacks(self, ranking: Ranking) -> str:
-        """What an explicit ranking needs and this corpus has not; "" when it has all."""
+        """Return the index that a ranking needs and this corpus lacks; "" if it has all."""
         if ranking is not Ranking.LEXICAL and self.dense is None:
             return "vectors"
         return "words" if ranking is not Ranking.DENSE and self.lexical is None else ""
 
     def rank(self, queries: Sequence[str], vectors: Floats | None, ask: Ask) -> list[Ranked]:
-        """Per query; ``vectors`` [queries, dim] are needed unless the ranking is lexical."""
+        """Rank documents per query; ``vectors`` [queries, dim] are required unless the ranking is lexical."""
         mask = self.table.mask(ask.allowed)
         if ask.ranking is Ranking.LEXICAL or self.dense is None:
             return [self._by_words(query, mask, self._weights(query, ask), ask.top_k) for query in queries]
@@ -116,7 +116,7 @@ class Arms:
         ask: Ask,
         depth: int,
     ) -> Ranked:
-        """Both scores of every document that either ranking found, exactly; words over their best, vectors min-max."""
+        """Combine the exact scores of every document that either ranking found."""
         assert self.dense is not None
         assert self.lexical is not None
         scores = self.lexical.scores(tokens(query))
@@ -132,14 +132,15 @@ class Arms:
             return []
         cosine = np.concatenate([near[1], self.dense.vectors(missing) @ vector]) if len(missing) else near[1]
         words = scores[positions]
+        # Word scores are divided by their maximum, cosines scaled min-max.
         fused = self.alpha * spread(cosine) + (1 - self.alpha) * words / max(float(words.max()), SMALLEST)
         return cut(positions, fused.astype(np.float32), weights, ask.top_k)
 
     def _weights(self, query: str, ask: Ask) -> Floats | None:
-        """Freshness [documents]; None when nothing fades: no half-life, or a period of the past is asked for.
+        """Return freshness weights [documents]; None without a half-life, or when a past period is requested.
 
-        1 for what is no news or has no date; else halved every half-life of age at ``as_of``, or at the newest
-        document's time.
+        1 for documents that are not news or have no date; otherwise halved per half-life of age at ``as_of``, or at the
+        newest document's time.
         """
         if not ask.half_life_days:
             return None
@@ -154,13 +155,13 @@ class Arms:
 
 
 def names_past_year(query: str, present: int) -> bool:
-    """Whether years are named and all of them are over: "annual report 2021", "2021年报"."""
+    """Return True if the query names years and all of them are past: "annual report 2021", "2021年报"."""
     years = [int(match.group(1)) for match in YEAR.finditer(query)]
     return bool(years) and max(years) < present
 
 
 def cut(positions: NDArray[np.int64], scores: Floats, weights: Floats | None, count: int) -> Ranked:
-    """The best of given documents, ties in corpus order; weights fade what is above the least score."""
+    """Return the best of the given documents, ties in corpus order; weights scale scores above the lowest one."""
     if weights is not None and len(scores):
         scores = (scores - min(float(scores.min()), 0.0)) * weights[positions]
     order = np.lexsort((positions, -scores))[:count]
@@ -168,6 +169,6 @@ def cut(positions: NDArray[np.int64], scores: Floats, weights: Floats | None, co
 
 
 def spread(scores: Floats) -> Floats:
-    """Scores on 0 to 1."""
+    """Scale scores to 0 to 1."""
     low, high = float(scores.min()), float(scores.max())
     return (scores - low) / max(high - low, SMALLEST)

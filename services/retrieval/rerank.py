@@ -1,7 +1,7 @@
-"""Rerankers: a query and texts in, one score per text out. Off in the request path unless asked for.
+"""Rerankers: a query and texts in, one score per text out. Used only when a request asks for it.
 
-``CrossEncoder`` runs a local model by transformers; ``TeiReranker`` asks ``/rerank`` of a
-text-embeddings-inference server, whose live access was not tried here.
+``CrossEncoder`` runs a local model by transformers; ``TeiReranker`` calls ``/rerank`` of a text-embeddings-inference
+server, whose live access was not tried.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Scores in the calling thread; any number of threads may call."""
+    """Scores in the calling thread; thread-safe."""
 
     @property
     def name(self) -> str:
-        """Name for the record."""
+        """Name recorded with results."""
         ...
 
     def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """[texts]; the higher the better. Scores of one query compare, those of two do not.
+        """Return scores [texts]; higher is better. Scores are comparable within one query only.
 
         Raises ``InvalidField`` for an empty query, ``CorruptData`` for scores that are not finite.
         """
@@ -38,17 +38,17 @@ class Reranker(Protocol):
 
 
 def best(reranker: Reranker, query: str, texts: Sequence[str], limit: int) -> list[tuple[int, float]]:
-    """Index and score of the ``limit`` best texts, best first; equal scores keep their order."""
+    """Return index and score of the ``limit`` best texts, best first; equal scores keep their order."""
     scores = reranker.score(query, texts)
     order = sorted(range(len(texts)), key=lambda index: -float(scores[index]))
     return [(index, float(scores[index])) for index in order[:limit]]
 
 
 class CrossEncoder:
-    """A sequence classifier of transformers, from a folder; one logit, or two of which the second is relevance."""
+    """A transformers sequence classifier from a folder; one logit, or two of which the second is relevance."""
 
     def __init__(self, model: Path, batch: int = 16, window: int = 512, device: str = "cpu") -> None:
-        """Loads; nothing is downloaded. Raises ``NotFound``, ``MissingExtra`` and ``CorruptData``."""
+        """Load the model without downloading; raise ``NotFound``, ``MissingExtra`` and ``CorruptData``."""
         if not model.is_dir():
             raise NotFound("reranker model", str(model))
         try:
@@ -74,7 +74,7 @@ class CrossEncoder:
         self.name = f"cross-encoder:{model.name}"
 
     def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See ``Reranker``; logits. Texts beyond the window are cut, the query never."""
+        """Return logits as scores, see ``Reranker``. Texts beyond the window are cut, the query never."""
         import numpy as np
 
         filled("query", query)
@@ -104,20 +104,20 @@ class CrossEncoder:
 
 
 class TeiReranker:
-    """``/rerank`` of a TEI server."""
+    """Client of ``/rerank`` of a TEI server."""
 
     def __init__(self, url: str, name: str = "", batch: int = 32, timeout_s: float = 30.0) -> None:
-        """Connects to nobody yet."""
+        """Create the client without connecting."""
         self.name = name or f"tei-rerank:{url}"
         self._url, self._batch = url.rstrip("/") + "/rerank", batch
         self._client = BlockingClient(self.name, HttpPolicy(read_s=timeout_s), timeout_s=timeout_s)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
     def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See ``Reranker``; raw scores. Errors of the endpoint as ``fathom.http.HttpClient.request``."""
+        """Return raw scores, see ``Reranker``; raises the errors of ``fathom.http.HttpClient.request`` too."""
         import numpy as np
 
         filled("query", query)
@@ -131,7 +131,7 @@ class TeiReranker:
 
 
 def pairs(answer: Any, count: int, name: str) -> list[tuple[int, float]]:
-    """Index and score of each text; raises ``MalformedAnswer`` unless each stands there once."""
+    """Return index and score of each text; raise ``MalformedAnswer`` unless each occurs once."""
     try:
         found = [(int(row["index"]), float(row["score"])) for row in answer]
     except (TypeError, KeyError, ValueError) as error:

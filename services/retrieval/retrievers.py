@@ -1,7 +1,7 @@
-"""Search-R1's retrievers under their own names (rows SR28 to SR30): a corpus in this process, no service and no door.
+"""Search-R1's retrievers under their own names: a corpus in this process, without a service.
 
-For a script with a file and a question. They rank with the service's own indexes, ``Lexical`` and ``Dense``; the
-service adds filters, weights, reranking and snapshots.
+For a script with a file and a question. They use the service's indexes, ``Lexical`` and ``Dense``; the service adds
+filters, weights, reranking and snapshots.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ PASSAGES = 512
 
 
 class Index(Protocol):
-    """Who ranks."""
+    """An index that ranks documents."""
 
     def ranked(self, queries: Sequence[str], count: int) -> list[Ranked]:
-        """Per query positions of at most ``count`` documents and their scores, best first."""
+        """Return per query positions of at most ``count`` documents and their scores, best first."""
         ...
 
 
 class BaseRetriever:
-    """Documents and an index over them; ``topk`` is how many come when a search does not say."""
+    """Documents and an index over them; ``topk`` is the default number of results."""
 
     def __init__(self, documents: Sequence[Document], index: Index, topk: int = 3) -> None:
-        """Raises ``InvalidField("topk")`` below 1."""
+        """Create the retriever; raise ``InvalidField("topk")`` below 1."""
         self.documents, self.index, self.topk = documents, index, checked("topk", topk)
 
     def search(self, query: str, num: int | None = None, return_score: bool = False) -> Any:
-        """The best ``num`` documents; with ``return_score`` (documents, scores), both in that order.
+        """Return the best ``num`` documents; with ``return_score`` (documents, scores), both in that order.
 
         Fewer when fewer match. Raises ``InvalidField("num")`` below 1.
         """
@@ -48,7 +48,7 @@ class BaseRetriever:
         return (found, scores) if return_score else found
 
     def batch_search(self, queries: Sequence[str], num: int | None = None, return_score: bool = False) -> Any:
-        """The same for each query, in one pass."""
+        """Search for several queries in one pass; see ``search``."""
         ranked = self.index.ranked(queries, checked("num", self.topk if num is None else num)) if queries else []
         found = [[self._item(int(at)) for at in positions] for positions, _ in ranked]
         scores = [[float(score) for score in values] for _, values in ranked]
@@ -60,7 +60,7 @@ class BaseRetriever:
 
 
 class BM25Retriever(BaseRetriever):
-    """Words and Chinese bigrams by Lucene's variant of BM25; no Java."""
+    """Words and Chinese bigrams by Lucene's variant of BM25; needs no Java."""
 
     def __init__(self, documents: Sequence[Document], topk: int = 3) -> None:
         super().__init__(documents, Words(documents), topk)
@@ -69,7 +69,7 @@ class BM25Retriever(BaseRetriever):
 class DenseRetriever(BaseRetriever):
     """Exact inner products of an encoder's vectors; queries and passages get the prefixes of the encoder's family.
 
-    ``fathom.encoders.Encoders`` gives encoders by name or folder, with the longest query and half precision.
+    ``fathom.encoders.Encoders`` creates encoders by name or folder, with query length limit and half precision.
     """
 
     def __init__(self, documents: Sequence[Document], encoder: Encoder, topk: int = 3) -> None:
@@ -83,7 +83,7 @@ class Words:
         self._lexical = Lexical.build(tokens(document.contents) for document in documents)
 
     def ranked(self, queries: Sequence[str], count: int) -> list[Ranked]:
-        """Documents without any of the words are not found."""
+        """Rank by BM25; documents without any of the words are left out."""
         return [self._ranked(query, count) for query in queries]
 
     def _ranked(self, query: str, count: int) -> Ranked:
@@ -107,12 +107,12 @@ class Vectors:
         self._dense, self._encoder = Dense(index, encoder.name), encoder
 
     def ranked(self, queries: Sequence[str], count: int) -> list[Ranked]:
-        """Ties keep corpus order."""
+        """Rank by inner product; ties keep corpus order."""
         return self._dense.search(self._encoder.encode(queries, "query"), count)
 
 
 def checked(name: str, count: int) -> int:
-    """The count; raises ``InvalidField`` below 1."""
+    """Return the count; raise ``InvalidField`` below 1."""
     if count < 1:
         raise InvalidField(name, f"is {count}, must be at least 1")
     return count

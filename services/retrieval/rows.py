@@ -1,4 +1,4 @@
-"""What the parsers find in files, as documents of a corpus and issues with their lines."""
+"""Conversion of parsed files to documents of a corpus and issues with their lines."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ BOUNDS = Limits()
 
 @dataclass(frozen=True)
 class Issue:
-    """Why a document was not taken. ``line`` counts from 1 in its file; 0 when there are no lines."""
+    """Reason why a document was not added. ``line`` counts from 1 in its file; 0 when there are no lines."""
 
     line: int
     message: str
     source: str = ""
     lost: bool = True
-    """False when the document came all the same, poorer."""
+    """False when the document was still added, incomplete."""
 
 
 Parse = Callable[[bytes, str, str], Iterable[Document | Issue]]
-"""Documents and issues of a whole file, from its bytes, media type and source."""
+"""Parses a whole file: documents and issues from its bytes, media type and source."""
 
 
 def parsers() -> Mapping[str, Parse]:
-    """A parser for each media type but JSON lines, which are read as they come."""
+    """Return a parser for each media type except JSON lines, which are streamed."""
     return {kind: read_file for kind in MEDIA_TYPES if kind not in JSONL_TYPES}
 
 
 def read_file(data: bytes, media_type: str, source: str) -> Iterator[Document | Issue]:
-    """A whole file; raises ``MissingExtra`` without the format's library, ``PayloadTooLarge``."""
+    """Parse a whole file; raise ``MissingExtra`` without the format's library, ``PayloadTooLarge``."""
     return (converted(item, source) for item in parse(data, media_type, source))
 
 
 def read_line(line: bytes, number: int, source: str) -> Iterator[Document | Issue]:
-    """One line of JSON lines."""
+    """Parse one line of JSON lines."""
     try:
         row = decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, BOUNDS)
     except Unreadable as error:
@@ -54,7 +54,7 @@ def read_line(line: bytes, number: int, source: str) -> Iterator[Document | Issu
 
 
 def converted(item: ParsedDocument | ParseIssue, source: str) -> Document | Issue:
-    """A document of the corpus, or why it is none; issues without lines say their place."""
+    """Convert a parsed document to a corpus document, or to an issue; issues without lines state their place."""
     place = PLACE.fullmatch(item.place)
     line = int(place.group(1)) if place else 0
     if isinstance(item, ParseIssue):

@@ -1,4 +1,4 @@
-"""Rankings for many callers at once: cached, computed once for equal questions, batched across requests."""
+"""Query execution: LRU cache, request coalescing, cross-request batching."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from services.retrieval.ranking import Ask, Ranked
 
 HITS_PER_ENTRY = 10
-"""Hits that the cache may hold per entry on average: long rankings leave room for fewer."""
+"""Average number of hits per cache entry; long rankings leave room for fewer entries."""
 Key = tuple[str, "Ask", str]
 
 
@@ -31,7 +31,7 @@ class Job:
 
 
 class Searching:
-    """Ranks queries; the event loop's side. ``hits`` and ``joined`` count what needed no work of its own."""
+    """Executes queries, on the event loop. ``hits`` and ``joined`` count queries that were not computed."""
 
     def __init__(self, config: Config, encoders: Encoders) -> None:
         self._encoders, self._capacity = encoders, config.cache
@@ -45,16 +45,16 @@ class Searching:
 
     @property
     def batchers(self) -> Mapping[str, Batcher[Job, Ranked]]:
-        """By the work that they do."""
+        """Batchers by kind of work."""
         return {"words": self._words, "vectors": self._vectors}
 
     @property
     def batches(self) -> tuple[int, int]:
-        """Batches so far and the queries in them."""
+        """Number of batches so far and of the queries in them."""
         return self._words.batches + self._vectors.batches, self._words.jobs + self._vectors.jobs
 
     async def rank(self, snapshot: Snapshot, query: str, ask: Ask) -> Ranked:
-        """Positions and scores, best first; equal questions give equal rankings while the snapshot is the same."""
+        """Return positions and scores, best first; equal queries share a result while the snapshot is the same."""
         key = (snapshot.id, ask, query)
         if (known := self._cache.get(key)) is not None:
             self.hits += 1
@@ -90,7 +90,7 @@ class Searching:
         return [job.snapshot.arms.rank([job.query], None, job.ask)[0] for job in jobs]
 
     def _rank_vectors(self, jobs: Sequence[Job]) -> list[Ranked]:
-        """Encodes by encoder and ranks by snapshot and ask, whatever requests the jobs are of."""
+        """Encode and rank jobs grouped by snapshot and options, from any requests."""
         results: dict[int, Ranked] = {}
         groups: dict[tuple[str, Ask], list[int]] = defaultdict(list)
         for number, job in enumerate(jobs):
@@ -103,7 +103,7 @@ class Searching:
         return [results[number] for number in range(len(jobs))]
 
     async def close(self) -> None:
-        """Ends what runs."""
+        """Cancel running queries."""
         for running in list(self._running.values()):
             running.cancel()
         await self._words.close()

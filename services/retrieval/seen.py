@@ -1,9 +1,9 @@
-"""What searches have shown to a run: shared by replicas and kept over restarts in the bus' bucket ``SEEN``.
+"""Log of documents shown to each run, shared by replicas and kept over restarts in the bus bucket ``SEEN``.
 
 An entry per run holds keys of ids, 8 bytes each, oldest first. It is written before a search is answered, so an id is
-refused only when no search has shown it to the run. Bounds: ``MAX_SEEN`` ids of a run, then the oldest go; the bucket
-forgets a run that has seen nothing new for days, and the oldest runs when there are too many. Two ids with one key
-(1 in 10^19) would open each other, never close.
+refused only when no search has shown it to the run. Limits: ``MAX_SEEN`` ids per run, then the oldest are dropped; the
+bucket drops a run that has seen nothing new for days, and the oldest runs when there are too many. Two ids with the
+same key (probability 1 in 10^19) would grant access to each other, never deny it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fathom.ids import sha256
 from services.retrieval.corpus import key64
 
 MAX_RUNS, MAX_SEEN = 4_096, 8_000
-"""Runs that a process remembers by itself, and ids of one run: a value of a bucket has at most 64 KiB."""
+"""Runs held in memory per process, and ids per run; a bucket value has at most 64 KiB."""
 KEY_BYTES = 8
 ATTEMPTS, PAUSE_S = 16, 0.02
 
 
 @dataclass
 class Shown:
-    """What one run has seen, as far as this process knows; ``revision`` is that of the entry it was read from."""
+    """Keys shown to one run, as known to this process; ``revision`` is that of the entry they were read from."""
 
     keys: dict[int, None] = field(default_factory=dict)
     revision: int = 0
@@ -36,16 +36,16 @@ class Shown:
 
 
 class Seen:
-    """One event loop's. Without a bucket it is the process' own memory."""
+    """Exposure log for one event loop. Without a bucket it is kept in memory only."""
 
     def __init__(self, bucket: KeyValue | None = None) -> None:
         self._bucket = bucket
         self._runs: OrderedDict[str, Shown] = OrderedDict()
 
     async def show(self, run: str, ids: Iterable[str]) -> None:
-        """Notes that the run has seen these; returns when it is stored. Costs nothing when all are known.
+        """Record that the run has seen these ids; return when stored. Costs nothing when all are known.
 
-        Raises ``NotReady`` while the bus does not confirm, ``Conflict`` when others write all the time.
+        Raises ``NotReady`` while the bus does not confirm, ``Conflict`` under constant concurrent writes.
         """
         fresh, known = [key64(ident) for ident in ids], self._known(run)
         async with known.lock:
@@ -60,7 +60,7 @@ class Seen:
                     known.revision = await self._bucket.put(key_of(run), packed(wanted), revision=known.revision)
                 except Conflict:
                     if attempt:
-                        await asyncio.sleep(random.uniform(0, PAUSE_S * attempt))
+                        await asyncio.sleep(random.uniform(0, PAUSE_S * attempt))  # noqa: S311 - spreads writers
                     await self._read(run, known)
                 else:
                     known.keys = wanted
@@ -68,9 +68,9 @@ class Seen:
         raise Conflict(f"what run {run[:80]!r} has seen is being written by many at once")
 
     async def among(self, run: str, ids: Sequence[str]) -> Collection[int]:
-        """The keys (``key64``) of what the run has seen, read anew when one of ``ids`` is not known here.
+        """Return the keys (``key64``) of what the run has seen, reread if one of ``ids`` is unknown here.
 
-        Raises ``NotReady`` while the bus does not answer, ``CorruptData`` for an entry that is none.
+        Raises ``NotReady`` while the bus does not answer, ``CorruptData`` for a malformed entry.
         """
         known = self._known(run)
         if self._bucket is not None and not all(key64(ident) in known.keys for ident in ids):
@@ -95,12 +95,12 @@ class Seen:
 
 
 def key_of(run: str) -> str:
-    """The run's key in the bucket: runs may be called anything."""
+    """Return the run's key in the bucket, hashed since run names are arbitrary."""
     return sha256(run.encode())
 
 
 def joined(older: Iterable[int], newer: Iterable[int]) -> dict[int, None]:
-    """Both, each key once, the newer ones last; the oldest go when there are too many."""
+    """Merge two key sets, each key once, the newer ones last; drop the oldest above the limit."""
     keys = dict.fromkeys(older)
     for key in newer:
         keys.pop(key, None)

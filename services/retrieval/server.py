@@ -1,4 +1,4 @@
-"""Retrieval's RPCs: proto ⇄ engine, no logic."""
+"""RPCs of the retrieval service: proto to and from the engine, no logic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from services.retrieval.snapshot import Manifest
 
 
 def build(config: Config, deps: Deps) -> Service:
-    """Retrieval; the only constructor."""
+    """Build the retrieval service; the only constructor."""
     engine = Engine(config, deps.store, parsers(), deps.bus.bucket(SEEN))
     doorway = Doorway(config, engine, deps)
     register(deps.telemetry.registry, engine.searching)
@@ -47,7 +47,7 @@ def build(config: Config, deps: Deps) -> Service:
 
 
 class RetrievalServicer:
-    """Answers retrieval's RPCs."""
+    """Answers the RPCs of the retrieval service."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -133,7 +133,7 @@ class RetrievalServicer:
 
 
 def ranking_from_proto(ranking: pb.Ranking) -> str:
-    """Its name, "" for unspecified; raises ``InvalidField("ranking")`` for a number that is none."""
+    """Return the ranking's name, "" for unspecified; raise ``InvalidField("ranking")`` for an unknown number."""
     try:
         return pb.Ranking.Name(ranking).removeprefix("RANKING_").lower().replace("unspecified", "")
     except ValueError as error:
@@ -143,7 +143,7 @@ def ranking_from_proto(ranking: pb.Ranking) -> str:
 async def items_from_proto(
     first: pb.IngestRequest, rest: AsyncIterator[pb.IngestRequest]
 ) -> AsyncGenerator[Document | Chunk | Issue, None]:
-    """What each message brings; raises ``Conflict`` when a message names another corpus than the first."""
+    """Yield the content of each message; raise ``Conflict`` when one names another corpus than the first."""
     yield item_from_proto(first)
     async for request in rest:
         if request.corpus not in ("", first.corpus):
@@ -167,7 +167,7 @@ def item_from_proto(request: pb.IngestRequest) -> Document | Chunk | Issue:
 
 
 def described(shelf: Shelf) -> str:
-    """What a corpus is, in one line."""
+    """Describe a corpus in one line."""
     if shelf.broken is not None:
         return f"cannot be opened: {shelf.broken.message}"
     if shelf.active is None:
@@ -191,7 +191,7 @@ def snapshot_to_proto(manifest: Manifest) -> pb.Snapshot:
 
 
 def filter_from_proto(request: pb.SearchRequest) -> Filter:
-    """Raises ``InvalidField`` for a time out of range and for an empty period."""
+    """Convert the filter; raise ``InvalidField`` for a time out of range and for an empty period."""
     wanted = request.filter
     after = time_from_proto(wanted.published, "start_time", "filter.published.start_time")
     before = time_from_proto(wanted.published, "end_time", "filter.published.end_time")
@@ -208,7 +208,7 @@ def filter_from_proto(request: pb.SearchRequest) -> Filter:
 
 
 def time_from_proto(message: Message, name: str, path: str = "") -> datetime | None:
-    """A timestamp field as UTC; None when unset; raises ``InvalidField`` for one outside years 1 to 9999."""
+    """Return a timestamp field in UTC, None when unset; raise ``InvalidField`` outside years 1 to 9999."""
     if not message.HasField(name):
         return None
     time: Timestamp = getattr(message, name)

@@ -1,4 +1,4 @@
-"""Snapshots: immutable states of a corpus, known by their content, in a folder that can be opened memory-mapped."""
+"""Snapshots: immutable, content-addressed states of a corpus, in a folder that can be opened memory-mapped."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ ENCODED_TOGETHER = 256
 READ_BYTES = 1 << 20
 
 Open = Callable[[str], "Encoder"]
-"""Gives the encoder of a name; raises ``InvalidField`` for one that is not known."""
+"""Returns the encoder of a name; raises ``InvalidField`` for an unknown one."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a snapshot; ``path`` is relative to its folder, ``rows`` counts a segment's documents."""
+    """A file of a snapshot; ``path`` is relative to its folder, ``rows`` is a segment's number of documents."""
 
     path: str
     sha256: str
@@ -46,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a snapshot is made of. ``dim`` is 0 without vectors; ``index`` is the kind of the dense index."""
+    """Contents of a snapshot. ``dim`` is 0 without vectors; ``index`` is the kind of the dense index."""
 
     corpus: str
     documents: int
@@ -59,7 +59,7 @@ class Manifest:
 
     @cached_property
     def id(self) -> str:
-        """Content address: everything but the time. Computed once: every request asks for it."""
+        """Content address over everything but the time; cached, since every request needs it."""
         return content_hash([FORMAT, {**asdict(self), "created": ""}])
 
     @property
@@ -75,7 +75,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: bytes, key: str) -> Manifest:
-        """Raises ``CorruptData`` naming ``key`` when it cannot be read or is not what its id says."""
+        """Parse a manifest; raise ``CorruptData`` naming ``key`` if it is malformed or does not match its id."""
         try:
             content: dict[str, Any] = json.loads(data)
             known, ident = content.pop("format"), content.pop("id")
@@ -89,7 +89,7 @@ class Manifest:
 
 
 class Snapshot:
-    """An open snapshot: read-only, for any number of threads. Closes its files when nobody refers to it."""
+    """An open snapshot, read-only and thread-safe. Closes its files when it is no longer referenced."""
 
     def __init__(self, manifest: Manifest, table: Table, arms: Arms, folder: Path) -> None:
         self.manifest, self.table, self.arms, self.folder = manifest, table, arms, folder
@@ -105,7 +105,7 @@ class Snapshot:
 
 
 def indexed_text(document: Document, recipe: Recipe) -> str:
-    """What BM25 sees: the title as often as it weighs, the text, and what the columns know of it."""
+    """Return the text for BM25: the weighted title, the text, and metadata if the recipe includes it."""
     text = f"{document.title}\n" * recipe.title_weight + document.text
     if not recipe.metadata:
         return text
@@ -114,7 +114,7 @@ def indexed_text(document: Document, recipe: Recipe) -> str:
 
 
 def encoded_text(document: Document, recipe: Recipe) -> str:
-    """What the encoder sees."""
+    """Return the text for the encoder."""
     entities = f" ({', '.join(document.entities)})" if recipe.metadata and document.entities else ""
     return f"{document.title}{entities}\n{document.text}" if document.title else document.text
 
@@ -128,11 +128,11 @@ def build(
     base: Snapshot | None = None,
     index_file: Path | None = None,
 ) -> Manifest:
-    """Writes a snapshot with the documents of ``base`` and then ``fresh`` into ``folder``; gives its manifest.
+    """Write a snapshot with the documents of ``base`` and then ``fresh`` into ``folder``; return its manifest.
 
-    Only fresh documents are written and encoded when ``base`` has the same encoder; the word index is made anew.
-    ``index_file`` is a FAISS index of all documents in order, taken as it is.
-    Raises ``MissingExtra`` without the packages, and what the encoder raises.
+    Only fresh documents are written and encoded when ``base`` has the same encoder; the word index is rebuilt.
+    ``index_file`` is a FAISS index of all documents in order, used unchanged. Raises ``MissingExtra`` without the
+    packages, and the encoder's errors.
     """
     from services.retrieval.table import Table, offsets_of, write_columns, write_segment
 
@@ -173,7 +173,7 @@ def build(
 
 
 def base_segments(base: Snapshot | None, folder: Path) -> tuple[list[Part], list[Path]]:
-    """The segments of ``base``, linked into the folder: they are shared, since nobody changes them."""
+    """Hard-link the segments of ``base`` into the folder; they are immutable and shared."""
     if base is None:
         return [], []
     paths = []
@@ -193,7 +193,7 @@ def write_words(documents: Iterable[Document], recipe: Recipe, folder: Path) -> 
 def write_vectors(
     documents: Sequence[Document] | Any, recipe: Recipe, folder: Path, open_encoder: Open, base: Snapshot | None
 ) -> tuple[str, int]:
-    """Encodes what ``base`` has no vectors of, and writes the dense index; gives its kind and dimension."""
+    """Encode documents for which ``base`` has no vectors, and write the dense index; return its kind and dimension."""
     if not recipe.encoder:
         return "", 0
     import numpy as np
@@ -221,7 +221,7 @@ def write_vectors(
 
 
 def link_vectors(source: Path, count: int, recipe: Recipe, folder: Path, open_encoder: Open) -> tuple[str, int]:
-    """Takes an index that was made elsewhere; raises ``CorruptData`` when it does not fit documents and encoder."""
+    """Use an index built elsewhere; raise ``CorruptData`` when it does not fit documents and encoder."""
     from services.retrieval import dense
 
     dim = open_encoder(recipe.encoder).dim
@@ -235,7 +235,7 @@ def link_vectors(source: Path, count: int, recipe: Recipe, folder: Path, open_en
 
 
 def reusable(base: Snapshot, recipe: Recipe) -> bool:
-    """Whether the vectors of ``base`` are those that the recipe would give."""
+    """Return True if the vectors of ``base`` are the same as the recipe would produce."""
     same = ("encoder", "metadata")
     return all(base.manifest.recipe[name] == getattr(recipe, name) for name in same)
 
@@ -258,9 +258,9 @@ def file_sha256(path: Path) -> str:
 
 
 def open_snapshot(folder: Path, threads: int = 0) -> Snapshot:
-    """Opens a folder after checking every file's size and SHA-256.
+    """Open a folder after checking every file's size and SHA-256.
 
-    Raises ``CorruptData`` naming the file that is not there, truncated or changed, ``MissingExtra`` without packages.
+    Raises ``CorruptData`` naming the file that is missing, truncated or changed, ``MissingExtra`` without packages.
     """
     path = folder / MANIFEST
     try:
@@ -289,7 +289,7 @@ def open_snapshot(folder: Path, threads: int = 0) -> Snapshot:
 
 
 def check(path: Path, part: Part) -> None:
-    """Raises ``CorruptData`` when the file is not the part."""
+    """Raise ``CorruptData`` when the file is missing or differs from the part."""
     try:
         size = path.stat().st_size
     except FileNotFoundError as error:

@@ -22,11 +22,11 @@ from services.retrieval.corpus import Document, Filter, content_key, document_of
 COLUMNS = "columns.npz"
 UNDATED = np.iinfo(np.int64).min
 MASKS = 64
-"""Filters whose masks are kept."""
+"""Number of filters whose masks are cached."""
 
 
 def write_segment(documents: Iterable[Document], path: Path) -> int:
-    """One line of JSON per document; gives their number."""
+    """Write one line of JSON per document; return their number."""
     count = 0
     with path.open("wb") as file:
         for document in documents:
@@ -47,7 +47,7 @@ class Segments:
         return len(self._offsets)
 
     def __getitem__(self, position: int) -> Document:
-        """Raises ``CorruptData`` when the line cannot be read."""
+        """Return a document; raise ``CorruptData`` when its line cannot be read."""
         segment = int(np.searchsorted(self._starts, position, side="right")) - 1
         data, start = self._maps[segment], int(self._offsets[position])
         end = data.find(b"\n", start)
@@ -61,7 +61,7 @@ class Segments:
 
 
 def mapped(path: Path) -> mmap.mmap | bytes:
-    """The file as read-only memory; an empty file cannot be mapped."""
+    """Map the file as read-only memory; an empty file, which cannot be mapped, becomes ``b""``."""
     if path.stat().st_size == 0:
         return b""
     with path.open("rb") as file:
@@ -69,7 +69,7 @@ def mapped(path: Path) -> mmap.mmap | bytes:
 
 
 def offsets_of(path: Path) -> NDArray[np.int64]:
-    """Where the lines of a segment begin, in bytes."""
+    """Return the byte offsets of a segment's lines."""
     starts, position = [], 0
     with path.open("rb") as file:
         for line in file:
@@ -79,7 +79,7 @@ def offsets_of(path: Path) -> NDArray[np.int64]:
 
 
 class Codes:
-    """Texts as numbers, in the order in which they first come."""
+    """Dictionary encoding of texts, in order of first occurrence."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
@@ -88,12 +88,13 @@ class Codes:
         return self.names.setdefault(text, len(self.names))
 
     def array(self) -> NDArray[np.uint8]:
-        """As JSON: an array of texts would give each the width of the longest."""
+        """Return the texts as JSON bytes."""
+        # Not an array of texts, which would give each the width of the longest.
         return np.frombuffer(json.dumps(list(self.names)).encode(), dtype=np.uint8)
 
 
 def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], path: Path) -> None:
-    """Everything that filters and look-ups need; ``documents`` are read once, in order."""
+    """Write the columns that filters and look-ups need; ``documents`` are read once, in order."""
     sources, types, entities = Codes(), Codes(), Codes()
     published, source, kind, bounds, members, idents, contents = [], [], [], [0], [], [], []
     for document in documents:
@@ -118,16 +119,16 @@ def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], pat
 
 
 def microseconds(time: datetime) -> int:
-    """Since 1970, exactly."""
+    """Return the microseconds since 1970, exactly."""
     delta = time - datetime(1970, 1, 1, tzinfo=UTC)
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
 class Table:
-    """The documents and their columns; read-only, for any number of threads."""
+    """The documents and their columns; read-only, thread-safe."""
 
     def __init__(self, paths: Sequence[Path], counts: Sequence[int], columns: Path) -> None:
-        """Opens what ``write_segment`` and ``write_columns`` wrote; raises ``CorruptData`` naming the file."""
+        """Open files of ``write_segment`` and ``write_columns``; raise ``CorruptData`` naming the file."""
         try:
             with np.load(columns, allow_pickle=False) as stored:
                 self._columns: dict[str, NDArray[Any]] = {name: stored[name] for name in stored.files}
@@ -149,24 +150,24 @@ class Table:
 
     @property
     def published(self) -> NDArray[np.int64]:
-        """Microseconds since 1970 [documents]; ``UNDATED`` when not known."""
+        """Microseconds since 1970 [documents]; ``UNDATED`` when unknown."""
         return self._columns["published"]
 
     def of_type(self, name: str) -> NDArray[np.bool_]:
-        """Which documents are of the type."""
+        """Return a mask [documents] of those of the type."""
         mask: NDArray[np.bool_] = np.isin(self._columns["type"], self._codes("types", {name}))
         return mask
 
     def position(self, ident: str) -> int | None:
-        """Where the document with this id is."""
+        """Return the position of the document with this id, None if there is none."""
         return next((at for at in self._equal("id", key64(ident)) if self.documents[at].id == ident), None)
 
     def names(self, keys: Iterable[int]) -> Iterator[Document]:
-        """The documents with these keys of ids, as far as they are there."""
+        """Yield the documents with these keys of ids, as far as they exist."""
         return (self.documents[at] for key in keys for at in self._equal("id", key))
 
     def twin(self, document: Document) -> Document | None:
-        """A document with the same title and text."""
+        """Return a document with the same title and text, None if there is none."""
         key = content_key(document.title, document.text)
         found = (self.documents[at] for at in self._equal("content", key64(key)))
         return next((twin for twin in found if content_key(twin.title, twin.text) == key), None)
@@ -177,7 +178,7 @@ class Table:
         return [int(at) for at in self._columns[f"{name}_order"][first:last]]
 
     def mask(self, allowed: Filter) -> NDArray[np.bool_] | None:
-        """Which documents the filter allows [documents]; None when all are. Equals ``Filter.allows`` on each."""
+        """Return the mask [documents] of a filter; None when it allows all. Equals ``Filter.allows`` on each."""
         if allowed == Filter():
             return None
         known = self._masks.get(allowed)

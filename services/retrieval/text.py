@@ -1,7 +1,7 @@
-"""Words for the index, and extracts around a match.
+"""Tokenisation for the index, and summaries around a match.
 
-Latin words, numbers and tickers stay whole; Chinese, Japanese and Korean become character bigrams. Bigrams need
-no dictionary and beat the default tokenizer of bm25s by far: nDCG@10 93 to 98 against 17 to 29 on Chinese sets.
+Latin words, numbers and tickers stay whole; Chinese, Japanese and Korean become character bigrams. Bigrams need no
+dictionary and beat the default tokenizer of bm25s by far: nDCG@10 93 to 98 against 17 to 29 on Chinese sets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ELLIPSIS = "…"
 
 
 def tokens(text: str) -> list[str]:
-    """Index terms in order. Hyphenated words count whole and in parts; plural s and possessives are cut."""
+    """Return index terms in order. Hyphenated words count whole and in parts; plural s and possessives are cut."""
     found: list[str] = []
     plain = GROUPING.sub("", unicodedata.normalize("NFKC", text).lower().replace("’", "'"))
     for match in TOKEN.finditer(plain):
@@ -40,7 +40,7 @@ def tokens(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """The word without a possessive or a plural ending; abbreviations without their dots ("u.s" is "us")."""
+    """Remove a possessive or plural ending, and the dots of an abbreviation ("u.s" is "us")."""
     word = word.removesuffix("'s")
     letters = word.split(".")
     if len(letters) > 1 and all(len(part) == 1 and part.isalpha() for part in letters):
@@ -51,26 +51,25 @@ def stem(word: str) -> str:
 
 
 def is_single_character(term: str) -> bool:
-    """True for a lone Chinese character, which no bigram of the index equals."""
+    """Return True for a lone Chinese character, which no bigram of the index equals."""
     return len(term) == 1 and IS_CJK.match(term) is not None
 
 
 class Stretch(NamedTuple):
-    """``text[start:end]``, a sentence with the blanks behind it, or a piece of one that is too long."""
+    """``text[start:end]``, a sentence with the blanks after it, or a piece of one that is too long."""
 
     start: int
     end: int
     opens: bool
-    """Begins with a sentence."""
+    """True if it begins with the start of a sentence."""
     closes: bool
-    """Ends with a sentence."""
+    """True if it ends with the end of a sentence."""
 
 
 def summary(text: str, query: Set[str], limit: int) -> str:
-    """The stretch of sentences with most of the query's terms, at most ``limit`` characters, on one line.
+    """Return the run of sentences with most of the query's terms, at most ``limit`` characters, on one line.
 
-    Its words are the text's; an ellipsis marks a sentence that is cut. A summary never is the whole text,
-    however short the text is.
+    Its words are the text's; an ellipsis marks a cut sentence. A summary is never the whole text, however short.
     """
     inner = min(limit, len(text.strip()) - 1) - 2 * len(ELLIPSIS)
     if inner < 1:
@@ -93,7 +92,7 @@ def summary(text: str, query: Set[str], limit: int) -> str:
 
 
 def stretches(text: str, limit: int) -> Iterator[Stretch]:
-    """Sentences in order; one of more than ``limit`` characters comes in pieces, cut at spaces where there are any."""
+    """Yield sentences in order; one of more than ``limit`` characters in pieces, cut at spaces if possible."""
     start = len(text) - len(text.lstrip())
     for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
         opens = True

@@ -1,4 +1,4 @@
-"""Reward: grades and judges answers, and gives process rewards, for trainers and for production monitoring alike.
+"""Reward service: grades and judges answers, and computes process rewards, for trainers and production monitoring.
 
-It runs no tool of an agent, and calls a model only when it is asked to judge; cells that it grades run in the sandbox.
+It runs no agent tools, and calls a model only to judge; cells to be graded run in the sandbox.
 """

@@ -1,4 +1,4 @@
-"""``python -m services.reward``: runs reward until SIGTERM."""
+"""``python -m services.reward``: runs the reward service until SIGTERM."""
 
 from fathom.rpc.host import main
 from services.reward.config import Config

@@ -1,4 +1,4 @@
-"""Composites: named sums of graders with weights from the settings (row Z03: outcome, tool choice, per step)."""
+"""Composites: named weighted sums of graders, configured in the settings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Part(Settings):
     """One grader of a composite."""
 
     grader: str
-    """Its name."""
+    """Name of the grader."""
     weight: float = Field(default=1.0, ge=-MAX_WEIGHT, le=MAX_WEIGHT)
-    """Its weight, unless the request says ``<part>_weight``; below 0 it is a penalty."""
+    """Weight, unless the request sets ``<part>_weight``; below 0 it is a penalty."""
     parameters: Mapping[str, float] = Field(default_factory=dict)
-    """Its parameters; those that are absent have their defaults."""
+    """Parameters of the grader; absent ones have their defaults."""
     optional: bool = False
-    """Left out where the item does not have what it needs, e.g. the tools that fit."""
+    """Leave the part out where the item lacks its input, e.g. the suitable tools."""
 
     @model_validator(mode="after")
     def _is_known(self) -> Part:
@@ -41,11 +41,11 @@ class Composite(Settings):
     """A sum of parts; ``gate`` names one whose value multiplies the others, so that form pays only with content."""
 
     description: str = ""
-    """What it is for."""
+    """Purpose of the composite."""
     parts: Mapping[str, Part] = Field(min_length=1)
-    """By name."""
+    """Parts by name."""
     gate: str = ""
-    """A part's name, or none."""
+    """Name of the gate part, or ""."""
 
     @model_validator(mode="after")
     def _gate_is_a_part(self) -> Composite:
@@ -55,13 +55,13 @@ class Composite(Settings):
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:
-        """A request may set each weight: the size of it, the sign is the settings'."""
+        """Weight parameters that a request may set: their size; the sign comes from the settings."""
         return {f"{name}_weight": Parameter(abs(part.weight), MAX_WEIGHT) for name, part in self.parts.items()}
 
     def fold(self, scores: Mapping[str, Score], parameters: Mapping[str, float]) -> Score:
-        """``sum of weight · value``, with each part's value and parts of parts as components.
+        """Combine the parts' scores to ``sum of weight · value``, with their values and components as components.
 
-        Parts that were left out count for nothing. Behind a gate: ``gate's own + gate · (sum of the others)``.
+        Parts that were left out count as nothing. With a gate: ``gate's own + gate · (sum of the others)``.
         """
         total, reasons = 0.0, list[str]()
         components: dict[str, float] = {}
@@ -76,7 +76,7 @@ class Composite(Settings):
 
 
 def shipped() -> Mapping[str, Composite]:
-    """The composites that are there without any settings."""
+    """Return the composites available without any settings."""
     return {
         "agent": Composite(
             description="Outcome by exact match, tools that fit the task, and calls that gave something",

@@ -1,4 +1,4 @@
-"""Settings of reward; section ``reward``, ``FATHOM_REWARD_*``."""
+"""Settings of the reward service; section ``reward``, ``FATHOM_REWARD_*``."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from services.reward.process.settings import ProcessSettings
 
 
 class Config(Settings):
-    """Limits of a request."""
+    """Limits and composites of the reward service, and the settings of its models."""
 
     max_items: int = Field(default=4096, ge=1, le=4096)
-    """Items of one Score request."""
+    """Maximum items of one Score request."""
     verify_workers: int = Field(default=2, ge=0, le=64)
-    """Processes that grade side by side; 0 grades in a thread, where a grader that does not end cannot be ended."""
+    """Number of grading processes; 0 grades in a thread, where a grader that hangs cannot be killed."""
     verify_timeout_s: float = Field(default=10.0, gt=0)
-    """Longest grading of one item in seconds; one that is late is worth 0."""
+    """Maximum seconds for grading one item; an item over the limit scores 0."""
     frames_by_reference: bool = True
-    """Whether sandboxes read tables from the object store; without, each table travels with its call (31 MiB)."""
+    """True if sandboxes read tables from the object store; otherwise each table is sent with its call (31 MiB)."""
     concurrent_cells: int = Field(default=4, ge=1)
-    """Cells that run in the sandbox at once."""
+    """Maximum number of cells running in the sandbox at once."""
     composites: Mapping[str, Composite] = Field(default_factory=shipped)
-    """Weighted sums of graders, by the name that requests give."""
+    """Weighted sums of graders, by the name that requests use."""
     process: ProcessSettings = ProcessSettings()
     """The implicit process reward model."""
     judge: JudgeSettings = JudgeSettings()

@@ -1,4 +1,4 @@
-"""Batches of items to their graders: checked whole, then graded side by side, failures worth 0 and told."""
+"""Grading of batches: all items are validated first, then graded in parallel; failures score 0 and are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from services.reward.work import Work
 
 @dataclass(frozen=True)
 class Plan:
-    """What one item needs: its parts by name (one without a name for a plain grader), with all their parameters."""
+    """Parts to grade for one item, by name (a single unnamed one for a plain grader), with all their parameters."""
 
     parts: Mapping[str, Work]
     composite: Composite | None = None
@@ -27,7 +27,7 @@ class Plan:
 
 
 class Engine:
-    """Scores; ``composites`` by name, beside the graders."""
+    """Scores items with the graders and ``composites``, by name."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class Engine:
 
     @property
     def names(self) -> Mapping[str, tuple[str, Sequence[str]]]:
-        """Everything that a request may name: its description and parameters."""
+        """Description and parameters of everything that a request may name."""
         plain = {name: (one.description, sorted(one.parameters)) for name, one in {**GRADERS, **RUNNING}.items()}
         return plain | {name: (one.description, sorted(one.parameters)) for name, one in self._composites.items()}
 
     async def score(self, works: Sequence[Work]) -> list[Score]:
-        """Aligned scores; raises ``InvalidField`` naming the item's field before one is graded.
+        """Return scores aligned with the items; raise ``InvalidField`` naming the item's field before any is graded.
 
-        A grader that fails, is late, or gives no finite number is worth 0, counted and logged.
+        A grader that fails, exceeds its time, or returns a non-finite number scores 0, and is counted and logged.
         """
         if not 1 <= len(works) <= self._max_items:
             raise InvalidField("items", f"must be 1 to {self._max_items:,}")
@@ -70,7 +70,7 @@ class Engine:
         return scores
 
     def _kept(self, atom: Work, found: Score | str) -> Score:
-        """The score; a failure is 0 with its reason."""
+        """Return the score; a failure becomes 0 with its reason."""
         if isinstance(found, Score):
             return found
         self._metrics.failures.labels(atom.grader).inc()
@@ -94,12 +94,12 @@ class Engine:
 
 
 def folded(plan: Plan, scores: Sequence[Score]) -> Score:
-    """The parts' scores as one."""
+    """Combine the parts' scores into one."""
     if plan.composite is None or plan.parameters is None:
         return scores[0]
     return plan.composite.fold(dict(zip(plan.parts, scores, strict=True)), plan.parameters)
 
 
 def checked(path: str, work: Work, graders: Mapping[str, Grader], others: Mapping[str, object]) -> Work:
-    """The work with all parameters; raises ``InvalidField`` below ``path``."""
+    """Return the work with all parameters; raise ``InvalidField`` below ``path``."""
     return replace(work, item=checked_item(path, work.grader, work.item, graders, others))

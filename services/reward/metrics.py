@@ -1,4 +1,4 @@
-"""What reward counts: grades by grader and lane, which is what production is watched by, and failures."""
+"""Prometheus metrics of the reward service: grades by grader and lane, and failures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fathom.grading.model import VALUE_BUCKETS
 
 @dataclass(frozen=True)
 class Metrics:
-    """Of one reward service. Labels are names of graders and composites, and lanes."""
+    """Metrics of one reward service. Labels are names of graders and composites, and lanes."""
 
     values: Histogram
     failures: Counter
 
     @classmethod
     def on(cls, registry: CollectorRegistry | None) -> Metrics:
-        """Metrics of this registry; None keeps them to the process that made them."""
+        """Register the metrics; with None they are not exported."""
         return cls(
             Histogram(
                 "fathom_reward_value",
@@ -32,6 +32,6 @@ class Metrics:
         )
 
     def graded(self, grader: str, value: float) -> None:
-        """Counts a grade under the lane of the call being handled."""
+        """Record a grade under the lane of the call being handled."""
         call = current_call()
         self.values.labels(grader, (call.lane if call else Lane.INTERACTIVE).value).observe(value)

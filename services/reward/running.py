@@ -1,4 +1,4 @@
-"""The grader that runs a cell in the sandbox with its sheets injected (rows T05 and T02's components)."""
+"""The grader that runs a cell in the sandbox with its sheets injected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WEIGHTS: Mapping[str, Parameter] = {
 
 
 def not_pure(item: Item) -> Score:
-    """Runs have a door of their own, since they wait for the sandbox."""
+    """Raise ``NotImplementedError``: cells are graded by ``Runner``, since they wait for the sandbox."""
     raise NotImplementedError("code_run is graded by its runner")
 
 
@@ -50,26 +50,26 @@ RUNNING: Mapping[str, Grader] = {
 
 @dataclass(frozen=True)
 class Ran:
-    """How a cell ended: whether it finished in time and without an exception, what it printed, and its status."""
+    """Result of a cell: whether it finished in time and without an exception, its output, and its status."""
 
     finished: bool
     stdout: str
     status: str
     duration_ms: int = 0
     infra: bool = False
-    """True when the sandbox failed, not the code: to be masked in training."""
+    """True when the sandbox failed, not the code; such samples are to be masked in training."""
 
 
 class Runner:
-    """Runs cells through ``clients.sandbox``, some at once, each in a session of its own."""
+    """Runs cells through ``clients.sandbox``, several at once, each in a separate session."""
 
     def __init__(self, clients: Clients, concurrent: int, log: Any, store: ObjectStore | None = None) -> None:
-        """With a ``store`` tables are read here, for sandboxes that reach none."""
+        """Create the runner; with a ``store`` tables are read here, for sandboxes that cannot read it."""
         self._clients, self._log, self._store = clients, log, store
         self._places = asyncio.Semaphore(concurrent)
 
     async def grade(self, work: Work) -> Score | str:
-        """The composed reward of the cell in ``response``, or in words why the sandbox gave none."""
+        """Return the composed reward of the cell in ``response``, or a message why the sandbox returned none."""
         wall_s = work.item.parameters["wall_s"]
         ran = Ran(False, "", "not run", infra=True)
         async with self._places:
@@ -129,7 +129,7 @@ def put_frame(session: str, frame: Frame) -> pb.PutFrameRequest:
 
 
 def composed(item: Item, ran: Ran) -> Score:
-    """``e·(w_s·s + w_l·f) + w_a·task − w_h·[any hack flag]`` (rl.md 4.3); pure."""
+    """Compute ``e·(w_s·s + w_l·f) + w_a·task − w_h·[any hack flag]``; pure."""
     parts = codestyle.code_reward(item.response, ran.finished, ran.stdout)
     weights = item.parameters
     total = parts.total(style=weights["style_weight"], length=weights["length_weight"], hack=weights["hack_weight"])
@@ -142,7 +142,7 @@ def composed(item: Item, ran: Ran) -> Score:
 
 
 def task_score(item: Item, ran: Ran) -> float:
-    """1 when what the cell printed holds a reference: its last number, or a text; a cell that failed has no answer."""
+    """Score 1 when the cell's output contains a reference: as its last number, or as text; a failed cell scores 0."""
     if not ran.finished:
         return 0.0
     name = "number" if any(numbers(reference) for reference in item.references) else "sub_em"

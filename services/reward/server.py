@@ -1,4 +1,4 @@
-"""Reward's RPCs: proto ⇄ engine, no logic."""
+"""RPCs of the reward service: proto to and from the engine, no logic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_PAGE = 1_000
 
 
 def build(config: Config, deps: Deps) -> Service:
-    """Reward; the only constructor."""
+    """Build the reward service; the only constructor."""
     log, registry = deps.telemetry.log, deps.telemetry.registry
     pool = Pool(config.verify_workers, config.verify_timeout_s)
     runner = Runner(deps.clients, config.concurrent_cells, log, None if config.frames_by_reference else deps.store)
@@ -42,7 +42,7 @@ def build(config: Config, deps: Deps) -> Service:
 
 
 class RewardServicer:
-    """Answers reward's RPCs."""
+    """Answers the RPCs of the reward service."""
 
     def __init__(self, engine: Engine, judge: Judge, process: ProcessModel, store: ObjectStore) -> None:
         self._engine, self._judge, self._process, self._store = engine, judge, process, store

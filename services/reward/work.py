@@ -1,4 +1,4 @@
-"""What one item of a Score request asks for."""
+"""Input of one item of a Score request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fathom.store.base import StoredObject
 
 @dataclass(frozen=True)
 class Frame:
-    """A table that a cell finds under ``name``: the bytes of an Arrow stream, or an object of the store."""
+    """A table available to a cell as ``name``: the bytes of an Arrow stream, or an object of the store."""
 
     name: str
     data: bytes | StoredObject
@@ -18,7 +18,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Work:
-    """A grader's or composite's name, what it grades, and the tables for graders that run a cell."""
+    """A grader's or composite's name, the item to grade, and the tables for graders that run a cell."""
 
     grader: str
     item: Item

@@ -21,8 +21,8 @@ class Config(Settings):
     run_hostile_code_without_any_isolation: bool = False
     """Has to be true for ``min_isolation`` none: cells may then do whatever the service's user may."""
     uid_base: int = Field(default=61_184, ge=1_000)
-    """First of the host users that sessions run as when the service is root, one per session; each service on a
-    machine takes the next free block of them."""
+    """First of the host users that sessions run as when the service is root, one per session; all services on a
+    machine lend from the same ones, each to one session at a time."""
     cgroups: bool = True
     """Give each session a control group where this system allows it."""
     objects: bool = True

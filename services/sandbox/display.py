@@ -7,6 +7,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,13 @@ def make_shell(capture: Capture) -> Any:
         shell: Any
 
         def __call__(self, result: Any = None) -> None:
-            if result is not None and not self.shell.is_quiet:
-                bundle, _ = self.shell.display_formatter.format(result)
+            if result is None or self.shell.is_quiet:
+                return
+            formatter = self.shell.display_formatter
+            if not formatter.ipython_display_formatter(result):  # else it has shown itself, as plotly's figures do
+                bundle, _ = formatter.format(result)
                 capture.last(bundle, result)
-                self.shell.user_ns["_"] = result
+            self.shell.user_ns["_"] = result
 
     class Publisher(DisplayPublisher):
         """``display`` and ``fig.show()``."""
@@ -167,10 +171,8 @@ def cut(text: str, limit: int) -> str:
 def flush() -> None:
     """What was printed goes out, also when the cell has replaced or closed its streams."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(Exception):  # whatever the cell has put there
             stream.flush()
-        except Exception:  # whatever the cell has put there
-            continue
 
 
 def error_reply(error: BaseException) -> dict[str, str]:

@@ -20,13 +20,12 @@ from services.sandbox.leash import ForkLost
 from services.sandbox.memory import Memory
 from services.sandbox.messages import Log
 from services.sandbox.metrics import Noted
-from services.sandbox.process import Jailer, Uids, WorkerProcess
+from services.sandbox.process import Jailer, WorkerProcess
 from services.sandbox.procfs import Census
 from services.sandbox.session import Session
+from services.sandbox.uids import Uids
 
 RETRY_S = 1.0
-# A user is given back when its session has ended, which the next session does not wait for.
-EXTRA_UIDS = 64
 
 
 class Engine:
@@ -77,7 +76,7 @@ class Engine:
         await self._fork_server.start()
         cgroups = Cgroups() if config.cgroups else None
         usable = cgroups if cgroups is not None and not cgroups.why_not else None
-        self._uids = Uids(config.uid_base, config.max_sessions + config.spares + EXTRA_UIDS)
+        self._uids = Uids(config.uid_base)
         jailer = Jailer(self._fork_server, "namespace", usable, self._uids)
         report = await achieve(config, jailer)
         self._jailer, self._report = replace(jailer, walls=report.walls), report

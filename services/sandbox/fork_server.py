@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.errors import DependencyFailed
-from services.sandbox.jail.plan import HOME, Plan
+from services.sandbox.jail.plan import HOME, Plan, home_variables
 from services.sandbox.zygote import BOOT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,9 +24,7 @@ def environ() -> dict[str, str]:
     single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")}
     return {
         "PATH": "/usr/bin:/bin",
-        "HOME": HOME,
-        "TMPDIR": HOME,
-        "IPYTHONDIR": f"{HOME}/.ipython",
+        **home_variables(HOME),
         "PLOTLY_RENDERER": "plotly_mimetype",
         "JE_ARROW_MALLOC_CONF": "background_thread:false",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -19,17 +19,9 @@ from services.sandbox.jail.plan import WALLS
 from services.sandbox.leash import WallFailed
 from services.sandbox.process import Jailer, WorkerProcess
 from services.sandbox.procfs import Census
+from services.sandbox.remedies import look_around, remedy
 
 PROBE_S = 10.0
-REMEDIES = {
-    "namespaces": "allow unprivileged user namespaces: sysctl user.max_user_namespaces > 0, an AppArmor profile"
-    " with 'userns,', and in a pod a seccomp profile that allows unshare with hostUsers: false",
-    "root file system": "in a pod: procMount: Unmasked with hostUsers: false, or the gVisor RuntimeClass",
-    "user": "in a pod: hostUsers: false",
-    "landlock": "a kernel from 5.13 on with 'landlock' in its lsm= list",
-    "seccomp": "a kernel with CONFIG_SECCOMP_FILTER",
-}
-
 
 HIDDEN = (
     f"runtime: {sys.base_prefix} is not readable for the session's user: cells can use only what the fork server has"
@@ -95,12 +87,24 @@ async def achieve(config: Config, jailer: Jailer) -> Report:
     for walls in WALLS[WALLS.index(config.walls) :]:
         level = bounded(walls, boundary)
         if level < wanted:
+            failed += await offer(config, jailer, walls)
             break
         wrong, notes = await tried(config, replace(jailer, walls=walls))
         if not wrong:
             return Report(level, walls, layers(walls, jailer, boundary), (*failed, *absent(jailer), *notes))
         failed += [f"{walls}: {text}" for text in wrong]
     raise IsolationTooWeak(f"sandbox.min_isolation is {config.min_isolation}, and this is missing: {'; '.join(failed)}")
+
+
+async def offer(config: Config, jailer: Jailer, walls: str) -> list[str]:
+    """Say how to accept walls weaker than asked for, where they keep cells from the host and hold here."""
+    if walls != "landlock" or (await tried(config, replace(jailer, walls=walls)))[0]:
+        return []
+    accept = "FATHOM_SANDBOX_MIN_ISOLATION=landlock"
+    return [
+        "landlock, the next weaker level, holds here (SECURITY.md says what it does not stop); to accept it set"
+        f" sandbox.min_isolation to landlock, e.g. {accept} fathom up, or {accept} make run"
+    ]
 
 
 def boundary_shown(boundary: str) -> bool:
@@ -146,8 +150,8 @@ async def tried(config: Config, jailer: Jailer) -> tuple[list[str], list[str]]:
     try:
         await worker.start()
     except WallFailed as error:
-        remedy = REMEDIES.get(error.stage, "see SECURITY.md")
-        return [f"{error.stage} cannot be built ({error.error}); remedy: {remedy}"], []
+        mend = remedy(error.stage, error.errno, look_around())
+        return [f"{error.stage} cannot be built ({error.error}); remedy: {mend}"], []
     except DependencyFailed as error:
         return [error.message], []
     try:

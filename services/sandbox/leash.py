@@ -16,11 +16,14 @@ NO_STATUS = -signal.SIGKILL
 
 
 class WallFailed(DependencyFailed):
-    """A wall of the jail could not be built; ``stage`` names it. The session never ran anything."""
+    """A wall of the jail could not be built; ``stage`` names it, ``errno`` is 0 where the kernel refused nothing.
 
-    def __init__(self, stage: str, error: str) -> None:
+    The session never ran anything.
+    """
+
+    def __init__(self, stage: str, error: str, errno: int = 0) -> None:
         super().__init__("sandbox jail", f"{stage}: {error}")
-        self.stage, self.error = stage, error
+        self.stage, self.error, self.errno = stage, error, errno
 
 
 class ForkLost(DependencyFailed):
@@ -82,12 +85,12 @@ class Leash:
             self.code = int(message["exit"])
         elif "failed" in message:
             self.trouble = f"{message['failed']}: {message['error']}"
-            self._fail(str(message["failed"]), str(message["error"]))
+            self._fail(str(message["failed"]), str(message["error"]), int(message["errno"]))
 
-    def _fail(self, stage: str, error: str) -> None:
+    def _fail(self, stage: str, error: str, errno: int = 0) -> None:
         if not self._started.done():
             untold = self._handle < 0 and not self.trouble
-            self._started.set_exception(ForkLost() if untold else WallFailed(stage, error))
+            self._started.set_exception(ForkLost() if untold else WallFailed(stage, error, errno))
             # Whoever waits has it; nobody has to.
             self._started.exception()
 

@@ -1,4 +1,4 @@
-"""What a cell finds in its namespace besides the sheets."""
+"""What a cell finds in its namespace besides the sheets, and what has been done before the first one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,30 @@ COMPACT = re.compile(r"(\d{4})(\d{2})(\d{2})(?:\.0)?")
 YEAR_FIRST = re.compile(r"(\d{4})\s*[-/.年]\s*(\d{1,2})\s*(?:[-/.月]\s*(\d{1,2})\s*日?|月)?(?:[T\s]\s*(\S.*))?")
 
 YEAR_ELSEWHERE = re.compile(r"[A-Za-z].*\d{4}|\d{4}.*[A-Za-z]|\d{1,2}[-/]\d{1,2}[-/]\d{4}")
+
+# Run once before any session is forked. They take the ways of most cells: a table's text, a figure by plotly express
+# and one by graph objects with two axes, each as the last expression and by ``show``.
+FIRST_CELLS = (
+    "repr(pd.DataFrame({'a': [1.0, None]}).describe())",
+    """
+import mimetypes
+import plotly.express as px
+table = pd.DataFrame({'date': pd.date_range('2020-01-01', periods=3), 'value': [1.0, None, 2.0]})
+figure = px.line(table, x='date', y='value', title='value')
+figure.show()
+figure
+""",
+    """
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+figure = make_subplots(specs=[[{'secondary_y': True}]])
+figure.add_trace(go.Bar(x=[1, 2], y=[1, 2]), secondary_y=True)
+figure.add_trace(go.Scatter(x=[1, 2], y=[1, 2]))
+figure.update_layout(template='plotly_white')
+figure.show()
+figure
+""",
+)
 
 
 def to_date(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
 import tempfile
@@ -20,6 +19,7 @@ from services.sandbox.fork_server import ForkServer
 from services.sandbox.jail.plan import Plan
 from services.sandbox.leash import Leash
 from services.sandbox.pipe import Pipe
+from services.sandbox.uids import Uids
 from services.sandbox.wire import HEADER, BadFrame, length, pack, unpack
 
 ADDRESS_SPACE = 4 * 1024**3
@@ -40,57 +40,6 @@ class Jailer:
     walls: str
     cgroups: Cgroups | None
     uids: Uids
-
-
-LAST_UID = 65_519
-"""The end of the range that systemd keeps for users of services, which ``uid_base`` begins in by default."""
-
-
-class Uids:
-    """Host users for sessions, each lent to one at a time; -1, the service's own, when it may not change users.
-
-    Services on one machine take blocks of their own, from ``base`` on: users that two of them gave out could signal
-    each other, and without a process namespace the end of a session kills whatever its user runs. A block is held by
-    an abstract socket's name, which the kernel frees with its process. Raises ``DependencyFailed`` when none is free.
-    """
-
-    def __init__(self, base: int, count: int) -> None:
-        self._held: socket.socket | None = None
-        self._free: list[int] = []
-        if os.geteuid() == 0:
-            start = self._hold(base, count)
-            self._free = list(range(start, start + count))
-
-    def _hold(self, base: int, count: int) -> int:
-        for start in range(base, max(base, LAST_UID - count + 1) + 1, count):
-            held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            try:
-                held.bind(f"\0fathom-sandbox-users-{start}")
-            except OSError as error:
-                held.close()
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                continue
-            self._held = held
-            return start
-        raise DependencyFailed("sandbox", f"no free block of {count} users from {base} on")
-
-    def close(self) -> None:
-        """Leaves the block to others."""
-        if self._held is not None:
-            self._held.close()
-
-    def take(self) -> int:
-        """Raises ``DependencyFailed`` when all are lent out."""
-        if self._held is None:
-            return -1
-        if not self._free:
-            raise DependencyFailed("sandbox", "no free user for a session")
-        return self._free.pop(0)
-
-    def give_back(self, uid: int) -> None:
-        if uid >= 0:
-            self._free.append(uid)
 
 
 class WorkerProcess:

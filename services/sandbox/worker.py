@@ -10,6 +10,7 @@ import random
 import signal
 import socket
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from services.sandbox.wire import HEADER, length, pack, unpack
@@ -83,8 +84,6 @@ class Worker:
     def __init__(self) -> None:
         import numpy
         import pandas
-        import plotly.express  # what cells use is there when they ask for it
-        import plotly.graph_objects  # noqa: F401
         import pyarrow
 
         from services.sandbox import display, preload
@@ -101,12 +100,21 @@ class Worker:
         self._namespace.update(pd=pandas, np=numpy, to_date=preload.to_date)
         self._sheets = Sheets(self._namespace)
         pandas.set_option("display.width", 160, "display.max_columns", 20)
-        # A first cell warms the compiler's caches and pandas' own, off the path of a request.
-        self._run_cell(self._shell, 0, "repr(pd.DataFrame({'a': [1.0, None]}).describe())")
-        self._capture.reset()
-        for name in [name for name in self._namespace if name == "_"]:
-            del self._namespace[name]
         self._hidden = frozenset(self._namespace)
+        self._warm_up(preload.FIRST_CELLS)
+
+    def _warm_up(self, cells: Iterable[str]) -> None:
+        """Runs cells whose work every session would do again: what they compile, cache and import is there for all.
+
+        Where the session's user cannot read the runtime, a cell has no other modules than those imported here.
+        """
+        for code in cells:
+            error = self._run_cell(self._shell, 0, code)
+            if error is not None:
+                raise error
+        self._capture.reset()
+        for name in self._namespace.keys() - self._hidden:
+            del self._namespace[name]
 
     def serve(self, descriptor: int) -> None:
         """Until the supervisor closes the socket. An interrupt that comes late, between two cells, means nothing."""

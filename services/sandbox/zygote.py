@@ -90,10 +90,12 @@ class Zygote:
             raise OSError(0, "the fork server has more than one thread")
         go_end, go = os.pipe2(os.O_CLOEXEC)
         flags = sum(kernel.NAMESPACES.values()) if plan.walls == "namespace" else 0
+        runtime = self._open_runtime() if flags and os.geteuid() == 0 else {}
         pid = kernel.clone(flags)
         if pid == 0:
-            self._become_session(plan, channel, session, stdout, stderr, go_end, go)
-        os.close(go_end)
+            self._become_session(plan, runtime, channel, session, stdout, stderr, go_end, go)
+        for descriptor in (go_end, *runtime.values()):
+            os.close(descriptor)
         try:
             if flags:
                 map_users(pid, plan.uid)
@@ -109,9 +111,18 @@ class Zygote:
         finally:
             os.close(go)
 
+    def _open_runtime(self) -> dict[str, int]:
+        """Open the runtime as this user: in its namespace the root of a session is nobody to the folders of other
+        users, e.g. somebody's home. Return nothing for a root that may not mount, whose sessions open it themselves."""
+        try:
+            return rootfs.open_runtime(self._paths)
+        except PermissionError:
+            return {}
+
     def _become_session(
-        self, plan: Plan, channel: socket.socket, session: int, stdout: int, stderr: int, go_end: int, go: int
-    ) -> None:
+        self, plan: Plan, runtime: dict[str, int], channel: socket.socket, session: int, stdout: int, stderr: int,
+        go_end: int, go: int,
+    ) -> None:  # fmt: skip
         """In the child: waits until the parent has mapped its users, then leads the session's life."""
         os.close(go)
         if os.read(go_end, 1) != b"1":
@@ -127,7 +138,7 @@ class Zygote:
         for descriptor in (null, stdout, stderr):
             os.close(descriptor)
         serve = functools.partial(self._worker.serve, session)
-        init.live(init.Session(plan, self._paths, self._programs, channel, session, serve))
+        init.live(init.Session(plan, self._paths, runtime, self._programs, channel, session, serve))
 
 
 def map_users(pid: int, uid: int) -> None:

@@ -94,7 +94,7 @@ def end() -> str:
 
 async def steps(rounds: int, calls: int) -> list[float]:
     """Milliseconds per step."""
-    task = Task("run", "why?", "m", Sampling(), Limits(rounds + 5, 10**9, time.time() + 600))
+    task = Task("run", "why?", "m", Sampling(), Limits(rounds + 5, 10**9, time.monotonic() + 600))
     protocol = Research(Prompts.of(catalogue(), load(Config, "planner", environ={})))
     model = Model(rounds, calls)
     stage = Stage(Registry([Document(), Think(), Finish()]))

@@ -22,6 +22,7 @@ from tests.bench.questions import HOME, graded, local_stack
 from tests.golden.agent.grading import Given, judge
 from tests.golden.agent.reference import Reference
 from tests.golden.agent.schema import Question, load_questions
+from tests.support.waiting import eventually
 
 COUNT = 10
 BUDGET = pb.Budget(max_rounds=3, max_ms=120_000)
@@ -60,10 +61,12 @@ async def run() -> None:
 
 async def until_ready(clients: Clients, model: str) -> None:
     """The model is unpacked and loaded first."""
-    async with asyncio.timeout(300):
-        request = policy.GetModelRequest(model=model)
-        while (await clients.policy.get_model(request)).model.state != policy.MODEL_STATE_READY:
-            await asyncio.sleep(0.5)
+
+    async def is_ready() -> bool:
+        found = await clients.policy.get_model(policy.GetModelRequest(model=model))
+        return found.model.state == policy.MODEL_STATE_READY
+
+    await eventually(is_ready, within_s=300, every_s=0.5)
 
 
 async def ask(question: Question, clients: Clients, model: str) -> tuple[str, int, int, str]:

@@ -18,6 +18,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from services.retrieval.engine import Engine
 from services.retrieval.text import SENTENCE_END
 from tests.bench.retrieval import MODEL, MODELS, ROOT, neighbours, shared
 from tests.bench.retrieval import passages as real_passages
+from tests.support.waiting import eventually
 
 SIZES = tuple(int(size) for size in os.environ.get("FATHOM_BENCH_PASSAGES", "10000,100000,1000000").split(","))
 DIM, CENTRES, QUERIES, CLIENTS, SWITCHES = 384, 500, 200, 32, 20
@@ -230,8 +232,7 @@ async def switching() -> None:
             await engine.library.activate("made", (second, first)[turn % 2])
             times.append(time.perf_counter() - began)
             reached = answers + 2 * CLIENTS
-            while answers < reached:
-                await asyncio.sleep(0.005)
+            await eventually(partial(lambda wanted: answers >= wanted, reached), every_s=0.005)
         stop.set()
         await asyncio.gather(*clients)
         await engine.close()

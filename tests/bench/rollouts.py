@@ -3,7 +3,7 @@
 The trainer's own client, pool and batches over a simulated planner with ``PLACES`` places to sample in: an episode
 holds one for four turns, whose generation takes a fixed time and whose tool a lognormal one (sigma 1.6: a few calls
 are a hundred times as long as the median, as search backends are); the learner sleeps through its step. All of it
-runs in simulated time (``tests.unit.trainers.simulated``): the figures follow from the seeds, on any machine.
+runs in simulated time (``tests.support.clock``): the figures follow from the seeds, on any machine.
 
 Baselines in the same run: the barrier mode of the same client, and the ideal step, which takes as long as the slower
 of sampling alone and learning alone. Sampling alone is what one step's episodes take when every place is busy and
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from fathom.store import open_store
+from tests.support.clock import SimulatedBridge
 from tests.unit.trainers.scripted_planner import ScriptedClients, ScriptedPlanner
-from tests.unit.trainers.simulated import SimulatedBridge
 from trainers.config import load_config
 from trainers.data_proto import DataProto
 from trainers.rollouts import PlannerRollouts
@@ -100,7 +100,7 @@ def measure(seed: int, staleness: int, learn_s: float, steps: int = STEPS) -> Me
             waited += bridge.now() - asked
             oldest = max(oldest, int((publisher.version - data.array("version_min")).max()))
             anew += data.meta_info["metrics"]["rollout/begun_anew"]
-            bridge.sleep(learn_s)
+            bridge.pass_time(learn_s)
             source.publish(no_weights)
         seconds = bridge.now() - started
         source.close()

@@ -1,4 +1,4 @@
-"""Sessions in the full jail against cold ipykernels: ready, execute, density, leaks, and a large frame in.
+"""Sessions in the full jail against cold ipykernels: ready, execute, density, figures, leaks, and a large frame in.
 
 Needs ``ipykernel`` and ``jupyter_client`` (extra ``dev``). Baselines are named in each line; medians are printed.
 """
@@ -33,12 +33,16 @@ from services.sandbox.engine import Engine
 from services.sandbox.front import Front
 from services.sandbox.memory import sealed
 from services.sandbox.metrics import Metrics
-from services.sandbox.procfs import snapshot
+from services.sandbox.procfs import process, snapshot
 from services.sandbox.server import SandboxServicer, build
 from services.sandbox.session import Session
+from tests.support.waiting import eventually
 
 IMPORTS = "import numpy, pandas, plotly.express, plotly.graph_objects, pyarrow"
-COLD, FORKED, POOLED, CELLS, SESSIONS, IDLE = 5, 15, 15, 200, 1000, 12
+FIGURE = (
+    "import plotly.express as px\npx.line(pd.DataFrame({'day': range(50), 'value': range(50)}), x='day', y='value')"
+)
+COLD, FORKED, POOLED, CELLS, SESSIONS, IDLE, FIGURES = 5, 15, 15, 200, 1000, 12, 15
 MIB = 1024 * 1024
 
 
@@ -55,6 +59,7 @@ async def run() -> None:
     cell = await over_grpc()
     print(f"1 + 1, ipykernel                 {kernel_cell * 1000:8.2f} ms   (the baseline of executing)")
     print(f"1 + 1, sandbox over gRPC         {cell * 1000:8.2f} ms   {cell / kernel_cell:6.2f} of it")
+    await figures()
     await density()
     await many()
     await large_frame()
@@ -121,8 +126,7 @@ async def pooled_session(walled: Engine) -> float:
 
 async def pool_full(walled: Engine) -> None:
     """Waits for the spares, and until what was just closed is closed."""
-    while len(walled._spares) < 4:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: len(walled._spares) >= 4)
     await asyncio.sleep(0.3)
 
 
@@ -143,6 +147,29 @@ async def over_grpc() -> float:
             times.append(time.perf_counter() - started)
             assert events[-1].outcome.result == "2"
     return statistics.median(times)
+
+
+async def figures() -> None:
+    """Processor time of a session's first figure against its second, by the kernel's account."""
+    firsts: list[float] = []
+    seconds: list[float] = []
+    async with engine(spares=0) as walled:
+        for _ in range(FIGURES):
+            session = await walled.create()
+            for times in (firsts, seconds):
+                before = processor_s(session)
+                await execute(session, FIGURE)
+                times.append(processor_s(session) - before)
+            await walled.close_session(session.id)
+    first, second = statistics.fmean(firsts), statistics.fmean(seconds)
+    print(f"second figure of a session       {second * 1000:8.1f} ms   of processor time (the baseline of the first)")
+    print(f"first figure of a session        {first * 1000:8.1f} ms   {first / second:6.1f} times that")
+
+
+def processor_s(session: Session) -> float:
+    """Processor time that a session's worker has used; 0 when it has ended."""
+    found = process(session.worker.pid)
+    return found.cpu_s if found is not None else 0.0
 
 
 async def density() -> None:

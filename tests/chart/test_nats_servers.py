@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from fathom.errors import NotReady
 from fathom.store import open_store
 from tests.chart.nats_servers import Servers, running
 from tests.chart.rendering import CHART, render
+from tests.support.waiting import eventually
 
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
 CLUSTER = ("nats.replicas=3", "nats.authSecret=nats-login")
@@ -37,16 +38,13 @@ def told(port: int, path: str) -> dict[str, object]:
 async def joined(servers: Servers) -> None:
     """Returns when every server has routes to the others and JetStream has a leader."""
     others = len(servers.ports) - 1
-    async with asyncio.timeout(30):
-        for ports in servers.ports:
-            while True:
-                try:
-                    known = {r["remote_name"] for r in told(ports[8222], "/routez")["routes"]}  # type: ignore[attr-defined]
-                    if len(known) == others and told(ports[8222], "/healthz")["status"] == "ok":
-                        break
-                except OSError:
-                    pass
-                await asyncio.sleep(0.1)
+
+    def is_joined(port: int) -> bool:
+        known = {r["remote_name"] for r in told(port, "/routez")["routes"]}  # type: ignore[attr-defined]
+        return len(known) == others and told(port, "/healthz")["status"] == "ok"
+
+    for ports in servers.ports:
+        await eventually(partial(is_joined, ports[8222]), every_s=0.1, ignoring=(OSError,))
 
 
 @pytest.mark.parametrize("secure", [True, False], ids=["certificates", "logins"])
@@ -91,9 +89,9 @@ async def test_a_lone_servers_streams_come_into_three_by_a_backup(tmp_path: Path
         hosts = ",".join(f"007:1e3@127.0.0.1:{ports[4222]}" for ports in servers.ports)
         async with open_snapshots(f"nats://{hosts}?replicas=3") as snapshots:
             await restore(manifest, place, Sources(snapshots, None, None), print)
-        async with asyncio.timeout(30):
-            while [told(ports[8222], "/jsz")["messages"] for ports in servers.ports] != [5, 5, 5]:
-                await asyncio.sleep(0.1)
+        await eventually(
+            lambda: [told(ports[8222], "/jsz")["messages"] for ports in servers.ports] == [5, 5, 5], every_s=0.1
+        )
 
 
 async def test_who_has_no_login_or_believes_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,8 @@ class Mirror:
             raise Overloaded("too much", retry_after_s=0.25)
         if call.tenant == "broken":
             raise RuntimeError("a secret that must not leave the server")
+        if call.tenant == "impatient":
+            raise TimeoutError("a socket of its own, in /secret/place")
         if call.tenant == "slow":
             self.waiting.put_nowait(method.name)
             try:

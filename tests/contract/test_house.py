@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = ("datafetch", "gateway", "memory", "planner", "policy", "retrieval", "reward", "sandbox")
+SLEEPS = ("time.sleep", "asyncio.sleep", "anyio.sleep", "trio.sleep")
+CLOCKS = ("time.time", "time.monotonic", "time.perf_counter")
+MAY_SLEEP = {
+    "support/waiting.py": "the one place where tests poll",
+    "integration/cluster/cluster.py": "plays the kubelet, with the periods and back-offs of the manifests",
+    "integration/cluster/load.py": "plays users, who pause between two requests",
+    "integration/cluster/scenarios.py": "measures the load over windows of time, not to wait for anything",
+    "integration/stack/scripted_model.py": "plays a model that writes at a pace, which services turn into drafts",
+}
 HEAVY = ("torch", "ray", "vllm", "faiss", "pandas", "pyarrow", "transformers", "duckdb", "IPython", "fastapi")
 
 
@@ -35,6 +48,29 @@ def test_lint_would_notice_a_missing_comment(tmp_path: Path) -> None:
     (folder / "odd.proto").write_text('syntax = "proto3";\npackage fathom.api.odd.v1;\nmessage Odd { int32 x = 1; }\n')
     image = tool.image(tmp_path, tmp_path / "image.binpb")
     assert tool.buf("lint", str(image)) != 0
+
+
+def test_hooks_and_ci_run_the_same_checks() -> None:
+    makefile = (ROOT / "Makefile").read_text().replace('"$(BIN)/', "").replace('"', "")
+    [repository] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local"
+    checks = {hook["entry"].removeprefix(".venv/bin/").split(" --")[0] for hook in repository["hooks"]}
+    assert checks >= {"ruff check", "ruff format", "mypy", "lint-imports"}
+    for check in checks:
+        recipe = rf"^{check.removeprefix('make ')}:" if check.startswith("make ") else rf"(^\t|&& ){check}\b"
+        assert re.search(recipe, makefile, flags=re.MULTILINE), f"{check} is a hook, and make does not run it"
+    wanted = {
+        name: set(re.findall(rf"^{name}: ([a-z -]*)", makefile, re.MULTILINE)[0].split()) for name in ("test", "lint")
+    }
+    assert wanted["test"] >= {"lint", "types", "proto-check"}
+    assert wanted["lint"] >= {"workflows"}
+
+
+def test_every_shell_script_is_checked() -> None:
+    found = {path for path in run("git", "ls-files", "*.sh", ".ci").stdout.split() if path}
+    command = re.search(r"shellcheck\" (.*)", (ROOT / "Makefile").read_text())
+    assert command is not None
+    assert set(command[1].split()) == found
 
 
 def test_import_rules() -> None:
@@ -71,3 +107,75 @@ def test_an_unknown_setting_stops_a_service_with_its_name(name: str, tmp_path: P
     assert done.returncode == 1
     assert f"{name}.no_such_key" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def parse_tests() -> dict[str, ast.Module]:
+    """Return the syntax trees of all tests but the benchmarks, by path below ``tests``."""
+    folder = ROOT / "tests"
+    paths = (path for path in folder.rglob("*.py") if path.relative_to(folder).parts[0] != "bench")
+    return {str(path.relative_to(folder)): ast.parse(path.read_text()) for path in paths}
+
+
+def imported_names(tree: ast.Module) -> dict[str, str]:
+    """Return what each imported name stands for, such as ``{"pause": "time.sleep"}``."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def calls_below(root: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, ast.Call]]:
+    """Yield each call with the full name of what is called, as far as imports tell it."""
+    for node in ast.walk(root):
+        if isinstance(node, ast.Call):
+            first, dot, rest = ast.unparse(node.func).partition(".")
+            yield names.get(first, first) + dot + rest, node
+
+
+def find_sleeps(tree: ast.Module) -> list[int]:
+    """Return the lines that wait for a time; ``sleep(0)`` only lets others run. Code for a cell is a string to ast."""
+    return [
+        call.lineno
+        for name, call in calls_below(tree, imported_names(tree))
+        if (name in SLEEPS or name.endswith(".wait_for_timeout")) and [ast.unparse(one) for one in call.args] != ["0"]
+    ]
+
+
+def find_timed_assertions(tree: ast.Module) -> list[int]:
+    """Return the lines of assertions that compare what a clock says, or subtract from it.
+
+    Adding to it makes a deadline, and the processor time of a process does not depend on what else the machine does.
+    """
+    names, found = imported_names(tree), []
+    for asserted in (node for node in ast.walk(tree) if isinstance(node, ast.Assert)):
+        for node in ast.walk(asserted):
+            operands = [node.left] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) else []
+            operands = [node.left, *node.comparators] if isinstance(node, ast.Compare) else operands
+            calls = (call for operand in operands for call in calls_below(operand, names) if call[1] is operand)
+            found += [asserted.lineno for name, _ in calls if name in CLOCKS]
+    return found
+
+
+def test_no_test_sleeps_to_wait_for_something() -> None:
+    """Wait with ``tests.support.waiting.eventually``, or simulate the time with ``tests.support.clock``."""
+    found = {path: lines for path, tree in parse_tests().items() if (lines := find_sleeps(tree))}
+    assert found.keys() == MAY_SLEEP.keys(), found
+
+
+def test_no_assertion_is_about_real_time() -> None:
+    """What a loaded machine does late is not wrong: simulate the time, or measure it in ``tests/bench``."""
+    assert {path: lines for path, tree in parse_tests().items() if (lines := find_timed_assertions(tree))} == {}
+
+
+def test_the_rules_of_time_see_through_other_names() -> None:
+    tree = ast.parse(
+        "import asyncio as aio, time\nfrom time import monotonic as now, sleep as pause\n"
+        "pause(1)\naio.sleep(0)\naio.sleep(delay)\npage.wait_for_timeout(5)\nrun('time.sleep(9)')\ntime.sleep(0.5)\n"
+        "assert now() - began < 3\nassert took < 3\n"
+        "assert get(deadline=time.monotonic() + 5) == 1\nassert time.time() < limit\n"
+    )
+    assert find_sleeps(tree) == [3, 5, 6, 8]
+    assert find_timed_assertions(tree) == [9, 12]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,22 +18,21 @@ from fathom.clients.transport import GrpcTransport
 from fathom.obs import Telemetry
 from fathom.rpc.host import Hosted, Runtime, dependencies, hosting
 from fathom.rpc.service import Service
+from tests.support.waiting import eventually
 
 ASKED = pb.GetWindowRequest(conversation_id="c")
 
 
 @dataclass
 class Replica:
-    """Answers with its name after a while, and writes down what happens to it."""
+    """Answers with its name, and writes down what happens to it."""
 
     name: str = "one"
-    takes_s: float = 0.0
     held: asyncio.Event = field(default_factory=asyncio.Event)
     story: list[str] = field(default_factory=list)
     answered: int = 0
 
     async def GetWindow(self, request: pb.GetWindowRequest, call: Call) -> pb.GetWindowResponse:
-        await asyncio.sleep(self.takes_s)
         self.answered += 1
         return pb.GetWindowResponse(turns=[pb.WindowTurn(question=self.name)])
 
@@ -80,8 +78,7 @@ async def test_a_replica_answers_while_it_drains_and_its_health_says_not_to_come
         memory = await stack.enter_async_context(client(hosted.url))
         await memory.get_window(ASKED)
         leaving = asyncio.create_task(stack.pop_all().aclose())
-        while not replica.story:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: replica.story)
         assert await health(hosted.url) == health_pb2.HealthCheckResponse.NOT_SERVING
         async with client(hosted.url) as late:
             await late.get_window(ASKED)
@@ -94,13 +91,13 @@ async def test_a_replica_answers_while_it_drains_and_its_health_says_not_to_come
 async def test_grace_bounds_the_draining() -> None:
     replica = Replica()
     async with replica.hosted(grace_s=0.3):
-        began = time.monotonic()
-    assert 0.25 < time.monotonic() - began < 5.0
+        pass
+    assert not replica.held.is_set(), "its drain never ended by itself"
     assert replica.story == ["drain", "finish", "close"]
 
 
 async def test_calls_go_round_and_none_is_lost_when_a_replica_leaves() -> None:
-    replicas = [Replica(name, takes_s=0.01) for name in ("one", "two")]
+    replicas = [Replica(name) for name in ("one", "two")]
     for replica in replicas:
         replica.held.set()
     seen, stop = Counter[str](), asyncio.Event()
@@ -112,15 +109,11 @@ async def test_calls_go_round_and_none_is_lost_when_a_replica_leaves() -> None:
                 while not stop.is_set():
                     seen[(await memory.get_window(ASKED)).turns[0].question] += 1
 
-            async def until(one: int, two: int) -> None:
-                while seen["one"] < one or seen["two"] < two:
-                    await asyncio.sleep(0.01)
-
             users = [asyncio.create_task(user()) for _ in range(4)]
-            await until(20, 20)
+            await eventually(lambda: min(seen["one"], seen["two"]) >= 20)
             await leaving.aclose()
             before = seen["two"]
-            await until(0, before + 40)
+            await eventually(lambda: seen["two"] >= before + 40)
             stop.set()
             await asyncio.gather(*users)
     assert seen["one"] == replicas[0].answered, "whatever it had begun arrived"

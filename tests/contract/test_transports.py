@@ -13,9 +13,7 @@ from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.call import Call, Lane, calling
 from fathom.clients.client import Client
 from fathom.clients.transport import StreamsNeedGrpc
-from fathom.rpc.contract import DOMAINS, Method, contract
-from fathom.rpc.interceptors import once
-from fathom.rpc.server import MAX_MESSAGE_BYTES
+from fathom.rpc.contract import DOMAINS, MAX_MESSAGE_BYTES, Method, contract, once
 from tests.contract.conftest import Connect
 from tests.contract.mirror import STREAMED, Mirror, sample
 
@@ -107,6 +105,19 @@ async def test_not_found_names_the_nearest_and_internal_hides_the_cause(
     assert absent.value.nearest == ("y", "z")
     with pytest.raises(errors.Internal) as broken:
         await invoke(connect(transport, tenant="broken"), method)
+    assert "secret" not in broken.value.message
+
+
+@pytest.mark.parametrize(("method", "transport"), cases([SEARCH, EXECUTE]))
+async def test_a_timeout_inside_the_handler_is_not_blamed_on_the_callers_deadline(
+    house: House, method: Method, transport: str
+) -> None:
+    _, connect = house
+    with pytest.raises(errors.Internal) as broken:
+        await invoke(connect(transport, tenant="impatient"), method)
+    assert broken.value.code == "INTERNAL"
+    assert f"{method.service}.{method.name} failed inside (TimeoutError)" in broken.value.message
+    assert (broken.value.metadata["culprit"], broken.value.metadata["cause"]) == (method.service, "TimeoutError")
     assert "secret" not in broken.value.message
 
 

@@ -8,11 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import wait_until
 
 READY_S = 90.0
 
@@ -27,12 +28,10 @@ def page_url(tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_
     environ = {**os.environ, "FATHOM_POLICY_MODELS": json.dumps({"rules": {"engine": "rules"}})}
     command = [sys.executable, "-m", "fathom.cli.main", "up", "--home", str(home), "--port", "0"]
     process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL)
-    endpoints, deadline = home / "endpoints.json", time.monotonic() + READY_S
+    endpoints = home / "endpoints.json"
     try:
-        while not endpoints.exists():
-            assert process.poll() is None, f"the stack ended with status {process.returncode}"
-            assert time.monotonic() < deadline, f"the stack was not ready within {READY_S:g} s"
-            time.sleep(0.1)  # another process has no event of ours to wait for
+        wait_until(lambda: endpoints.exists() or process.poll() is not None, within_s=READY_S, every_s=0.1)
+        assert process.poll() is None, f"the stack ended with status {process.returncode}"
         yield json.loads(endpoints.read_text())["gateway"]
         pids = json.loads(endpoints.read_text())["pids"]
     finally:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fathom import frames
@@ -191,11 +191,6 @@ class ReplayPlanner:
         runs = [planner.RunSummary(run_id=run_id, question=run.request.question) for run_id, run in self.runs.items()]
         return planner.ListRunsResponse(runs=reversed(runs))
 
-    async def ListTools(self, request: planner.ListToolsRequest, call: Call) -> planner.ListToolsResponse:
-        if self.gone:
-            raise DependencyFailed("planner", self.gone)
-        return planner.ListToolsResponse()
-
 
 class ReplayDatafetch:
     """The script's sheet, in small chunks, and its exports."""
@@ -291,6 +286,7 @@ class ReplayHouse:
     memory: ReplayMemory
     store: MemoryStore
     service: HttpService
+    dispatchers: Mapping[str, Dispatcher]
     url: str = ""
 
 
@@ -318,7 +314,7 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
         script.figure_ref.CopyFrom(to_ref(stored))
     service = build(Config(**settings), deps)
     try:
-        yield ReplayHouse(run_planner, remembered, store, service), deps
+        yield ReplayHouse(run_planner, remembered, store, service, dispatchers), deps
     finally:
         await service.close()
         await run_planner.close()
@@ -332,4 +328,4 @@ async def served(script: Script, **settings: Any) -> AsyncIterator[ReplayHouse]:
     async with replay_house(script, **settings) as (house, deps):
         hosted: HostedHttp
         async with hosting_http(house.service, deps, Runtime(grace_s=1.0)) as hosted:
-            yield ReplayHouse(house.planner, house.memory, house.store, house.service, hosted.url)
+            yield replace(house, url=hosted.url)

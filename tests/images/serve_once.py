@@ -37,15 +37,24 @@ def ready(name: str) -> bool:
     return bool(said.status == health_pb2.HealthCheckResponse.SERVING)
 
 
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait a little for the process to end; return whether it did."""
+    try:
+        process.wait(0.05)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
 def main(name: str) -> None:
     log = Path("/tmp/log")
     began = time.monotonic()
     with log.open("wb") as out:
         process = subprocess.Popen(["python3", "-m", f"services.{name}"], stdout=out, stderr=subprocess.STDOUT)
         found = False
-        while not found and process.poll() is None and time.monotonic() - began < LIMIT_S:
-            found = ready(name)
-            time.sleep(0.05)
+        ended = False
+        while not found and not ended and time.monotonic() - began < LIMIT_S:
+            found, ended = ready(name), has_ended(process)
         seconds = time.monotonic() - began
         process.send_signal(signal.SIGTERM)
         status = process.wait(30)

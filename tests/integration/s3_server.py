@@ -12,6 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.waiting import until_listening
+
 RCLONE = shutil.which("rclone", path=str(Path(sys.executable).parent)) or shutil.which("rclone")
 KEY, SECRET, BUCKET = "testkey", "test/secret+1", "fathom"
 START_S = 15.0
@@ -38,12 +40,4 @@ async def serving(folder: Path, address: str) -> AsyncIterator[str]:
 async def accepts(address: str) -> None:
     """Returns when the server takes connections."""
     host, _, port = address.rpartition(":")
-    async with asyncio.timeout(START_S):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection(host, int(port))
-            except ConnectionRefusedError:
-                await asyncio.sleep(0.02)
-                continue
-            writer.close()
-            return
+    await until_listening(host, int(port), within_s=START_S)

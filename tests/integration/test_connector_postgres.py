@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 SETUP = (
     "create table prices (code text, day date, close numeric, known date)",
     "insert into prices values ('600519', '2024-01-02', 1685.01, '2024-01-02'), ('600519', '2024-01-03', 1690, '2024-02-01')",
-    "create view slow as select pg_sleep(60)::text as slept",
+    "create view slow as select pg_sleep(600)::text as slept",
     "create function written() returns int language plpgsql as "
     "$$ begin insert into prices values ('x', '2024-01-01', 1, '2024-01-01'); return 1; end $$",
     "create view sneaky as select written() as a",
@@ -83,7 +83,6 @@ async def test_a_view_that_writes_is_refused(url: str) -> None:
 
 
 async def test_a_slow_view_is_stopped(url: str) -> None:
-    started = time.monotonic()
+    """It would take longer than this test may."""
     with pytest.raises(DeadlineExceeded):
-        await SqlDatabase(SqlSource("house", url)).fetch(DataRequest(Kind.TABLE, "slow"), deadline=started + 1)
-    assert time.monotonic() - started < 20
+        await SqlDatabase(SqlSource("house", url)).fetch(DataRequest(Kind.TABLE, "slow"), deadline=time.monotonic() + 1)

@@ -168,3 +168,12 @@ async def test_the_move_of_one_day_is_that_from_the_day_before(engine: Engine, t
 async def test_what_cannot_be_answered_is_said(engine: Engine, question: str, reason: str, said: str) -> None:
     result = await engine.ask(question, None)
     assert any(item.reason == reason and said in item.detail + item.subject for item in result.missing)
+
+
+async def test_a_return_states_the_day_that_it_is_measured_from(engine: Engine, tables_dir: Path) -> None:
+    result = await engine.ask("Chevron's return from 2011 to 2020", None)
+    frame = frames.from_arrow(result.sheets[0].arrow)
+    first, last = frame["from"].iloc[0].date(), frame["to"].iloc[0].date()
+    assert (first, last) == (date(2010, 12, 31), date(2020, 12, 31))
+    prices = dict(rows(tables_dir, CELL.format("CVX", "close_adj", first, last)))
+    assert math.isclose(frame["CVX.return(close_adj)"].iloc[0], 100 * (prices[last] / prices[first] - 1), rel_tol=1e-9)

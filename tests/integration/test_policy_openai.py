@@ -218,7 +218,7 @@ async def test_closing_the_generator_closes_the_connection() -> None:
             while True:
                 writer.write(f"data: {json.dumps(chunk)}\n\n".encode())
                 await writer.drain()
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
         except ConnectionError:
             gone.set()
 

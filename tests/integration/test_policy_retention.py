@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from services.policy.config import Config, RulesModel, TransformersModel
 from services.policy.engine import Engine
 from services.policy.retention import Retention
 from tests.integration.test_policy_weights import tiny_model
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +128,11 @@ async def test_an_activation_cleans_up_behind_itself(retention: Retention, folde
     await engine.start()
     await engine.load_weights("tiny", refs[2], 2, [Lane.EVALUATION])
     await engine.load_weights("tiny", refs[5], 5, [Lane.INTERACTIVE])
-    async with asyncio.timeout(20):
-        while await versions_in(retention) != {2, 5}:
-            await asyncio.sleep(0.01)
+
+    async def are_the_wanted_ones() -> bool:
+        return await versions_in(retention) == {2, 5}
+
+    await eventually(are_the_wanted_ones)
     with pytest.raises(NotFound, match="weights version"):
         await engine.load_weights("tiny", None, 3, [])
     await engine.load_weights("tiny", None, 2, [])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from fathom.rpc.sockets import reserved_port
 from fathom.store import open_store
 from fathom.store.refs import to_ref
 from tests.integration.test_policy_weights import tiny_model
+from tests.support.waiting import eventually, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 pytest.importorskip("ray.serve")
@@ -64,11 +63,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
                 cwd=ROOT, env=environ, stdout=out, stderr=out,
             )  # fmt: skip
         try:
-            limit = time.monotonic() + START_S
-            while "grpc://" not in log.read_text(errors="replace"):
-                assert child.poll() is None, log.read_text(errors="replace")[-3000:]
-                assert time.monotonic() < limit, log.read_text(errors="replace")[-3000:]
-                time.sleep(0.2)
+            wait_until(
+                lambda: child.poll() is not None or "grpc://" in log.read_text(errors="replace"),
+                within_s=START_S,
+                every_s=0.2,
+            )
+            assert child.poll() is None, log.read_text(errors="replace")[-3000:]
             yield f"grpc://127.0.0.1:{door}", root / "store"
         finally:
             child.terminate()
@@ -137,15 +137,16 @@ async def test_all_replicas_serve_what_one_was_told_to(served: tuple[str, Path],
         except Conflict as error:  # a retry may have reached the other replica
             raise AssertionError(error.message) from error
         served_by: list[int] = []
-        limit = time.monotonic() + 60
-        while served_by[-20:] != [version] * 20:
-            assert time.monotonic() < limit, served_by
+
+        async def next_one_is_served(served_by: list[int] = served_by, version: int = version) -> bool:
+            asked = question(f"question {len(served_by)}", "tiny", sampling=sampling)
             try:
-                asked = question(f"question {len(served_by)}", "tiny", sampling=sampling)
                 events = [event async for event in clients.policy.generate(asked, timeout_s=30)]
                 served_by.append(events[-1].completion.version_min)
             except (NotFound, NotReady):  # the replica that does not know the model yet, or is just loading it
                 served_by.append(0)
-                await asyncio.sleep(0.1)
+            return served_by[-20:] == [version] * 20
+
+        await eventually(next_one_is_served, within_s=60, every_s=0.05)
     await clients.close()
     await store.close()

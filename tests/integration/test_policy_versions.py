@@ -36,6 +36,7 @@ from services.policy.engine import Engine
 from services.policy.line import Line
 from services.policy.model import Request, State
 from tests.integration.test_policy_weights import tiny_model
+from tests.support.waiting import eventually
 
 LIMIT_S = 20.0
 KEY = key_of("tiny")
@@ -116,9 +117,7 @@ async def ask(engine: Engine, lane: Lane = Lane.INTERACTIVE, text: str = "hello"
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not await check():
-            await asyncio.sleep(0.01)
+    await eventually(check, within_s=LIMIT_S)
 
 
 async def until_serves(engine: Engine, version: int, lane: Lane = Lane.INTERACTIVE) -> None:

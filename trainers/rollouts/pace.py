@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 
 
@@ -18,7 +17,7 @@ class Pace:
         """Waits for the turn of ``count`` beginnings."""
         if not self.per_s:
             return
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()  # the clock that the sleep below follows
         begin = max(now, self._free_at)
         self._free_at = begin + count / self.per_s
         await asyncio.sleep(begin - now)

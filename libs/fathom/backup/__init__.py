@@ -1,7 +1,7 @@
-"""Backups of what a running Fathom holds: streams and buckets of the bus, objects of the store, memory's database.
+"""Backups of a running Fathom: streams and buckets of the bus, objects of the store, the memory service's database.
 
-A backup lies in an object store of its own. ``backups/ID/manifest.json`` is written last: what has none is no backup.
-Contents lie under ``blobs/`` by their SHA-256, so that a backup costs only what is new since the one before.
+A backup is kept in a separate object store. ``backups/ID/manifest.json`` is written last; without it there is no
+backup. Contents are stored under ``blobs/`` by SHA-256, so that a backup costs only what changed since the last one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes a backup. The streams first, the objects after them: whatever a message refers to was stored before it."""
+"""Creating a backup: streams first, then objects, since the objects a message refers to were stored before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fathom import distribution_version
+from fathom import __version__
 from fathom.backup.manifest import Manifest, StreamCopy, blob_key, encoded, manifest_key
 from fathom.errors import NotFound
 from fathom.ids import new_id, sha256
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 PART_BYTES = 8 * 1024**2
 AT_ONCE = 4
-"""Objects that are copied side by side: each is in memory as a whole."""
+"""Maximum number of objects copied concurrently; each is held in memory as a whole."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What is backed up; None leaves a part out. ``memory`` is the SQLite file of the service."""
+    """Parts to back up; None leaves one out. ``memory`` is the SQLite file of the memory service."""
 
     snapshots: Snapshots | None
     store: ObjectStore | None
@@ -37,16 +37,16 @@ class Sources:
 
 
 async def back_up(sources: Sources, place: ObjectStore, say: Say) -> Manifest:
-    """Copies everything into ``place`` while the services run, and gives the manifest.
+    """Copy everything into ``place`` while the services run, and return the manifest.
 
-    ``say`` gets a line per stream and one for the objects. Raises what the stores and the bus raise; an end before
-    the manifest leaves blobs that the next backup uses and ``prune`` removes.
+    ``say`` gets a line per stream and one for the objects. Raises the errors of the stores and the bus; an end before
+    the manifest leaves blobs that the next backup reuses and ``prune`` removes.
     """
     backup_id, created = new_id("backup"), time.time()
     streams = tuple([await copy_stream(sources.snapshots, name, place, say) for name in await names(sources)])
     memory = await keep(place, await asyncio.to_thread(database, sources.memory)) if sources.memory else ""
     objects = await copy_objects(sources.store, place, say) if sources.store else ()
-    manifest = Manifest(backup_id, created, distribution_version(), streams, objects, memory)
+    manifest = Manifest(backup_id, created, __version__, streams, objects, memory)
     await place.put(manifest_key(backup_id), encoded(manifest), "application/json")
     return manifest
 
@@ -56,7 +56,7 @@ async def names(sources: Sources) -> list[str]:
 
 
 async def keep(place: ObjectStore, data: bytes) -> str:
-    """Stores a content unless it is there; its SHA-256."""
+    """Store a content unless it exists already; return its SHA-256."""
     checksum = sha256(data)
     if await place.head(blob_key(checksum)) is None:
         await place.put(blob_key(checksum), data)
@@ -64,7 +64,7 @@ async def keep(place: ObjectStore, data: bytes) -> str:
 
 
 async def copy_stream(snapshots: Snapshots | None, name: str, place: ObjectStore, say: Say) -> StreamCopy:
-    """One stream, in parts of at most ``PART_BYTES`` and one piece."""
+    """Copy one stream, in parts of at most ``PART_BYTES`` plus one chunk."""
     assert snapshots is not None
     parts: list[str] = []
     async with snapshots.of(name) as snapshot:
@@ -81,7 +81,7 @@ async def copy_stream(snapshots: Snapshots | None, name: str, place: ObjectStore
 
 
 async def copy_objects(store: ObjectStore, place: ObjectStore, say: Say) -> tuple[StoredObject, ...]:
-    """Every object whose content ``place`` has not yet; one that is deleted meanwhile is left out."""
+    """Copy every object that ``place`` lacks; leave out one that is deleted meanwhile."""
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def copied(stored: StoredObject) -> StoredObject | None:
@@ -102,7 +102,7 @@ async def copy_objects(store: ObjectStore, place: ObjectStore, say: Say) -> tupl
 
 
 def database(path: Path) -> bytes:
-    """A consistent copy of a SQLite database that others are writing to; raises ``NotFound``."""
+    """Return a consistent copy of a SQLite database that is being written to; raise ``NotFound``."""
     if not path.is_file():
         raise NotFound("database", str(path))
     with tempfile.TemporaryDirectory() as scratch:

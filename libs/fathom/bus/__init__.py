@@ -1,7 +1,7 @@
-"""The message bus: request/reply between services, durable streams of work and events.
+"""The message bus: request/reply between services, durable work queues and event streams.
 
-Only this package imports nats. ``nats://`` is the bus of a cluster and of the local stack;
-``memory://`` behaves the same within one process.
+Only this package imports nats. ``nats://`` is the bus of a cluster and of the local stack; ``memory://`` behaves the
+same within one process.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from urllib.parse import urlsplit
 from fathom.bus.base import Bus, Closable, Delivery, Handler, Message
 from fathom.bus.streams import Topology, topology
 from fathom.config import ConfigError
+from fathom.extras import name_missing_extra
 from fathom.store.base import ObjectStore
 
 __all__ = ["Bus", "Closable", "Delivery", "Handler", "Message", "open_bus"]
 
 
 async def open_bus(url: str, store: ObjectStore, streams: Topology | None = None) -> Bus:
-    """Opens ``nats://[user:password@]host:port`` or ``memory://``; large payloads go through ``store``.
+    """Open ``nats://[user:password@]host:port`` or ``memory://``; large payloads go through ``store``.
 
-    Each ``memory://`` is a bus of its own. Raises ``ConfigError`` for any other URL or a server that
-    cannot carry Fathom's messages, ``NotReady`` when no server answers within 10 seconds.
+    Each ``memory://`` is a separate bus. Raises ``ConfigError`` for any other URL or a server that cannot carry
+    Fathom's messages, ``NotReady`` when no server answers within 10 seconds, ``MissingExtra`` without nats-py.
     """
     scheme = urlsplit(url).scheme
     if scheme == "memory":
@@ -28,7 +29,8 @@ async def open_bus(url: str, store: ObjectStore, streams: Topology | None = None
 
         return MemoryBus(store, streams or topology())
     if scheme in ("nats", "tls"):
-        from fathom.bus.nats import NatsBus
+        with name_missing_extra():
+            from fathom.bus.nats import NatsBus
 
         return await NatsBus.open(url, store, streams or topology())
     raise ConfigError(f"bus_url: unknown scheme {scheme!r}; known: nats, tls, memory", metadata={"field": "bus_url"})

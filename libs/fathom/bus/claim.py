@@ -1,4 +1,4 @@
-"""The claim check: what is too large for the bus waits in the object store, a claim travels instead."""
+"""Claim-check pattern: a payload too large for the bus goes to the object store, and a reference is sent instead."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 class ClaimCheck:
     """Seals messages before they are sent and opens them when they arrive.
 
-    Objects lie under ``claims/<sha256>``: equal payloads share one. They are never deleted here,
-    because nobody can know who else holds the same claim; give the prefix ``claims/`` a lifetime of
-    at least the longest stream's in the store.
+    Objects are stored under ``claims/<sha256>``, so equal payloads share one. They are never deleted here, because
+    other messages may hold the same claim; configure the store to expire the prefix ``claims/`` after at least the
+    longest stream's retention.
     """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def seal(self, payload: bytes, headers: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
-        """Payload and headers as they travel. Raises ``PayloadTooLarge`` or ``InvalidField("headers")``."""
+        """Return payload and headers as they are sent; a large payload is stored and replaced by a claim.
+
+        Raises ``PayloadTooLarge`` or ``InvalidField("headers")``.
+        """
         checked_headers(headers)
         if len(payload) > MAX_PAYLOAD:
             raise PayloadTooLarge(len(payload), MAX_PAYLOAD)
@@ -41,10 +44,10 @@ class ClaimCheck:
         return b"", {**headers, CLAIM_HEADER: json.dumps(dataclasses.asdict(stored))}
 
     async def open(self, payload: bytes, headers: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
-        """Payload and headers as they were sealed.
+        """Return payload and headers as they were before ``seal``.
 
-        Raises ``CorruptData`` when the claim is malformed, its object gone or changed, and
-        ``DependencyFailed`` when the store cannot be reached.
+        Raises ``CorruptData`` when the claim is malformed or its object is gone or changed, and ``DependencyFailed``
+        when the store cannot be reached.
         """
         headers = dict(headers)
         claim = headers.pop(CLAIM_HEADER, None)
@@ -58,7 +61,10 @@ class ClaimCheck:
 
 
 def read_claim(text: str) -> StoredObject:
-    """The record in a claim header; ``CorruptData`` when it is none, ``PayloadTooLarge`` when it claims too much."""
+    """Parse the record in a claim header.
+
+    Raises ``CorruptData`` when it is malformed, ``PayloadTooLarge`` when it claims more than ``MAX_PAYLOAD``.
+    """
     try:
         stored = StoredObject(**json.loads(text))
         # Only a claim's own place may be read through it, whatever else lies in the store.
@@ -72,7 +78,7 @@ def read_claim(text: str) -> StoredObject:
 
 
 def checked_headers(headers: Mapping[str, str]) -> None:
-    """Raises ``InvalidField("headers")`` for what a transport would change, split or take for its own."""
+    """Raise ``InvalidField("headers")`` for headers that a transport would change, split or treat as its own."""
     size = 0
     for name, value in headers.items():
         size += len(name) + len(value)

@@ -1,4 +1,4 @@
-"""Deliveries and their end, alike for every bus: settled once, given up into DEAD_LETTERS, never lost."""
+"""Deliveries and their settlement, the same for every bus: settled once, never lost, given up into DEAD_LETTERS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Bury = Callable[[str, bytes, Mapping[str, str], str], Awaitable[int]]
 
 
 class Settlement(Protocol):
-    """A transport's side of one delivery."""
+    """Transport-specific settlement of one delivery."""
 
     async def ack(self) -> None: ...
 
@@ -40,7 +40,7 @@ class Settlement(Protocol):
 
 
 class Leased:
-    """A ``Delivery`` of a durable. ``raw`` is the message as it travelled, its claim unopened."""
+    """A ``Delivery`` of a durable. ``raw`` is the message as sent, with its claim unopened."""
 
     def __init__(
         self, stream: Stream, durable: Durable, raw: Message, sequence: int, attempt: int,
@@ -69,9 +69,10 @@ class Leased:
         await self._settle(lambda: self._die(reason))
 
     async def admitted(self, claims: ClaimCheck) -> bool:
-        """True when a worker can have it. Else it is dead-lettered, or given back while the store is away.
+        """Return True if the message can be given to a worker.
 
-        Where that fails too, the message stays unsettled and the server delivers it again.
+        Otherwise dead-letter it, or return it to the queue while the store is unreachable. Where that fails too, the
+        message stays unsettled and the server delivers it again.
         """
         try:
             if self.attempt > self._durable.max_deliver:
@@ -127,7 +128,7 @@ class Leased:
 
 @dataclass(frozen=True)
 class Followed:
-    """A ``Delivery`` of a replay, which leaves the stream as it is."""
+    """A ``Delivery`` of a replay, which does not change the stream."""
 
     subject: str
     payload: bytes
@@ -136,10 +137,10 @@ class Followed:
     attempt: int = 1
 
     async def ack(self) -> None:
-        """Nothing to confirm."""
+        """Do nothing: a replayed message needs no confirmation."""
 
     async def in_progress(self) -> None:
-        """Nothing to prolong."""
+        """Do nothing: a replayed message has no redelivery timer."""
 
     async def nak(self, delay_s: float = 0) -> None:
         raise Conflict("a followed message is not delivered again: follow anew from its sequence")

@@ -1,4 +1,4 @@
-"""Values by key within one process, and what every bucket checks."""
+"""In-memory key-value bucket, and the checks and errors shared by all buckets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FULL_RETRY_S = 1.0
 
 
 def checked_put(key: str, value: bytes, revision: int | None) -> None:
-    """Raises ``InvalidField`` or ``PayloadTooLarge`` for what no bucket takes."""
+    """Raise ``InvalidField`` or ``PayloadTooLarge`` for arguments that no bucket accepts."""
     checked_key(key)
     if revision is not None and revision < 0:
         raise InvalidField("revision", "must be 0 or more")
@@ -24,7 +24,7 @@ def checked_put(key: str, value: bytes, revision: int | None) -> None:
 
 
 def changed_meanwhile(bucket: str, key: str, revision: int) -> Conflict:
-    """What a compare-and-set raises when the key is no longer at ``revision``."""
+    """Return the error of a compare-and-set whose key is no longer at ``revision``."""
     return Conflict(
         f"{bucket}/{key} is no longer at revision {revision}: somebody else changed it",
         metadata={"bucket": bucket, "key": key, "revision": str(revision)},
@@ -32,7 +32,7 @@ def changed_meanwhile(bucket: str, key: str, revision: int) -> Conflict:
 
 
 def written_meanwhile(subject: str, expected: int) -> Conflict:
-    """What a publication raises when ``expected`` is no longer the last message of its subject."""
+    """Return the error of a publication whose ``expected`` is no longer the last message of its subject."""
     return Conflict(
         f"message {expected} is no longer the last of {subject}: somebody else wrote there",
         metadata={"subject": subject, "expected": str(expected)},
@@ -40,15 +40,15 @@ def written_meanwhile(subject: str, expected: int) -> Conflict:
 
 
 def full(stream: str) -> Overloaded:
-    """What a publication raises when a work queue holds all that it may."""
+    """Return the error of a publication to a full work queue."""
     return Overloaded(f"{stream} is full: its work waits to be done", FULL_RETRY_S)
 
 
 class MemoryKeyValue:
-    """A ``KeyValue`` that ends with its process."""
+    """An in-memory ``KeyValue`` that ends with its process."""
 
     def __init__(self, bucket: Bucket, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock`` gives seconds."""
+        """Create the bucket; ``clock`` returns seconds."""
         self._clock = clock
         self._name, self._max_age_s, self._max_values = bucket.name, bucket.max_age_s, bucket.max_values
         self._entries: dict[str, Entry] = {}
@@ -86,7 +86,7 @@ class MemoryKeyValue:
         return self._last
 
     def _forget(self) -> None:
-        """Ends what is too old, and the oldest of too many."""
+        """Remove expired values and the oldest ones above the limit."""
         horizon = self._clock() - self._max_age_s
         while self._written:
             key = next(iter(self._written))
@@ -114,7 +114,7 @@ class MemoryKeyValue:
             yield entry
 
     async def close(self) -> None:
-        """Ends the watches."""
+        """End all watches."""
         self._closed = True
         async with self._changed:
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Values by key on a NATS server: a JetStream bucket, written so that a lost confirmation does no harm."""
+"""Key-value bucket on a NATS server (JetStream); writes are safe to repeat when a confirmation is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_MESSAGE = 10037
 
 
 class NatsKeyValue:
-    """A ``KeyValue`` over one connection."""
+    """A ``KeyValue`` over one NATS connection."""
 
     def __init__(self, link: Link, bucket: Bucket, declare: Callable[[], Awaitable[None]]) -> None:
         self._link, self._bucket, self._declare = link, bucket, declare
@@ -33,7 +33,7 @@ class NatsKeyValue:
         return None if entry is None or entry.value is None else entry
 
     async def _latest(self, key: str) -> Entry | None:
-        """The last entry of a key, also when it says that the key was deleted."""
+        """Return the last entry of a key, including a deletion marker."""
         subject = self._bucket.subject(key)
 
         async def call() -> Entry | None:
@@ -84,7 +84,10 @@ class NatsKeyValue:
         return stored
 
     async def _expected(self, key: str, revision: int) -> int:
-        """The sequence that the server shall compare with: a deleted key counts as one without a value."""
+        """Return the sequence for the server to compare with; a deleted key counts as one without a value.
+
+        Raises ``Conflict`` when ``revision`` is 0 and the key has a value.
+        """
         if revision:
             return revision
         latest = await self._latest(key)

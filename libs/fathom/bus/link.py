@@ -1,8 +1,7 @@
-"""One connection to a NATS server: it reconnects for ever, and nothing is sent into the void meanwhile.
+"""One connection to a NATS server that reconnects indefinitely and sends nothing while disconnected.
 
-nats-py buffers what is published while it reconnects. Buffered pull requests would all be answered
-at once afterwards, to nobody, so everything here waits for the connection instead, each within its
-own deadline.
+nats-py buffers what is published while it reconnects. Buffered pull requests would all be answered at once afterwards,
+with no reader left, so everything here waits for the connection instead, each call within its own deadline.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ STREAM_EXISTS_WITH_OTHER_SETTINGS = 10058
 
 
 class Link:
-    """A connected client with JetStream; ``connected`` is set while a server is there."""
+    """A connected client with JetStream; ``connected`` is set while a server is reachable."""
 
     def __init__(self, replicas: int) -> None:
         self.client = Client()
@@ -61,9 +60,9 @@ class Link:
 
     @classmethod
     async def open(cls, url: str) -> Link:
-        """Connects to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; see ``open_bus`` for what is raised.
+        """Connect to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; raises as ``open_bus`` does.
 
-        Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are it, and may hold any character.
+        Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are used, which may hold any character.
         """
         servers, replicas, ca = read_url(url)
         trust = trusting(ca) if ca else None
@@ -98,7 +97,7 @@ class Link:
 
     @property
     def jetstream(self) -> JetStreamContext:
-        """JetStream calls, each of which ends after ``CALL_TIMEOUT_S``."""
+        """JetStream context whose calls each end after ``CALL_TIMEOUT_S``."""
         return self.client.jetstream(timeout=CALL_TIMEOUT_S)
 
     @property
@@ -111,15 +110,16 @@ class Link:
         self.connected.set()
 
     async def up(self) -> None:
-        """Returns when connected; raises ``NotReady`` when closed. The deadline is the caller's."""
+        """Wait until connected; raise ``NotReady`` when closed. The caller sets the deadline."""
         await self.connected.wait()
         if self.closed:
             raise NotReady("the bus is closed")
 
     async def confirmed(self, what: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Repeats an idempotent ``call`` until the server confirms it, at most ``CONFIRM_TIMEOUT_S`` seconds.
+        """Repeat an idempotent ``call`` until the server confirms it, for at most ``CONFIRM_TIMEOUT_S`` seconds.
 
-        Raises ``NotReady`` then, and ``DependencyFailed("bus")`` at once for what no repetition mends.
+        Raises ``NotReady`` after that time, and ``DependencyFailed("bus")`` at once for an error that a retry cannot
+        fix.
         """
         delay_s, cause = BACKOFF_S, "no connection"
         try:
@@ -140,7 +140,7 @@ class Link:
             raise NotReady(f"{what} was not confirmed within {CONFIRM_TIMEOUT_S:g} s ({cause})") from None
 
     async def declare(self, streams: Topology) -> None:
-        """Creates or updates streams and durables."""
+        """Create or update streams, durables and buckets."""
         for stream in streams.streams:
             await self.confirmed(f"stream {stream.name}", partial(self._declare, stream_config(stream, self.replicas)))
             for durable in stream.durables:
@@ -158,12 +158,12 @@ class Link:
             await self.jetstream.update_stream(config)
 
     async def store(self, stream: str, subject: str, payload: bytes, headers: Mapping[str, str]) -> int:
-        """Publishes once to a stream; gives the sequence. Raises what nats-py raises."""
+        """Publish once to a stream and return the sequence; raises nats-py's own errors."""
         ack = await self.jetstream.publish(subject, payload, timeout=CALL_TIMEOUT_S, stream=stream, headers={**headers})
         return ack.seq
 
     async def stored(self, stream: str, subject: str, message_id: str) -> int | None:
-        """The sequence of the subject's last message when it came with this id, else None."""
+        """Return the sequence of the subject's last message if it has this id, otherwise None."""
         try:
             found = await self.jetstream.get_last_msg(stream, subject)
         except NotFoundError:
@@ -171,7 +171,7 @@ class Link:
         return found.seq if (found.headers or {}).get(Header.MSG_ID.value) == message_id else None
 
     async def state(self, name: str) -> StreamState:
-        """What a stream holds."""
+        """Return the message count, size and age of a stream."""
 
         async def call() -> StreamState:
             # nats-py drops the times; the server's own clock says both.
@@ -187,7 +187,7 @@ class Link:
         return found
 
     async def settle(self, message: Msg, body: bytes) -> None:
-        """Sends an acknowledgement of any kind and waits until the server has taken it."""
+        """Send an acknowledgement of any kind and wait until the server has accepted it."""
 
         async def call() -> None:
             try:
@@ -213,7 +213,7 @@ class Link:
 
 
 def read_url(url: str) -> tuple[list[str], int, str]:
-    """Server URLs, the number of stream replicas, a file of authorities; ``ConfigError`` when malformed."""
+    """Parse a bus URL into server URLs, number of stream replicas and CA file; raise ``ConfigError`` if malformed."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     replicas, ca = query.pop("replicas", ["1"])[-1], query.pop("ca", [""])[-1]
@@ -225,10 +225,12 @@ def read_url(url: str) -> tuple[list[str], int, str]:
 
 
 def trusting(ca: str) -> ssl.SSLContext:
-    """Believes the authorities of a file beside the system's, for this connection alone; else ``ConfigError``.
+    """Return a TLS context that trusts the CAs in a file in addition to the system's, for this connection alone.
 
-    ``SSL_CERT_FILE`` would replace the system's for every connection of the process, the object store's with them.
+    Raises ``ConfigError`` when the file cannot be loaded.
     """
+    # Not SSL_CERT_FILE: that would replace the system's CAs for every connection of the process, the object store's
+    # included.
     context = ssl.create_default_context()
     try:
         context.load_verify_locations(ca)
@@ -242,7 +244,7 @@ def without_secret(url: str) -> str:
 
 
 def stream_config(stream: Stream, replicas: int) -> StreamConfig:
-    """A stream as JetStream spells it."""
+    """Convert a stream to its JetStream configuration."""
     kinds = {Retention.LIMITS: RetentionPolicy.LIMITS, Retention.WORK_QUEUE: RetentionPolicy.WORK_QUEUE}
     return StreamConfig(
         name=stream.name,
@@ -259,7 +261,7 @@ def stream_config(stream: Stream, replicas: int) -> StreamConfig:
 
 
 def bucket_config(bucket: Bucket, replicas: int) -> StreamConfig:
-    """A bucket as JetStream spells it: what its own command line and other clients take for a key-value bucket."""
+    """Convert a bucket to its JetStream configuration, compatible with the nats CLI's key-value buckets."""
     return replace(
         stream_config(bucket.stream, replicas),
         discard=DiscardPolicy.OLD if bucket.max_values else DiscardPolicy.NEW,
@@ -270,16 +272,13 @@ def bucket_config(bucket: Bucket, replicas: int) -> StreamConfig:
 
 
 def consumer_config(durable: Durable) -> ConsumerConfig:
-    """A durable as JetStream spells it.
-
-    The server's own ``max_deliver`` is off: at its limit it would leave the message in the stream,
-    never to be delivered again. Instead the delivery beyond the limit goes to DEAD_LETTERS
-    (``Leased.admitted``), however many workers died before.
-    """
+    """Convert a durable to its JetStream configuration."""
     return ConsumerConfig(
         durable_name=durable.name,
         filter_subject=durable.filter_subject,
         ack_wait=durable.ack_wait_s,
+        # Off: at its limit the server would leave the message in the stream undelivered for ever. Instead,
+        # Leased.admitted moves the delivery beyond our limit to DEAD_LETTERS, however many workers died before.
         max_deliver=-1,
         max_ack_pending=durable.max_ack_pending,
     )

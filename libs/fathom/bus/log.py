@@ -1,4 +1,4 @@
-"""One stream in memory: its messages, its durables' leases. Plain state without tasks; time is given."""
+"""One in-memory stream: its messages and its durables' leases. Plain state without tasks; callers pass the time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fathom.bus.streams import Durable, Retention, Stream, matches
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored message; ``time_s`` on the caller's clock."""
+    """A stored message; ``time_s`` is on the caller's clock."""
 
     sequence: int
     message: Message
@@ -21,7 +21,7 @@ class Entry:
 
 @dataclass
 class Lease:
-    """A delivered, unsettled message: due again at ``due_s``."""
+    """A delivered, unsettled message; it is redelivered at ``due_s``."""
 
     attempt: int
     due_s: float
@@ -29,14 +29,14 @@ class Lease:
 
 @dataclass
 class Position:
-    """What one durable has been given: everything below ``cursor``, of which ``leases`` are unsettled."""
+    """Read position of one durable: everything below ``cursor`` was delivered, of which ``leases`` are unsettled."""
 
     cursor: int = 1
     leases: dict[int, Lease] = field(default_factory=dict)
 
 
 class Log:
-    """A stream as JetStream keeps it. All times are seconds on one monotonic clock."""
+    """A stream with JetStream's semantics. All times are seconds on one monotonic clock."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -46,9 +46,9 @@ class Log:
         self._positions = {durable.name: Position() for durable in stream.durables}
 
     def append(self, message: Message, message_id: str, now_s: float, expected: int | None = None) -> int:
-        """Stores a message, or finds it by its id within the duplicate window; gives its sequence.
+        """Store a message, or find it by its id within the duplicate window; return its sequence.
 
-        Raises ``Conflict`` when ``expected`` is not the sequence of the subject's last message, 0 for none, and
+        Raises ``Conflict`` when ``expected`` is not the sequence of the subject's last message (0 for none), and
         ``Overloaded`` when a work queue is full.
         """
         self._expire(now_s)
@@ -68,14 +68,14 @@ class Log:
         return self._last
 
     def state(self, now_s: float) -> StreamState:
-        """How much there is, and how old the oldest of it."""
+        """Return message count, size in bytes and age of the oldest message in seconds."""
         self._expire(now_s)
         entries = self._entries.values()
         size = sum(len(entry.message.payload) for entry in entries)
         return StreamState(len(entries), size, max((now_s - entry.time_s for entry in entries), default=0.0))
 
     def after(self, pattern: str, sequence: int, now_s: float) -> Entry | None:
-        """The first message above ``sequence`` whose subject matches."""
+        """Return the first message above ``sequence`` whose subject matches, or None."""
         self._expire(now_s)
         # Entries are in order; only the oldest ones and settled work are missing.
         first = next(iter(self._entries), self._last + 1)
@@ -86,7 +86,7 @@ class Log:
         return None
 
     def lease(self, durable: Durable, now_s: float) -> tuple[Entry, int] | None:
-        """The next message for a worker with its attempt, or None when nothing is due."""
+        """Lease the next message to a worker; return it with its attempt, or None when nothing is due."""
         self._expire(now_s)
         position = self._positions[durable.name]
         entry = self._due(position, now_s)
@@ -103,17 +103,17 @@ class Log:
         return entry, lease.attempt
 
     def next_due_s(self, durable: Durable) -> float | None:
-        """When the next unsettled message is due again."""
+        """Return the time when the next unsettled message is due again, or None."""
         return min((lease.due_s for lease in self._positions[durable.name].leases.values()), default=None)
 
     def settle(self, durable: Durable, sequence: int) -> None:
-        """Ends a message for a durable; in a work queue it is removed."""
+        """Settle a message for a durable; in a work queue it is removed."""
         self._positions[durable.name].leases.pop(sequence, None)
         if self.stream.retention == Retention.WORK_QUEUE:
             self._entries.pop(sequence, None)
 
     def due_at(self, durable: Durable, sequence: int, due_s: float) -> None:
-        """Sets when an unsettled message comes again."""
+        """Set the time when an unsettled message is redelivered."""
         lease = self._positions[durable.name].leases.get(sequence)
         if lease is not None:
             lease.due_s = due_s

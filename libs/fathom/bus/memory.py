@@ -1,4 +1,4 @@
-"""The bus within one process: the semantics of JetStream without a server."""
+"""In-process bus with the semantics of JetStream, without a server."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ Reply = tuple[bytes, dict[str, str]]
 class MemoryBus:
     """A ``Bus`` that ends with its process."""
 
-    def __init__(self, store: ObjectStore, streams: Topology) -> None:
-        self._claims, self._streams = ClaimCheck(store), streams
+    def __init__(self, store: ObjectStore, streams: Topology, clock: Callable[[], float] = time.monotonic) -> None:
+        """Read the time of leases and ages from ``clock``, in seconds, which must pace as the event loop does."""
+        self._claims, self._streams, self._clock = ClaimCheck(store), streams, clock
         self._logs = {stream.name: Log(stream) for stream in streams.streams}
-        self._buckets = {bucket.name: MemoryKeyValue(bucket) for bucket in streams.buckets}
+        self._buckets = {bucket.name: MemoryKeyValue(bucket, clock) for bucket in streams.buckets}
         self._changed = asyncio.Condition()
         self._servers: list[Server] = []
         self._turn = itertools.count()
         self._closed = False
 
     async def declare(self) -> None:
-        """The streams stand from the start."""
+        """Do nothing: the streams exist from the start."""
 
     async def request(self, subject: str, payload: bytes, *, headers: Mapping[str, str], timeout_s: float) -> Message:
         self._check_open()
@@ -95,7 +96,7 @@ class MemoryBus:
     ) -> int:
         self._check_open()
         log = self._logs[self._streams.stream_of(subject).name]
-        sequence = log.append(Message(subject, payload, dict(headers)), message_id, time.monotonic(), expected)
+        sequence = log.append(Message(subject, payload, dict(headers)), message_id, self._clock(), expected)
         await self._wake()
         return sequence
 
@@ -103,12 +104,12 @@ class MemoryBus:
         stream, wanted = self._streams.durable(durable)
         log = self._logs[stream.name]
         while not self._closed:
-            leased = log.lease(wanted, time.monotonic())
+            leased = log.lease(wanted, self._clock())
             if leased is None:
                 await self._wait(log.next_due_s(wanted))
                 continue
             entry, attempt = leased
-            settlement = MemorySettlement(log, wanted, entry.sequence, self._wake)
+            settlement = MemorySettlement(log, wanted, entry.sequence, self._wake, self._clock)
             delivery = Leased(stream, wanted, entry.message, entry.sequence, attempt, settlement, self._store)
             if await delivery.admitted(self._claims):
                 yield delivery
@@ -116,7 +117,7 @@ class MemoryBus:
     async def follow(self, subject: str, *, after: int = 0) -> AsyncGenerator[Followed, None]:
         log = self._logs[followed_stream(self._streams, subject, after).name]
         while not self._closed:
-            entry = log.after(subject, after, time.monotonic())
+            entry = log.after(subject, after, self._clock())
             if entry is None:
                 await self._wait(None)
                 continue
@@ -129,7 +130,7 @@ class MemoryBus:
 
     async def states(self) -> Mapping[str, StreamState]:
         self._check_open()
-        return {name: log.state(time.monotonic()) for name, log in self._logs.items()}
+        return {name: log.state(self._clock()) for name, log in self._logs.items()}
 
     async def close(self) -> None:
         self._closed = True
@@ -143,9 +144,9 @@ class MemoryBus:
             self._changed.notify_all()
 
     async def _wait(self, until_s: float | None) -> None:
-        """Returns when anything has changed, at the latest at ``until_s``."""
+        """Wait for any change, at most until ``until_s``."""
         try:
-            async with asyncio.timeout(None if until_s is None else until_s - time.monotonic()), self._changed:
+            async with asyncio.timeout(None if until_s is None else until_s - self._clock()), self._changed:
                 if not self._closed:
                     await self._changed.wait()
         except TimeoutError:
@@ -164,6 +165,7 @@ class MemorySettlement:
     durable: Durable
     sequence: int
     wake: Callable[[], Awaitable[None]]
+    clock: Callable[[], float]
 
     async def ack(self) -> None:
         self.log.settle(self.durable, self.sequence)
@@ -173,11 +175,11 @@ class MemorySettlement:
         await self.ack()
 
     async def nak(self, delay_s: float) -> None:
-        self.log.due_at(self.durable, self.sequence, time.monotonic() + delay_s)
+        self.log.due_at(self.durable, self.sequence, self.clock() + delay_s)
         await self.wake()
 
     async def in_progress(self) -> None:
-        self.log.due_at(self.durable, self.sequence, time.monotonic() + self.durable.ack_wait_s)
+        self.log.due_at(self.durable, self.sequence, self.clock() + self.durable.ack_wait_s)
 
 
 @dataclass(eq=False)
@@ -192,7 +194,7 @@ class Server:
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     def start(self, claims: ClaimCheck, payload: bytes, headers: Mapping[str, str]) -> asyncio.Task[Reply]:
-        """Runs the handler in the context of ``serve``: nothing of the caller's leaks but the message."""
+        """Run the handler in the context of ``serve``, so that only the message reaches it from the caller."""
         work = answer(self.handler, claims, self.subject, payload, headers)
         task = asyncio.get_running_loop().create_task(work, context=self.context.copy())
         self.running.add(task)

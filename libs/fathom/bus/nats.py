@@ -31,7 +31,7 @@ FULL = "maximum messages exceeded"
 
 
 class NatsBus:
-    """A ``Bus`` over one connection."""
+    """A ``Bus`` over one NATS connection."""
 
     def __init__(self, link: Link, store: ObjectStore, streams: Topology) -> None:
         self._link, self._claims, self._streams = link, ClaimCheck(store), streams
@@ -39,7 +39,7 @@ class NatsBus:
 
     @classmethod
     async def open(cls, url: str, store: ObjectStore, streams: Topology) -> NatsBus:
-        """Connects; see ``open_bus`` for the URL and what is raised."""
+        """Connect; see ``open_bus`` for the URL and the errors raised."""
         return cls(await Link.open(url), store, streams)
 
     async def declare(self) -> None:
@@ -166,7 +166,7 @@ class NatsServing:
         self._subscription: Subscription | None = None
 
     async def start(self, subject: str, queue: str) -> None:
-        """Subscribes; returns when the server routes requests here."""
+        """Subscribe; return when the server routes requests here."""
         self._subscription = await self._link.client.subscribe(subject, queue=queue, cb=self._accept)
         await self._link.client.flush()
 
@@ -196,5 +196,5 @@ class NatsServing:
 
 
 def own_headers(message: Msg) -> dict[str, str]:
-    """The sender's headers without the transport's."""
+    """Return the sender's headers without those of NATS."""
     return {name: value for name, value in (message.headers or {}).items() if not name.lower().startswith("nats-")}

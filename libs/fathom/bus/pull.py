@@ -1,4 +1,4 @@
-"""Pulling from JetStream: durables for work, throw-away consumers for replay."""
+"""Pulling from JetStream: durables for work, ephemeral consumers for replay."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ INACTIVE_S = 60.0
 
 
 class Gone(Exception):
-    """The consumer does not exist any more."""
+    """The consumer no longer exists."""
 
 
 @asynccontextmanager
 async def pulling(link: Link, stream: str, consumer: str) -> AsyncIterator[JetStreamContext.PullSubscription]:
-    """An inbox for one consumer's messages, given up at the end."""
+    """Open an inbox for one consumer's messages; unsubscribe at the end."""
     subscription = await link.jetstream.pull_subscribe_bind(consumer=consumer, stream=stream)
     try:
         yield subscription
@@ -43,7 +43,7 @@ async def pulling(link: Link, stream: str, consumer: str) -> AsyncIterator[JetSt
 
 
 async def pull(link: Link, subscription: JetStreamContext.PullSubscription) -> Msg | None:
-    """The next message, or None after ``PULL_WAIT_S``; raises ``Gone`` or ``NotReady`` (closed)."""
+    """Return the next message, or None after ``PULL_WAIT_S``; raise ``Gone`` or ``NotReady`` (closed)."""
     await link.up()
     try:
         return (await subscription.fetch(1, timeout=PULL_WAIT_S))[0]
@@ -56,9 +56,9 @@ async def pull(link: Link, subscription: JetStreamContext.PullSubscription) -> M
 
 
 async def work(link: Link, streams: Topology, stream: str, durable: str) -> AsyncGenerator[Msg, None]:
-    """Messages of a durable, one pull per message, until the link closes.
+    """Yield the messages of a durable, one pull per message, until the link closes.
 
-    A durable that has gone with its server's storage is declared anew.
+    A durable that was lost with its server's storage is declared again.
     """
     delay_s = BACKOFF_S
     async with pulling(link, stream, durable) as subscription:
@@ -80,7 +80,7 @@ async def work(link: Link, streams: Topology, stream: str, durable: str) -> Asyn
 
 
 async def replay(link: Link, stream: Stream, subject: str, after: int) -> AsyncGenerator[Msg, None]:
-    """Messages of a subject above ``after`` in order without gaps, then new ones, until the link closes."""
+    """Yield the messages of a subject above ``after`` in order without gaps, then new ones, until the link closes."""
     while not link.closed:
         try:
             async with aclosing(replay_once(link, stream, subject, after)) as messages:
@@ -94,7 +94,7 @@ async def replay(link: Link, stream: Stream, subject: str, after: int) -> AsyncG
 
 
 async def replay_once(link: Link, stream: Stream, subject: str, after: int) -> AsyncGenerator[Msg, None]:
-    """The same from one consumer; ends when that one is gone or may have lost a message."""
+    """Yield messages from one ephemeral consumer; end when it is gone or may have lost a message."""
     name = f"follow-{secrets.token_hex(8)}"
     config = ConsumerConfig(
         name=name,

@@ -1,4 +1,4 @@
-"""A nats-server of one's own: for tests and for the local stack. It never outlives this process."""
+"""A private nats-server process for tests and the local stack; it never outlives this process."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ RESTARTS = 5
 
 
 class NatsServer:
-    """``async with NatsServer(folder) as server`` runs one with JetStream under ``folder``.
+    """A nats-server with JetStream under ``store_dir``: ``async with NatsServer(folder) as server``.
 
-    ``port`` -1 takes any free port; ``url`` and ``port`` say which. Raises ``MissingExtra`` without
-    the binary, ``PortInUse``, and ``DependencyFailed("nats-server")`` with its last words when it
-    does not start. Leaving the block ends it, and keeps the folder.
+    ``port`` -1 picks any free port, readable from ``url`` and ``port``. Raises ``MissingExtra`` without the binary,
+    ``PortInUse``, and ``DependencyFailed("nats-server")`` with the last line of its log when it does not start. Leaving
+    the block stops it and keeps the folder.
     """
 
     def __init__(self, store_dir: Path, port: int = -1, host: str = "127.0.0.1") -> None:
@@ -42,7 +42,7 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect, e.g. ``nats://127.0.0.1:4222``."""
+        """URL for clients, e.g. ``nats://127.0.0.1:4222``."""
         return f"nats://{self.host}:{self.port}"
 
     async def __aenter__(self) -> NatsServer:
@@ -55,7 +55,7 @@ class NatsServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Starts the server, again on the same port after ``stop`` or ``kill``; returns when it accepts clients."""
+        """Start the server, on the same port again after ``stop`` or ``kill``; return when it accepts clients."""
         binary = find_binary()
         if self.port != -1:
             check_free(self.host, self.port)
@@ -100,15 +100,15 @@ class NatsServer:
 
     @property
     def pid(self) -> int:
-        """Process id; raises ``DependencyFailed("nats-server")`` when it does not run."""
+        """Process id; raises ``DependencyFailed("nats-server")`` when it is not running."""
         if self._process is None:
             raise DependencyFailed(BINARY, "is not running")
         return self._process.pid
 
     async def keep_up(self) -> None:
-        """Starts the server again, on the same port and folder, whenever it ends by itself; runs until cancelled.
+        """Restart the server, on the same port and folder, whenever it ends by itself; run until cancelled.
 
-        Raises what the last of five attempts in a row raised.
+        Raises the error of the last of five attempts in a row.
         """
         while self._process is not None:
             await self._process.wait()
@@ -124,11 +124,11 @@ class NatsServer:
                     await asyncio.sleep(0.2 * attempt)
 
     async def stop(self) -> None:
-        """Ends the server in good order, by force after 5 seconds; no error when it does not run."""
+        """Stop the server gracefully, by force after 5 seconds; no error when it is not running."""
         await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """Ends the server at once, as a crash would."""
+        """Kill the server at once, as a crash would."""
         await self._end(signal.SIGKILL)
 
     async def _end(self, number: signal.Signals) -> None:
@@ -144,7 +144,10 @@ class NatsServer:
 
 
 def find_binary() -> str:
-    """``FATHOM_NATS_BIN``, else beside this Python, else on PATH; else ``MissingExtra``."""
+    """Return the path of nats-server: ``FATHOM_NATS_BIN``, then beside this Python, then on PATH.
+
+    Raises ``ConfigError`` when ``FATHOM_NATS_BIN`` is not executable, ``MissingExtra`` when no binary is found.
+    """
     named = os.environ.get("FATHOM_NATS_BIN")
     if named:
         if not os.access(named, os.X_OK):
@@ -155,12 +158,12 @@ def find_binary() -> str:
         return str(beside)
     found = shutil.which(BINARY)
     if found is None:
-        raise MissingExtra(BINARY, "nats")
+        raise MissingExtra(BINARY, "nats-server")
     return found
 
 
 def check_free(host: str, port: int) -> None:
-    """Raises ``PortInUse`` when something listens there already."""
+    """Raise ``PortInUse`` when the port is already taken."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

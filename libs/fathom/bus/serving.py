@@ -1,4 +1,4 @@
-"""Both ends of a request, alike for every bus: claims, and failures that travel as typed errors."""
+"""Both ends of a request, the same for every bus: claim checks and failures passed on as typed errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGGER = "fathom.bus"
 async def answer(
     handler: Handler, claims: ClaimCheck, subject: str, payload: bytes, headers: Mapping[str, str]
 ) -> tuple[bytes, dict[str, str]]:
-    """Runs the handler on a request as it travelled; gives the reply as it travels, a failure included."""
+    """Run the handler on a request as received; return the reply, or the failure, as it is sent."""
     try:
         payload, headers = await claims.open(payload, headers)
         reply = await handler(Message(subject, payload, headers))
@@ -36,7 +36,7 @@ async def answer(
 
 
 async def received(claims: ClaimCheck, subject: str, payload: bytes, headers: Mapping[str, str]) -> Message:
-    """A reply as it was meant; raises the error that it carries."""
+    """Return the reply with its claim opened; raise the error that it carries."""
     if FAILURE_HEADER in headers:
         try:
             raise from_status(Status.FromString(payload))
@@ -47,12 +47,12 @@ async def received(claims: ClaimCheck, subject: str, payload: bytes, headers: Ma
 
 
 def failure(error: FathomError) -> tuple[bytes, dict[str, str]]:
-    """An error as it travels."""
+    """Encode an error as payload and headers."""
     return to_status(error).SerializeToString(), {FAILURE_HEADER: error.reason}
 
 
 async def drained(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Waits for running handlers, at most ``DRAIN_S`` seconds; what runs longer is cancelled."""
+    """Wait for running handlers, at most ``DRAIN_S`` seconds; cancel those that take longer."""
     if not tasks:
         return
     _, late = await asyncio.wait(tasks, timeout=DRAIN_S)

@@ -1,7 +1,7 @@
-"""Whole streams out of a NATS server and into one, as its own snapshots: messages, sequences, durables, positions.
+"""Export and restore of whole NATS streams as server snapshots: messages, sequences, durables, positions.
 
-The server's requests ``STREAM.SNAPSHOT`` and ``STREAM.RESTORE``; the bytes between them are the server's own (a
-compressed archive), which every server of its version or a newer one reads.
+Uses the server's requests ``STREAM.SNAPSHOT`` and ``STREAM.RESTORE``. The data is the server's own compressed archive,
+which every server of its version or a newer one reads.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fathom.errors import Conflict, DependencyFailed, NotFound
 
 API = "$JS.API"
 CALL_S = 30.0
-"""For one request, and for the next piece: a server writes a large stream to its disk first."""
+"""Timeout of one request and of the next chunk; long because a server first writes a large stream to its disk."""
 PIECE_BYTES = 256 * 1024
 NO_STREAM = 10059
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One stream: settings and state as the server spells them, and its bytes piece by piece, to be read once."""
+    """One stream: configuration and state in the server's format, and its data in chunks that can be read once."""
 
     config: Mapping[str, Any]
     state: Mapping[str, Any]
@@ -37,18 +37,18 @@ class Snapshot:
 
 
 class Snapshots:
-    """The streams and buckets of one bus. Every method raises ``DependencyFailed("bus")`` for a server's refusal."""
+    """The streams and buckets of one bus. Every method raises ``DependencyFailed("bus")`` when the server refuses."""
 
     def __init__(self, link: Link, replicas: int, streams: Topology) -> None:
         self._link, self._replicas = link, replicas
         self._known = [stream.name for stream in streams.streams] + [b.stream.name for b in streams.buckets]
 
     async def names(self) -> list[str]:
-        """Fathom's streams that this server has; those of others are left alone."""
+        """Return the names of Fathom's streams that this server has; other streams are ignored."""
         return [name for name in self._known if await self.messages(name) is not None]
 
     async def messages(self, name: str) -> int | None:
-        """Messages in a stream, None when there is none of that name."""
+        """Return the number of messages in a stream, None when it does not exist."""
         try:
             return int((await self._call(f"STREAM.INFO.{name}", {}))["state"]["messages"])
         except NotFound:
@@ -56,7 +56,7 @@ class Snapshots:
 
     @asynccontextmanager
     async def of(self, name: str) -> AsyncIterator[Snapshot]:
-        """A stream as it is now; raises ``NotFound`` when there is none."""
+        """Open a snapshot of a stream's current contents; raise ``NotFound`` when it does not exist."""
         inbox = self._link.client.new_inbox()
         subscription = await self._link.client.subscribe(inbox)
         try:
@@ -69,10 +69,10 @@ class Snapshots:
     async def restore(
         self, config: Mapping[str, Any], state: Mapping[str, Any], parts: AsyncIterable[bytes], *, replace: bool = False
     ) -> int:
-        """Makes the stream anew from its bytes and gives its messages.
+        """Recreate the stream from its snapshot and return the number of its messages.
 
-        An empty stream of that name gives way; one with messages raises ``Conflict`` unless ``replace``.
-        Copies are as many as this bus keeps, whatever the snapshot says.
+        An empty stream of that name is replaced; one with messages raises ``Conflict`` unless ``replace``. The number
+        of replicas is this bus's, whatever the snapshot says.
         """
         name = str(config["name"])
         held = await self.messages(name)
@@ -105,7 +105,7 @@ class Snapshots:
 
 
 def answered(name: str, data: bytes) -> Mapping[str, Any]:
-    """What the server said; its errors typed."""
+    """Parse the server's reply; raise its errors as typed ones."""
     said: Mapping[str, Any] = json.loads(data) if data else {}
     error = said.get("error")
     if error and error.get("err_code") == NO_STREAM:
@@ -116,7 +116,7 @@ def answered(name: str, data: bytes) -> Mapping[str, Any]:
 
 
 async def pieces(name: str, subscription: Subscription) -> AsyncGenerator[bytes, None]:
-    """The bytes of a snapshot in order; what is confirmed lets the server send more."""
+    """Yield the chunks of a snapshot in order; confirming them lets the server send more."""
     while True:
         try:
             message = await subscription.next_msg(timeout=CALL_S)
@@ -134,7 +134,7 @@ async def pieces(name: str, subscription: Subscription) -> AsyncGenerator[bytes,
 
 @asynccontextmanager
 async def open_snapshots(url: str, streams: Topology | None = None) -> AsyncIterator[Snapshots]:
-    """Connects as ``open_bus`` does, without declaring anything: a server that is to be restored stays empty."""
+    """Connect as ``open_bus`` does, but declare nothing, so that a server to be restored stays empty."""
     link = await Link.open(url)
     try:
         async with asyncio.timeout(CALL_S):

@@ -1,4 +1,4 @@
-"""Every stream, bucket, durable and subject of Fathom, in one place; nobody else spells a subject."""
+"""Every stream, bucket, durable and subject of Fathom; the only place where subjects are spelled out."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ PROCESS = "PROCESS"
 LEGS = "LEGS"
 AWAITED = "AWAITED"
 GRADED = "GRADED"
+PROBES = "PROBES"
 
 ROLLOUT_WORKERS = "rollout-workers"
 
@@ -51,7 +52,7 @@ SUBJECT_PATTERN = re.compile(r"[A-Za-z0-9_$%~-]+(?:\.[A-Za-z0-9_$%~-]+)*")
 
 
 class Retention(StrEnum):
-    """LIMITS keeps messages until they are old or many; WORK_QUEUE until they are acknowledged."""
+    """Retention policy: LIMITS keeps messages until limits of age or number, WORK_QUEUE until they are acknowledged."""
 
     LIMITS = "limits"
     WORK_QUEUE = "workqueue"
@@ -61,8 +62,8 @@ class Retention(StrEnum):
 class Durable:
     """A consumer whose position the server keeps.
 
-    A message that is not settled comes again ``ack_wait_s`` seconds after its delivery or its last
-    ``in_progress``; after ``max_deliver`` deliveries it goes to DEAD_LETTERS.
+    A message that is not settled is redelivered ``ack_wait_s`` seconds after its delivery or its last ``in_progress``;
+    after ``max_deliver`` deliveries it goes to DEAD_LETTERS.
     """
 
     name: str
@@ -76,7 +77,8 @@ class Durable:
 class Stream:
     """Messages kept in order. Limits of 0 mean none; ages and windows are seconds.
 
-    Of ``max_messages`` and one more the oldest is dropped; a work queue, whose messages are work, takes no more.
+    Above ``max_messages`` the oldest message is dropped; a work queue refuses new ones instead, since its messages are
+    undone work.
     """
 
     name: str
@@ -91,10 +93,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Values by key, the last ``history`` of each; on a server a key-value bucket of JetStream.
+    """Values by key, the last ``history`` of each; on a server a JetStream key-value bucket.
 
-    With ``max_age_s`` or ``max_values`` (0 means none) values end by themselves when they are old, or the oldest when
-    there are many: for what may be forgotten. Nobody who watches is told.
+    With ``max_age_s`` or ``max_values`` (0 means none) values expire by age, or the oldest are dropped above the limit;
+    use them only for data that may be forgotten. Watchers are not notified of either.
     """
 
     name: str
@@ -104,7 +106,7 @@ class Bucket:
 
     @property
     def stream(self) -> Stream:
-        """The stream that carries it."""
+        """The stream that stores the bucket."""
         return Stream(
             f"KV_{self.name}",
             (f"$KV.{self.name}.>",),
@@ -117,11 +119,11 @@ class Bucket:
         )
 
     def subject(self, key: str) -> str:
-        """Where the values of a key are; raises ``InvalidField("key")``."""
+        """Return the subject of a key; raise ``InvalidField("key")``."""
         return f"$KV.{self.name}.{checked_key(key)}"
 
     def key(self, subject: str) -> str:
-        """The key of a subject of this bucket."""
+        """Return the key of a subject of this bucket."""
         return subject.removeprefix(f"$KV.{self.name}.")
 
 
@@ -133,21 +135,24 @@ class Topology:
     buckets: tuple[Bucket, ...] = ()
 
     def stream_of(self, subject: str) -> Stream:
-        """The stream that stores ``subject`` (concrete, or a wildcard within it); else ``InvalidField("subject")``."""
+        """Return the stream that stores ``subject`` (concrete, or a wildcard within it).
+
+        Raises ``InvalidField("subject")`` when no stream does.
+        """
         for stream in self.streams:
             if any(matches(pattern, subject) for pattern in stream.subjects):
                 return stream
         raise InvalidField("subject", f"no stream stores {subject!r}")
 
     def bucket(self, name: str) -> Bucket:
-        """A declared bucket; ``NotFound`` with the known names."""
+        """Return a declared bucket; raise ``NotFound`` with the known names."""
         found = {bucket.name: bucket for bucket in self.buckets}
         if name not in found:
             raise NotFound("bucket", name, sorted(found))
         return found[name]
 
     def durable(self, name: str) -> tuple[Stream, Durable]:
-        """A durable with its stream; ``NotFound`` with the known names."""
+        """Return a durable with its stream; raise ``NotFound`` with the known names."""
         found = {durable.name: (stream, durable) for stream in self.streams for durable in stream.durables}
         if name not in found:
             raise NotFound("durable", name, sorted(found))
@@ -157,7 +162,10 @@ class Topology:
 def topology(
     *, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER, rollout_lease_s: float = ROLLOUT_LEASE_S
 ) -> Topology:
-    """Fathom's streams. Tests shorten ``ack_wait_s`` and ``rollout_lease_s``; production keeps the defaults."""
+    """Return Fathom's streams and buckets.
+
+    Tests shorten ``ack_wait_s`` and ``rollout_lease_s``; production keeps the defaults.
+    """
 
     def durable(name: str, subject: str) -> Durable:
         return Durable(name, subject, ack_wait_s, max_deliver)
@@ -206,6 +214,8 @@ def topology(
             Bucket(AWAITED, history=1, max_age_s=rollout_lease_s),
             # What searches have shown to a run, by run: what ``Fetch`` may be told to enforce.
             Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
+            # Written by readiness probes: only a write tells whether the server still stores anything.
+            Bucket(PROBES, history=1, max_age_s=DAY_S),
             # Who grades the end of which run, and how far the events are read; see ``fathom.monitoring.ledger``.
             Bucket(GRADED, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
         ),
@@ -213,55 +223,61 @@ def topology(
 
 
 def rpc_subject(service: str, method: str) -> str:
-    """Requests to one method, e.g. ``fathom.retrieval.v1.Search``."""
+    """Return the subject of requests to one method, e.g. ``fathom.retrieval.v1.Search``."""
     return f"fathom.{checked_id('service', service)}.v1.{checked_id('method', method)}"
 
 
 def run_subject(lane: Lane, depth: int = 0) -> str:
-    """Runs to be done in a lane: those that a user asked for, or those ``depth`` delegations below one."""
+    """Return the subject of queued runs in a lane: user requests, or runs ``depth`` delegations below one."""
     return f"fathom.runs.{Lane(lane)}{below(depth)}"
 
 
 def run_durable(lane: Lane, depth: int = 0) -> str:
-    """The planners' queue of a lane: ``planner-interactive``, ``planner-training-sub1``, …"""
+    """Return the planners' durable of a lane, e.g. ``planner-interactive`` or ``planner-training-sub1``."""
     return f"planner-{Lane(lane)}{below(depth)}"
 
 
 def below(depth: int) -> str:
-    """The part of a name that says how many runs are above; raises ``InvalidField("depth")``."""
+    """Return the name suffix for a delegation depth; raise ``InvalidField("depth")``."""
     if not 0 <= depth <= MAX_DEPTH:
         raise InvalidField("depth", f"must be 0 to {MAX_DEPTH}")
     return f"-sub{depth}" if depth else ""
 
 
 def events_subject(run_id: str) -> str:
-    """What happens in one run, in order."""
+    """Return the subject of the events of one run, in order."""
     return f"fathom.events.{checked_id('run_id', run_id)}"
 
 
 def rollout_subject(lane: Lane) -> str:
-    """Rollouts to be done in a lane."""
+    """Return the subject of queued rollouts in a lane."""
     return f"fathom.rollouts.{Lane(lane)}"
 
 
 def rollout_durable(lane: Lane) -> str:
-    """The workers' queue of a lane; the training lane, where rollouts belong, has the plain name."""
+    """Return the workers' durable of a lane; the training lane, the usual one, has the plain name."""
     return ROLLOUT_WORKERS if lane == Lane.TRAINING else f"{ROLLOUT_WORKERS}-{Lane(lane)}"
 
 
 def trajectory_subject(rollout_id: str, place: str = "*") -> str:
-    """Notices of the trajectories at a place of one rollout request, or at all; they lie in the object store."""
+    """Return the subject of trajectory notices of one rollout request, at one place or at all.
+
+    The trajectories themselves are in the object store.
+    """
     token = place if place == "*" else checked_id("place", place)
     return f"fathom.trajectories.{checked_id('rollout_id', rollout_id)}.{token}"
 
 
 def feedback_subject(run_id: str) -> str:
-    """What people said of one run's answer."""
+    """Return the subject of user feedback on one run's answer."""
     return f"fathom.feedback.{checked_id('run_id', run_id)}"
 
 
 def weights_subject(model: str) -> str:
-    """Notices of new weights of one model; any model name of 1 to 200 characters, e.g. ``org/model-1.5``."""
+    """Return the subject of new-weights notices of one model.
+
+    Any model name of 1 to 200 characters is valid, e.g. ``org/model-1.5``; raises ``InvalidField("model")`` otherwise.
+    """
     if not 1 <= len(model) <= 200:
         raise InvalidField("model", "must have 1 to 200 characters")
     # A dot would start a new token of the subject.
@@ -269,26 +285,26 @@ def weights_subject(model: str) -> str:
 
 
 def dead_subject(stream: str, durable: str) -> str:
-    """Messages of one durable that were given up."""
+    """Return the subject of dead letters of one durable."""
     return f"fathom.dead.{checked_id('stream', stream)}.{checked_id('durable', durable)}"
 
 
 def checked_key(key: str) -> str:
-    """Returns ``key`` when a bucket can hold it; else ``InvalidField("key")``."""
+    """Return ``key`` if a bucket can hold it; raise ``InvalidField("key")`` otherwise."""
     if len(key) > 256 or not KEY_PATTERN.fullmatch(key):
         raise InvalidField("key", f"{key[:80]!r} is no dotted path of letters, digits and '_=/-'")
     return key
 
 
 def checked_subject(subject: str) -> str:
-    """Returns a concrete ``subject`` when it is well formed; else ``InvalidField("subject")``."""
+    """Return a concrete ``subject`` if it is well formed; raise ``InvalidField("subject")`` otherwise."""
     if len(subject) > 512 or not SUBJECT_PATTERN.fullmatch(subject):
         raise InvalidField("subject", f"{subject[:80]!r} is no dotted path of letters, digits and '_$%~-'")
     return subject
 
 
 def checked_message_id(message_id: str) -> str:
-    """Returns ``message_id`` when any transport can carry it; else ``InvalidField("message_id")``."""
+    """Return ``message_id`` if any transport can carry it; raise ``InvalidField("message_id")`` otherwise."""
     if not (
         1 <= len(message_id) <= 256 and message_id.isascii() and message_id.isprintable() and " " not in message_id
     ):
@@ -297,7 +313,7 @@ def checked_message_id(message_id: str) -> str:
 
 
 def followed_stream(streams: Topology, subject: str, after: int) -> Stream:
-    """The stream that ``follow`` reads; ``InvalidField`` when it cannot be followed from there."""
+    """Return the stream that ``follow`` reads; raise ``InvalidField`` when it cannot be followed from there."""
     if after < 0:
         raise InvalidField("after", "must be a sequence, 0 or more")
     stream = streams.stream_of(subject)
@@ -309,18 +325,18 @@ def followed_stream(streams: Topology, subject: str, after: int) -> Stream:
 
 
 def matches(pattern: str, subject: str) -> bool:
-    """True when ``pattern``, with ``*`` for one token and a final ``>`` for one or more, covers ``subject``."""
+    """Return True if ``pattern``, with ``*`` for one token and a final ``>`` for one or more, covers ``subject``."""
     wanted, given = pattern.split("."), subject.split(".")
     for position, token in enumerate(wanted):
-        if token == ">":
+        if token == ">":  # noqa: S105 - a part of a subject
             return len(given) > position
         if position >= len(given) or (token not in ("*", given[position])):
             return False
-        if token == "*" and given[position] == ">":
+        if token == "*" and given[position] == ">":  # noqa: S105 - a part of a subject
             return False
     return len(wanted) == len(given)
 
 
 def control_subject(run_id: str) -> str:
-    """Requests to whichever planner works on a run, e.g. to stop it."""
+    """Return the subject of control requests, e.g. to stop, to the planner that works on a run."""
     return f"fathom.control.{checked_id('run_id', run_id)}"

@@ -1,4 +1,4 @@
-"""Tells Prometheus what the bus holds: queues that grow, letters that died, streams that fill the disk."""
+"""Prometheus metrics of the bus: queue lengths, dead letters, stream sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERY_S = 15.0
 
 
 class BusWatch:
-    """Asks the bus now and then, from ``start`` to ``close``. One watcher is enough; of several the newest is right."""
+    """Polls the bus from ``start`` to ``close``. One watcher suffices; with several, the newest reading counts."""
 
     def __init__(self, bus: Bus, registry: CollectorRegistry, log: Any, every_s: float = EVERY_S) -> None:
         self._bus, self._log, self._every_s = bus, log, every_s
@@ -28,11 +28,11 @@ class BusWatch:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins to ask."""
+        """Start polling."""
         self._task = asyncio.create_task(self._watch(), name="bus watch")
 
     async def close(self) -> None:
-        """Asks no more."""
+        """Stop polling."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -43,7 +43,7 @@ class BusWatch:
             await asyncio.sleep(self._every_s)
 
     async def ask(self) -> None:
-        """One reading; a bus that does not answer is down, and the last figures stay."""
+        """Poll once; when the bus does not answer, report it as down and keep the last values."""
         try:
             states = await self._bus.states()
         except FathomError as error:

@@ -1,7 +1,7 @@
-"""The work of ``fathom eval answers``: a sample of the runs so far, graded as in training.
+"""Implementation of ``fathom eval answers``: grades a sample of past runs as in training.
 
-Reward counts every grade under the lane ``evaluation`` (``fathom_reward_value``). What grades runs as they end, for
-as long as a deployment lives, is ``fathom eval watch`` (``fathom.monitoring``).
+The reward service counts every grade under the lane ``evaluation`` (``fathom_reward_value``). For continuous grading of
+a deployment see ``fathom eval watch`` (``fathom.monitoring``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAGE = 100
 
 @dataclass(frozen=True)
 class Sample(Draw):
-    """Which runs: of at most ``limit`` newest those that are drawn."""
+    """Sampling of the newest runs, at most ``limit`` of them."""
 
     limit: int = 50
 
@@ -34,7 +34,7 @@ class Sample(Draw):
 async def graded(
     clients: Clients, graders: Sequence[str], sample: Sample, references: Mapping[str, Sequence[str]]
 ) -> tuple[list[Row], list[Ungraded]]:
-    """Grades of the sampled runs that have ended, newest first, and what could not be graded.
+    """Grade the sampled runs that have ended, newest first; return grades and those that could not be computed.
 
     Graders of cells grade each cell; one that needs a reference grades runs whose question has one. Raises
     ``FathomError``.
@@ -52,7 +52,7 @@ async def graded(
 
 
 async def ended(clients: Clients, sample: Sample) -> list[str]:
-    """Ids of sampled runs that have ended, at most ``limit`` of the newest runs."""
+    """Return the ids of sampled runs that have ended, from at most ``limit`` of the newest runs."""
     found, token, looked = list[str](), "", 0
     while looked < sample.limit:
         request = pb.ListRunsRequest(page_size=min(PAGE, sample.limit - looked), page_token=token)
@@ -68,7 +68,7 @@ async def ended(clients: Clients, sample: Sample) -> list[str]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Per grader: how many, mean, lowest tenth, and how many are worth nothing."""
+    """Format per grader: number of runs and grades, mean, 10th percentile, and grades at 0 or below."""
     by_grader: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         by_grader[row.grader].append(row.value)
@@ -84,7 +84,7 @@ def run(
     home: Path, endpoints: Mapping[str, str], graders: Sequence[str], sample: Sample, references: Path | None,
     json_lines: bool,
 ) -> None:  # fmt: skip
-    """Prints the table, or one line per grade; what could not be graded goes to stderr."""
+    """Print the table, or one line per grade; report missing grades on stderr."""
 
     async def work() -> None:
         services = dict(endpoints) or dict(read_endpoints(home).services)

@@ -1,4 +1,4 @@
-"""``fathom ask``: the trace while it happens, then the answer with its table, figure and sources."""
+"""``fathom ask``: prints the trace as it happens, then the answer with its table, figure and sources."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def ask_question(
     window: trajectory.Window,
     json_events: bool,
 ) -> None:
-    """Raises ``RunFailed`` when there is no answer, ``InvalidField`` for a mode that is none."""
+    """Ask a question and print the run; raise ``RunFailed`` without an answer, ``InvalidField`` for an unknown mode."""
     if mode not in MODES:
         raise InvalidField("mode", f"{mode!r} is not one of {', '.join(MODES)}")
     endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
@@ -83,7 +83,7 @@ def ask_question(
 async def ask(
     clients: Clients, request: pb.RunRequest, console: Console, gateway: str = "", *, json_events: bool = False
 ) -> pb.RunFinished:
-    """Runs the question and prints what happens; gives the end of the run."""
+    """Run the question, print its events and return the end of the run; raise ``RunFailed`` without an answer."""
     events = run(clients, request)
     if json_events:
         finished = await as_json(events)
@@ -137,7 +137,7 @@ async def as_text(events: AsyncIterator[pb.RunEvent], console: Console, gateway:
 
 
 def staged(stage: trajectory.StageNote) -> str:
-    """What came of a stage of the workflow, in one line."""
+    """Describe the result of a workflow stage in one line."""
     sent = [query for query in stage.queries if not query.dropped]
     parts = [stage.text] if stage.text else []
     parts += [f"{len(sent)} sub-questions"] if stage.queries else []
@@ -148,7 +148,7 @@ def staged(stage: trajectory.StageNote) -> str:
 
 
 class Drafting:
-    """The answer's last lines while it is written, on a terminal; they go when the checked answer is printed."""
+    """Live display of the last lines of the draft on a terminal; removed when the checked answer is printed."""
 
     def __init__(self, console: Console) -> None:
         self._text, self._says = "", "waiting for the planner…"
@@ -179,7 +179,7 @@ class Drafting:
 
 
 def show_answer(finished: pb.RunFinished, console: Console, gateway: str) -> None:
-    """The answer with its references resolved to what a terminal can show."""
+    """Print the answer with its references resolved to what a terminal can show."""
     if not finished.HasField("answer"):
         return
     sheets = {item.variable: item.sheet for item in finished.material if item.HasField("sheet")}
@@ -192,7 +192,9 @@ def show_answer(finished: pb.RunFinished, console: Console, gateway: str) -> Non
         if kind == "table" and name in sheets:
             sheet = sheets[name]
             console.print(f"\n[bold]table {name}[/] {escape(sheet.title)}: {sheet.rows:,} rows")
-            console.print(escape(sheet.digest), highlight=False, overflow="crop", no_wrap=True)
+            # The first line names the table by its internal id and repeats its size.
+            preview = sheet.digest.partition("\n")[2]
+            console.print(escape(preview), highlight=False, overflow="crop", no_wrap=True)
         elif kind == "figure" and name in figures:
             where = f", interactive at {gateway}" if gateway else ""
             console.print(f"\n[bold]figure {name}[/] {escape(figures[name].title)} (plotly{where})\n")
@@ -214,7 +216,7 @@ def show_sources(finished: pb.RunFinished, console: Console) -> None:
 
 
 def label(item: trajectory.Material) -> str:
-    """One line about a material."""
+    """Describe a material in one line."""
     kind = item.WhichOneof("item")
     if kind == "passage":
         return f"{item.passage.title} ({item.passage.source})"

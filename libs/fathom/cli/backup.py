@@ -1,4 +1,4 @@
-"""``fathom backup``: streams, objects and conversations into an object store of their own, and back."""
+"""``fathom backup``: backs up streams, objects and conversations to a separate object store, and restores them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create(
     memory: Memory = None,
     keep: Annotated[int, typer.Option(help="Backups to keep, this one among them; 0 keeps all.", min=0)] = 0,
 ) -> None:
-    """Makes a backup while the services run; prints its id."""
+    """Make a backup while the services run; print its id."""
 
     async def run() -> None:
         async with places(at, bus, store, memory) as (place, sources):
@@ -51,7 +51,7 @@ def create(
 
 @app.command("list")
 def list_all(at: Place) -> None:
-    """Lists the backups, oldest first."""
+    """List the backups, oldest first."""
 
     async def run() -> None:
         async with places(at, "", "", None, nothing=True) as (place, _):
@@ -63,7 +63,7 @@ def list_all(at: Place) -> None:
 
 @app.command("verify")
 def check(at: Place, backup_id: Id = "latest") -> None:
-    """Reads a whole backup and compares every checksum."""
+    """Read a whole backup and compare every checksum."""
 
     async def run() -> list[str]:
         async with places(at, "", "", None, nothing=True) as (place, _):
@@ -88,7 +88,7 @@ def bring_back(
     memory: Memory = None,
     replace: Annotated[bool, typer.Option("--replace", help="Throw away streams and conversations there.")] = False,
 ) -> None:
-    """Restores a backup, while no service runs, into empty streams and no database (or with --replace)."""
+    """Restore a backup, while no service runs, into empty streams and no database (or with --replace)."""
 
     async def run() -> None:
         async with places(at, bus, store, memory) as (place, targets):
@@ -103,7 +103,10 @@ def bring_back(
 async def places(
     at: str, bus: str, store: str, memory: Path | None, *, nothing: bool = False
 ) -> AsyncIterator[tuple[ObjectStore, Sources]]:
-    """Where backups lie, and what they are of; raises ``ConfigError`` when that is nothing, or the same place."""
+    """Open the backup store and the parts to back up or restore.
+
+    Raises ``ConfigError`` when there are no parts, or when the store to back up is the backup store itself.
+    """
     from fathom.bus.snapshots import open_snapshots
 
     bus, store = bus.replace("memory://", ""), store.replace("memory://", "")
@@ -122,7 +125,7 @@ async def places(
 
 
 def line(manifest: Manifest) -> str:
-    """One backup in one line."""
+    """Describe a backup in one line."""
     when = datetime.fromtimestamp(manifest.created, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     held = sum(int(stream.state["messages"]) for stream in manifest.streams)
     conversations = "conversations" if manifest.memory else "no conversations"

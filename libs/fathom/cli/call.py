@@ -1,4 +1,4 @@
-"""``fathom call``: any RPC with JSON in and JSON out."""
+"""``fathom call``: calls any RPC with JSON in and JSON out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from fathom.rpc.contract import Method, contract
 
 
 def call_method(service: str, method: str, body: str, home: Path, url: str, timeout_s: float) -> None:
-    """Prints each response; raises ``InvalidField("body")`` for JSON that is none or does not fit the request."""
+    """Call the RPC and print each response.
+
+    Raises ``NotFound`` for an unknown method, ``InvalidField("method")`` for one that takes a stream of requests and
+    ``InvalidField("body")`` for malformed JSON or JSON that does not fit the request.
+    """
     methods = contract(service).methods
     if method not in methods:
         raise NotFound("method", f"{service}.{method}", sorted(methods))
@@ -30,7 +34,7 @@ def call_method(service: str, method: str, body: str, home: Path, url: str, time
 
 
 def parse(method: Method, body: str) -> Message:
-    """The request that the JSON describes."""
+    """Parse the JSON as the method's request; raise ``InvalidField("body")``."""
     try:
         if not isinstance(json.loads(body), dict):
             raise ParseError("must be a JSON object")

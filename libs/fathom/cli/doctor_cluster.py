@@ -1,4 +1,4 @@
-"""``fathom doctor --cluster``: what a release needs of its cluster, what it has, and how to mend the rest."""
+"""``fathom doctor --cluster``: compares what a release needs with what its cluster has, with remedies."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from fathom.cluster.rayjob import full_name
 from fathom.errors import FathomError, NotFound, UpstreamRefused
 
 OLDEST = (1, 29)
-"""The oldest Kubernetes that the chart takes."""
+"""The oldest Kubernetes version that the chart supports."""
 OPERATOR = (1, 7)
-"""The KubeRay that the chart is checked against."""
+"""The KubeRay version that the chart is tested with."""
 DEPLOYMENTS, STATEFULSETS = Resource("apps", "v1", "deployments"), Resource("apps", "v1", "statefulsets")
 CLAIMS, SECRETS = Resource("", "v1", "persistentvolumeclaims"), Resource("", "v1", "secrets")
 TRAINING = (
     ("create", "ray.io", "rayjobs"), ("get", "ray.io", "rayjobs"), ("watch", "ray.io", "rayjobs"),
     ("delete", "ray.io", "rayjobs"), ("list", "", "pods"), ("get", "", "pods/log"), ("list", "", "events"),
 )  # fmt: skip
-"""What submitting, following and explaining a training asks for: (verb, group, resource)."""
+"""Permissions for submitting, following and explaining a training: (verb, group, resource)."""
 ENFORCE = "pod-security.kubernetes.io/enforce"
 BRINGS: Mapping[str, str] = {
     "ray.io": "KubeRay's operator", "kueue.x-k8s.io": "Kueue", "keda.sh": "KEDA",
@@ -34,12 +34,12 @@ BRINGS: Mapping[str, str] = {
     "gateway.networking.k8s.io": "the Gateway API",
 }  # fmt: skip
 CLOSES = ("calico", "cilium", "antrea", "kube-router", "weave", "kindnet", "ovn", "canal", "aws-node")
-"""Networks that enforce NetworkPolicies, by the beginnings of their DaemonSets' names."""
+"""Network plugins that enforce NetworkPolicies, by the prefixes of their DaemonSets' names."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """What is examined; ``needs`` is the chart's own list of what its values need."""
+    """The release to examine; ``needs`` is the chart's own list of what its values need."""
 
     cluster: Cluster
     name: str
@@ -51,13 +51,13 @@ class Release:
 
 
 def examine_cluster(place: Place) -> int:
-    """Prints the report; 0 when nothing that is needed is missing, else 1. Raises ``ConfigError``, ``MissingExtra``."""
+    """Print the report; return 0 if nothing required is missing, else 1. Raises ``ConfigError``, ``MissingExtra``."""
     cluster = connect(place.namespace, place.context, place.kubeconfig)
     return shown(list(findings(cluster, place.release)))
 
 
 def findings(cluster: Cluster, release: str) -> Iterator[Finding]:
-    """Every check in order; a server that cannot be reached ends them."""
+    """Yield the result of every check in order; stop when the server cannot be reached."""
     try:
         yield version(cluster)
     except FathomError as error:
@@ -76,7 +76,7 @@ def findings(cluster: Cluster, release: str) -> Iterator[Finding]:
 
 
 def unseen(name: str, error: FathomError) -> Finding:
-    """What may not be looked at is no fault of the release; anything else is."""
+    """Return the finding for a failed check; missing permission to look is no fault of the release."""
     forbidden = isinstance(error, UpstreamRefused) and error.status == 403
     remedy = "ask who runs the cluster" if forbidden else "kubectl get --raw /readyz?verbose"
     return Finding(name, False, f"not known: {error.message}", remedy, needed=not forbidden)
@@ -90,13 +90,13 @@ def version(cluster: Cluster) -> Finding:
 
 
 def numbers(text: str) -> tuple[int, int]:
-    """Major and minor of a version; (0, 0) for none."""
+    """Return major and minor of a version; (0, 0) for none."""
     found = re.search(r"(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def wanted(cluster: Cluster, release: str) -> tuple[Mapping[str, Any], Finding]:
-    """The release's own list of its needs."""
+    """Return the release's own list of its needs, with a finding about it."""
     subject, name = f"release {release}", f"{full_name(release)}-needs"
     try:
         needs: Mapping[str, Any] = json.loads(cluster.read(CONFIGMAPS, name)["data"]["needs.json"])
@@ -107,7 +107,7 @@ def wanted(cluster: Cluster, release: str) -> tuple[Mapping[str, Any], Finding]:
 
 
 def namespace(release: Release) -> Iterator[Finding]:
-    """Pod Security: what is only warned about at the Deployment fails at its pods."""
+    """Check Pod Security; a violation that only warns at the Deployment fails at its pods."""
     name = release.cluster.namespace
     labels = release.cluster.raw("GET", f"/api/v1/namespaces/{quote(name)}")["metadata"].get("labels", {})
     level = labels.get(ENFORCE, "")
@@ -120,7 +120,7 @@ def namespace(release: Release) -> Iterator[Finding]:
 
 
 def permissions(release: Release) -> Iterator[Finding]:
-    """What training asks for; one line for all that is missing."""
+    """Check the permissions for training; report all missing ones in one line."""
     refused = [
         f"{verb} {resource}" for verb, group, resource in TRAINING if not may(release.cluster, verb, group, resource)
     ]
@@ -130,7 +130,7 @@ def permissions(release: Release) -> Iterator[Finding]:
 
 
 def may(cluster: Cluster, verb: str, group: str, resource: str) -> bool:
-    """The server's own answer (SelfSubjectAccessReview)."""
+    """Ask the server whether the user may do this (SelfSubjectAccessReview)."""
     plural, _, part = resource.partition("/")
     asked = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": plural, "subresource": part}
     review = {
@@ -142,7 +142,7 @@ def may(cluster: Cluster, verb: str, group: str, resource: str) -> bool:
 
 
 def kinds(release: Release) -> Iterator[Finding]:
-    """Custom resources: those that the values use, and RayJobs, without which nothing is trained here."""
+    """Check custom resources: those that the values use, and RayJobs, which training needs."""
     used = [str(kind) for kind in release.needs.get("kinds", ())]
     for kind in [*used, *({"ray.io/v1/rayjobs"} - set(used))]:
         group, number, plural = kind.split("/")
@@ -156,7 +156,7 @@ def kinds(release: Release) -> Iterator[Finding]:
 
 
 def operator(release: Release) -> Iterator[Finding]:
-    """KubeRay's operator: up, and not older than what the chart is checked against."""
+    """Check that KubeRay's operator is running and not older than the version the chart is tested with."""
     path = "/apis/apps/v1/deployments?labelSelector=" + quote("app.kubernetes.io/name=kuberay-operator")
     found = release.cluster.raw("GET", path).get("items", [])
     needed = any(str(kind).startswith("ray.io/") for kind in release.needs.get("kinds", ()))
@@ -176,7 +176,7 @@ def operator(release: Release) -> Iterator[Finding]:
 
 
 def heard(release: Release, place: str) -> Iterator[Finding]:
-    """The walls let in who runs in the operator's namespace, known by its label."""
+    """Check that the network policies admit the operator's namespace, identified by its label."""
     wanted = release.needs.get("rayOperator") or {}
     name = wanted.get("kubernetes.io/metadata.name", place)
     if release.needs.get("networkPolicies") and name != place:
@@ -185,7 +185,7 @@ def heard(release: Release, place: str) -> Iterator[Finding]:
 
 
 def workloads(release: Release) -> Iterator[Finding]:
-    """Deployments and StatefulSets, with the reasons of those that are not ready."""
+    """Check Deployments and StatefulSets, with the reasons of those that are not ready."""
     cluster, found = release.cluster, 0
     for kind in (DEPLOYMENTS, STATEFULSETS):
         for one in cluster.listed(kind, release.labels):
@@ -206,7 +206,7 @@ def workloads(release: Release) -> Iterator[Finding]:
 
 
 def why_not(cluster: Cluster, workload: Object) -> Sequence[tuple[str, str]]:
-    """Reasons of its pods, in words: (what, what mends it)."""
+    """Return the reasons of a workload's pods: (reason, remedy)."""
     labels = ",".join(f"{name}={value}" for name, value in workload["spec"]["selector"]["matchLabels"].items())
     pods = cluster.listed(PODS, labels)
     name = workload["metadata"]["name"]
@@ -217,7 +217,7 @@ def why_not(cluster: Cluster, workload: Object) -> Sequence[tuple[str, str]]:
 
 
 def claims(release: Release) -> Iterator[Finding]:
-    """Volumes are bound."""
+    """Check that volumes are bound."""
     for claim in release.cluster.listed(CLAIMS, release.labels):
         phase = (claim.get("status") or {}).get("phase", "Pending")
         kind = claim["spec"].get("storageClassName") or "the default StorageClass"
@@ -226,7 +226,7 @@ def claims(release: Release) -> Iterator[Finding]:
 
 
 def secrets(release: Release) -> Iterator[Finding]:
-    """The Secrets that the values name, with every key that is read."""
+    """Check the Secrets that the values name, with every key that is read."""
     for name, keys in (release.needs.get("secrets") or {}).items():
         there: set[str] | None = None
         try:
@@ -244,7 +244,7 @@ def secrets(release: Release) -> Iterator[Finding]:
 
 
 def classes(release: Release) -> Iterator[Finding]:
-    """RuntimeClasses, e.g. gvisor for the sandbox."""
+    """Check RuntimeClasses, e.g. gvisor for the sandbox."""
     for name in release.needs.get("runtimeClasses", ()):
         try:
             handler = release.cluster.raw("GET", f"/apis/node.k8s.io/v1/runtimeclasses/{quote(name)}")["handler"]
@@ -256,7 +256,7 @@ def classes(release: Release) -> Iterator[Finding]:
 
 
 def network(release: Release) -> Iterator[Finding]:
-    """A hint only: no API says whether NetworkPolicies are enforced."""
+    """Guess from the installed network plugin whether NetworkPolicies are enforced; no API reports it."""
     if not release.needs.get("networkPolicies"):
         yield Finding("network policies", False, "off in the values", "networkPolicy.enabled=true", needed=False)
         return
@@ -269,7 +269,7 @@ def network(release: Release) -> Iterator[Finding]:
 
 
 def queue(release: Release) -> Iterator[Finding]:
-    """Kueue's LocalQueue of trainings."""
+    """Check Kueue's LocalQueue for trainings."""
     name = release.needs.get("queue")
     if name:
         try:

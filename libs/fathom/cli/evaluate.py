@@ -16,7 +16,7 @@ app = typer.Typer(help="Measures a part of the system on labelled data.", no_arg
 
 @app.callback()
 def group() -> None:
-    """Measures a part of the system on labelled data."""
+    """Measure a part of the system on labelled data."""
 
 
 @app.command()
@@ -31,7 +31,10 @@ def retrieval(
     home: Annotated[Path, typer.Option(help="Folder with the models.", envvar="FATHOM_LOCAL_HOME")] = Path(".fathom"),
     json_lines: Annotated[bool, typer.Option("--json", help="Print one line of JSON per ranking.")] = False,
 ) -> None:
-    """Recall@k, nDCG@10 and MRR of BM25, vectors and both, with the weight fitted on the other half of the queries."""
+    """Measure Recall@k, nDCG@10 and MRR of BM25, vectors and both.
+
+    The weight of the vectors is fitted on the other half of the queries.
+    """
     from services.retrieval.config import Config, Recipe
     from services.retrieval.datasets import named, own
     from services.retrieval.evaluation import evaluate
@@ -77,7 +80,7 @@ def answers(
     ),
     json_lines: Annotated[bool, typer.Option("--json", help="Print one line of JSON per grade.")] = False,
 ) -> None:
-    """Grades a sample of the runs so far, with the graders of training."""
+    """Grade a sample of the runs so far, with the graders of training."""
     from fathom.cli.answers import Sample, run
 
     if bool(planner) != bool(reward):
@@ -94,7 +97,7 @@ def watch(
         ".fathom"
     ),
 ) -> None:
-    """Grades every run as it ends, each once however many copies do so; what the chart runs over production.
+    """Grade every run as it ends, once even with several copies; the chart runs this in production.
 
     Settings are FATHOM_RUNTIME_* (bus, endpoints, port of metrics and health) and FATHOM_GRADING_* (graders, share);
     without a bus it watches the local stack.

@@ -1,4 +1,4 @@
-"""``fathom export``: recorded episodes as files for SFT, DPO or PPO."""
+"""``fathom export``: writes recorded episodes as files for SFT, DPO or PPO."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def export_episodes(
     margin: float,
     production: bool,
 ) -> None:
-    """Exports and says what was written and what was left out; raises ``NotFound`` for an unknown kind."""
+    """Export episodes and print the rows written and left out; raise ``NotFound`` for an unknown kind."""
     if kind not in KINDS:
         raise NotFound("kind of training data", kind, KINDS)
     asyncio.run(
@@ -53,7 +53,7 @@ async def write(
     margin: float,
     production: bool,
 ) -> None:
-    """The stack's store and services, then the export."""
+    """Open the stack's store and services, then export."""
     from fathom.api.planner.v1.planner_pb2 import ListToolsRequest
     from fathom.clients import connect
     from fathom.store import open_store

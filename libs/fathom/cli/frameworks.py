@@ -1,4 +1,4 @@
-"""``fathom data frameworks``: the analysis frameworks, listed, and checked before a service reads them."""
+"""``fathom data frameworks``: lists the analysis frameworks, and validates them before a service reads them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def validate(paths: Sequence[Path], tables: Path) -> int:
-    """Checks framework files or folders of them; prints what is wrong, one line each, and returns how many are wrong.
+    """Validate framework files or folders of them; print one line per problem and return the number of invalid files.
 
-    Indicator ids are checked too where the tables are built; where they are not, that is said.
+    Indicator ids are checked too if the tables are built; otherwise a message says that they are not.
     """
     from services.datafetch.frameworks import BUNDLED, InvalidFramework, load_frameworks, read_framework
 
@@ -46,7 +46,7 @@ def validate(paths: Sequence[Path], tables: Path) -> int:
 
 
 def show(extra: Path | None) -> None:
-    """Prints one line per framework."""
+    """Print one line per framework."""
     from services.datafetch.frameworks import BUNDLED, load_frameworks
 
     library = load_frameworks(*([BUNDLED] if extra is None else [BUNDLED, extra]))
@@ -55,7 +55,7 @@ def show(extra: Path | None) -> None:
 
 
 def summary(framework: Framework) -> str:
-    """What a framework holds, in a line."""
+    """Describe the contents of a framework in one line."""
     from services.datafetch.frameworks.model import LEVELS, walk
 
     places = list(walk(framework.nodes, LEVELS))
@@ -67,7 +67,7 @@ def summary(framework: Framework) -> str:
 
 
 def unknown_ids(framework: Framework, known: frozenset[str]) -> list[str]:
-    """Indicator ids that the tables do not have, with the nearest ones."""
+    """Return a problem for each indicator id that the tables do not have, with the nearest ones."""
     import difflib
 
     from services.datafetch.frameworks.model import LEVELS, walk
@@ -82,13 +82,13 @@ def unknown_ids(framework: Framework, known: frozenset[str]) -> list[str]:
 
 
 def stored_indicators(tables: Path) -> frozenset[str]:
-    """Ids of the built tables; empty when there are none, or nothing to read them with."""
+    """Return the ids of the built tables; empty without tables, or without duckdb to read them."""
     if not (tables / "series.parquet").is_file():
         return frozenset()
     try:
         import duckdb
     except ImportError:
         return frozenset()
-    path = str(tables / "series.parquet").replace("'", "''")
-    rows = duckdb.connect(":memory:").execute(f"select distinct indicator from read_parquet('{path}')").fetchall()
+    sql = "select distinct indicator from read_parquet(?)"
+    rows = duckdb.connect(":memory:").execute(sql, [str(tables / "series.parquet")]).fetchall()
     return frozenset(ident for (ident,) in rows)

@@ -1,4 +1,4 @@
-"""``fathom retrieval ingest``: files to a running service, in pieces."""
+"""``fathom retrieval ingest``: sends files to a running service in chunks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fathom.protocol.media import media_type
 
 PIECE_BYTES = 1 << 20
 LONGEST_S = 6 * 3_600.0
-"""An ingest ends with the building of the index, which may encode many documents."""
+"""Timeout in seconds; an ingest ends with building the index, which may encode many documents."""
 
 
 async def send(files: Sequence[Path], corpus: str, *, activate: bool, url: str, home: Path) -> None:
-    """Prints counts, the first issues and the snapshot.
+    """Send the files; print counts, the first issues and the snapshot.
 
-    Raises ``NotFound`` for a file that is not there, ``InvalidField`` for an ending that stands for no known type.
+    Raises ``NotFound`` for a missing file, ``InvalidField`` for an unknown extension.
     """
     for path in files:
         if not path.is_file():
@@ -42,7 +42,7 @@ async def send(files: Sequence[Path], corpus: str, *, activate: bool, url: str, 
 
 
 async def pieces(files: Sequence[Path], corpus: str) -> AsyncIterator[pb.IngestRequest]:
-    """The files' bytes, each piece with the file's name and type."""
+    """Yield the files' bytes in chunks, each with the file's name and type."""
     for path in files:
         with path.open("rb") as file:
             while piece := file.read(PIECE_BYTES):

@@ -1,10 +1,10 @@
-"""Where the local stack is, as it wrote it down."""
+"""Endpoints of the local stack, from the file it writes at start."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fathom.errors import CorruptData, NotReady
@@ -18,14 +18,18 @@ class LocalEndpoints:
     gateway: str
     nats: str
     store: str
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """URL of ``/metrics`` by service; empty for a stack that did not write them down."""
 
 
 def read_endpoints(home: Path) -> LocalEndpoints:
-    """Raises ``NotReady`` when no stack is up, ``CorruptData`` when its file cannot be read."""
+    """Read the endpoints; raise ``NotReady`` when no stack is running, ``CorruptData`` when the file is malformed."""
     path = home / "endpoints.json"
     try:
         content = json.loads(path.read_text())
-        return LocalEndpoints(content["services"], content["gateway"], content["nats"], content["store"])
+        return LocalEndpoints(
+            content["services"], content["gateway"], content["nats"], content["store"], content.get("metrics", {})
+        )
     except FileNotFoundError as error:
         raise NotReady(f"no stack is up ({path} is not there): start one with 'fathom up'") from error
     except (ValueError, KeyError, TypeError) as error:

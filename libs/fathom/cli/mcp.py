@@ -1,4 +1,4 @@
-"""``fathom mcp serve``: the planner's tools for any client of the Model Context Protocol."""
+"""``fathom mcp serve``: serves the planner's tools to any client of the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ app = typer.Typer(help="The tools as a server of the Model Context Protocol.", n
 
 @app.callback()
 def mcp() -> None:
-    """The tools as a server of the Model Context Protocol."""
+    """Serve the tools over the Model Context Protocol."""
 
 
 @app.command()
@@ -31,7 +31,7 @@ def serve(
         ".fathom"
     ),
 ) -> None:
-    """Serves search, fetch, data, python, think and todo of the local stack; its log goes to standard error.
+    """Serve search, fetch, data, python, think and todo of the local stack; log to standard error.
 
     With FATHOM_MCP_TOKEN in the environment, clients over HTTP must send it as a bearer token.
     """
@@ -43,7 +43,7 @@ def serve(
 
 
 async def work(transport: str, host: str, port: int, home: Path) -> None:
-    """Raises ``NotReady`` when no stack is up."""
+    """Serve the tools until stopped; raise ``NotReady`` when no stack is running."""
     from fathom.cli.local import read_endpoints
     from fathom.config import load
     from fathom.rpc.host import Runtime, dependencies

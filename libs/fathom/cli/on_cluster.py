@@ -1,4 +1,4 @@
-"""``fathom train --on-cluster``: checks the settings here, submits a RayJob, follows it, says why it waits."""
+"""``fathom train --on-cluster``: checks the settings locally, submits a RayJob and follows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IN_THE_IMAGE = ("tiny", "smollm2")
 
 @dataclass(frozen=True)
 class Place:
-    """Where the release is; "" and None take the kubeconfig's."""
+    """Location of the release; "" and None use the kubeconfig's."""
 
     release: str = "fathom"
     namespace: str = ""
@@ -36,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line says about the job itself."""
+    """Options of the job itself from the command line."""
 
     algorithm: str
     files: Sequence[Path] = ()
@@ -46,10 +46,10 @@ class Asked:
     gpus: int | None = None
     follow: bool = True
     stop: bool = False
-    """Ctrl-C deletes the job; without, it goes on."""
+    """Ctrl-C deletes the job; otherwise it goes on."""
 
     def wanted(self) -> Wanted:
-        """The job, its settings checked by the code that will read them.
+        """Return the job, its settings checked by the code that will read them.
 
         Raises ``NotFound`` for the algorithm, ``ConfigError`` by key, ``InvalidField`` for files of this machine.
         """
@@ -65,7 +65,7 @@ class Asked:
 
 
 def check_places(config: TrainConfig) -> None:
-    """Raises ``InvalidField`` for a place that a pod does not have."""
+    """Raise ``InvalidField`` for a path that does not exist in a pod."""
     if config.rollout.replay is not None:
         raise InvalidField("rollout.replay", "is a folder of this machine: replay where the recording is")
     files = [
@@ -80,9 +80,9 @@ def check_places(config: TrainConfig) -> None:
 
 
 def train_on_cluster(asked: Asked, place: Place, pace: Pace | None = None) -> int:
-    """Submits and follows; the exit status of the training, 0 when detached, 130 after Ctrl-C.
+    """Submit and follow; return the exit status of the training, 0 when detached, 130 after Ctrl-C.
 
-    Raises typed errors: for settings, for the release, for what the API server refuses.
+    Raises typed errors for settings, for the release and for requests that the API server refuses.
     """
     wanted = asked.wanted()
     cluster = connect(place.namespace, place.context, place.kubeconfig)
@@ -102,7 +102,7 @@ def train_on_cluster(asked: Asked, place: Place, pace: Pace | None = None) -> in
 
 
 def interrupted(cluster: Cluster, wanted: Wanted, asked: Asked, place: Place) -> int:
-    """After Ctrl-C: with ``--stop`` the job is deleted, else it goes on."""
+    """Handle Ctrl-C: delete the job with ``--stop``, otherwise leave it running."""
     if asked.stop:
         cluster.deleted(RAYJOBS, wanted.name)
         typer.echo(f"{wanted.name} is deleted; what it had kept in the object store stays")
@@ -112,7 +112,7 @@ def interrupted(cluster: Cluster, wanted: Wanted, asked: Asked, place: Place) ->
 
 
 def again(wanted: Wanted, asked: Asked, place: Place) -> str:
-    """How to come back to a job, and how to end it."""
+    """Describe how to return to a job, and how to end it."""
     where = f" --namespace {place.namespace}" if place.namespace else ""
     return (
         f"To follow it: the same command with --job-id {wanted.job}. "
@@ -122,7 +122,7 @@ def again(wanted: Wanted, asked: Asked, place: Place) -> str:
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM (a runner that is stopped) does what Ctrl-C does."""
+    """Treat SIGTERM (a runner that is stopped) like Ctrl-C."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -27,7 +27,7 @@ HOME = Path(".fathom")
 
 @app.command("list")
 def show_all(own: Own = None) -> None:
-    """One line per prompt: id, output, characters, hash."""
+    """Print one line per prompt: id, output, characters, hash."""
     from services.planner.prompts.catalogue import catalogue
 
     for prompt in sorted(catalogue(own), key=lambda prompt: prompt.id):
@@ -40,7 +40,7 @@ def show(
     own: Own = None,
     seed: Annotated[int, typer.Option(help="Seed that draws the examples.")] = 0,
 ) -> None:
-    """Prints a prompt as a model gets it."""
+    """Print a prompt as a model gets it."""
     from services.planner.prompts.catalogue import catalogue
 
     print(catalogue(own).get(prompt).render(seed))
@@ -51,7 +51,7 @@ def lint(
     own: Own = None,
     release: Annotated[bool, typer.Option(help="Write the hashes of new versions into the folder's lock.")] = False,
 ) -> None:
-    """Checks every prompt; ends with 1 when something is wrong."""
+    """Check every prompt; exit with 1 when something is wrong."""
     from services.planner.prompts.catalogue import catalogue
     from services.planner.prompts.lint import LOCK, read_lock, released
     from services.planner.prompts.lint import lint as problems_of
@@ -78,7 +78,7 @@ def diff(
     new: Annotated[str, typer.Argument(help="Id, e.g. research.v2.en.")],
     own: Own = None,
 ) -> None:
-    """What changed between two prompts."""
+    """Show what changed between two prompts."""
     from services.planner.prompts.catalogue import catalogue
 
     prompts = catalogue(own)
@@ -96,7 +96,7 @@ def optimize(
     model: Model = "writer",
     home: Home = HOME,
 ) -> None:
-    """Has a model draft the next version, checks it, and prints the difference."""
+    """Have a model draft the next version, check it, and print the difference."""
     from services.planner.backends.policy import complete
     from services.planner.prompts.catalogue import catalogue
     from services.planner.prompts.optimize import optimize as draft_of
@@ -133,7 +133,7 @@ def evaluate(
     model: Model = "",
     home: Home = HOME,
 ) -> None:
-    """Asks the same questions under several prompts of a stage and prints who does better."""
+    """Ask the same questions under several prompts of a stage and print which does better."""
     cases = read_cases(questions)
 
     async def work(clients: Clients) -> None:
@@ -154,7 +154,7 @@ def report(
     last: Annotated[int, typer.Option(help="How many of the newest runs.")] = 500,
     home: Home = HOME,
 ) -> None:
-    """How the prompts of a stage did in the stored runs: counts, and the win rate where they met."""
+    """Report how the prompts of a stage did in the stored runs: counts, and the win rate where they met."""
 
     async def work(clients: Clients) -> None:
         from fathom.api.planner.v1 import planner_pb2 as pb
@@ -170,7 +170,7 @@ def report(
 async def scored(
     clients: Clients, question: str, expected: Sequence[str], stage: str, version: str, model: str
 ) -> Score:
-    """Asks and scores one question."""
+    """Ask and score one question."""
     from fathom.api.planner.v1 import planner_pb2 as pb
     from fathom.api.planner.v1 import trajectory_pb2 as trajectory
     from fathom.protocol.pipeline import STAGES
@@ -185,7 +185,7 @@ async def scored(
 
 
 def read_cases(path: Path) -> list[tuple[str, list[str]]]:
-    """Raises ``InvalidField("questions")`` with the line that is wrong."""
+    """Read the questions of a comparison; raise ``InvalidField("questions")`` naming the malformed line."""
     cases = []
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not text.strip():
@@ -199,7 +199,7 @@ def read_cases(path: Path) -> list[tuple[str, list[str]]]:
 
 
 def print_lines(scores: Sequence[Score]) -> None:
-    """The table of the comparison."""
+    """Print the table of the comparison."""
     from rich.console import Console
     from rich.table import Table
 
@@ -218,7 +218,7 @@ def cells(line: Line) -> list[str]:
 
 
 def connected(home: Path, work: Callable[[Clients], Awaitable[None]]) -> None:
-    """Runs ``work`` with the local stack's clients."""
+    """Run ``work`` with the local stack's clients."""
     from fathom.cli.local import read_endpoints
     from fathom.clients import connect
 
@@ -233,7 +233,7 @@ def connected(home: Path, work: Callable[[Clients], Awaitable[None]]) -> None:
 
 
 def package_folder() -> Path:
-    """Where the package's own prompts lie."""
+    """Return the folder of the package's own prompts."""
     from services.planner import prompts
 
     return Path(prompts.__path__[0])

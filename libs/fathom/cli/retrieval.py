@@ -1,4 +1,4 @@
-"""``fathom retrieval``: one corpus behind the HTTP API that search agents are trained against."""
+"""``fathom retrieval``: serves a corpus over the HTTP API that search agents are trained against, and adds to one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def serve(
     query_tokens: Annotated[int, typer.Option(help="Longest query in tokens; 0 as the model is used.", min=0)] = 0,
     half: Annotated[bool, typer.Option(help="16 bits on a GPU.")] = True,
 ) -> None:
-    """Answers POST /retrieve on a corpus file; builds its index when there is none."""
+    """Answer POST /retrieve on a corpus file; build its index when there is none."""
     import uvloop
 
     from services.retrieval.launch import Launch, until_signalled
@@ -52,7 +52,7 @@ def ingest(
         ".fathom"
     ),
 ) -> None:
-    """Adds files to a corpus of a running service, and says what was left out and why."""
+    """Add files to a corpus of a running service, and say what was left out and why."""
     import asyncio
 
     from fathom.cli.ingest import send

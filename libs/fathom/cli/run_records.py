@@ -1,4 +1,4 @@
-"""The work of ``fathom runs``: what runs there are, one run's steps, stop, resume, replay."""
+"""Implementation of ``fathom runs``: list, show, stop, resume and replay runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fathom.clients.runs import resume as resumed
 
 
 def with_planner(home: Path, planner: str, work: Callable[[Clients], Awaitable[int]]) -> None:
-    """Runs ``work`` with clients and exits with its status when that is not 0."""
+    """Run ``work`` with clients and exit with its status when that is not 0."""
 
     async def connected() -> int:
         clients = connect({"planner": planner} if planner else dict(read_endpoints(home).services))
@@ -36,7 +36,7 @@ def with_planner(home: Path, planner: str, work: Callable[[Clients], Awaitable[i
 
 
 def list_runs(home: Path, planner: str, limit: int) -> None:
-    """Lists runs, newest first; delegated ones name their parent."""
+    """List runs, newest first; delegated ones name their parent."""
 
     async def work(clients: Clients) -> int:
         response = await clients.planner.list_runs(pb.ListRunsRequest(page_size=limit))
@@ -51,7 +51,7 @@ def list_runs(home: Path, planner: str, limit: int) -> None:
 
 
 def show(run_id: str, home: Path, planner: str) -> None:
-    """Shows a run: its rounds with their calls, its plan, its sub-runs, its answer so far."""
+    """Show a run: its rounds with their calls, its plan, its sub-runs, its answer so far."""
 
     async def work(clients: Clients) -> int:
         show_run(await clients.planner.get_run(pb.GetRunRequest(run_id=run_id)), Console())
@@ -61,7 +61,7 @@ def show(run_id: str, home: Path, planner: str) -> None:
 
 
 def stop(run_id: str, home: Path, planner: str) -> None:
-    """Ends a run; what was collected stays."""
+    """End a run; what was collected stays."""
 
     async def work(clients: Clients) -> int:
         response = await clients.planner.stop_run(pb.StopRunRequest(run_id=run_id))
@@ -72,7 +72,7 @@ def stop(run_id: str, home: Path, planner: str) -> None:
 
 
 def resume(run_id: str, home: Path, planner: str, rounds: int, seconds: float) -> None:
-    """Goes on with a run that was stopped, has spent its budget or failed, and prints what happens."""
+    """Resume a run that was stopped, has spent its budget or failed, and print its events."""
 
     async def work(clients: Clients) -> int:
         budget = pb.Budget(max_rounds=rounds, max_ms=int(seconds * 1000))
@@ -84,7 +84,7 @@ def resume(run_id: str, home: Path, planner: str, rounds: int, seconds: float) -
 
 
 def replay(run_id: str, home: Path, planner: str) -> None:
-    """Plays a run that has ended again from its record alone; status 1 and the first difference when one is found."""
+    """Replay a finished run from its record alone; exit with status 1 and print the first difference, if any."""
 
     async def work(clients: Clients) -> int:
         found = await clients.planner.replay_run(pb.ReplayRunRequest(run_id=run_id))
@@ -98,13 +98,13 @@ def replay(run_id: str, home: Path, planner: str) -> None:
 
 
 def state_of(reason: trajectory.StopReason) -> str:
-    """The word for a stop reason."""
+    """Return the word for a stop reason."""
     name = trajectory.StopReason.Name(reason).removeprefix("STOP_REASON_").lower()
     return "running" if name == "unspecified" else name
 
 
 def show_run(found: pb.GetRunResponse, console: Console) -> None:
-    """One line per call, under its round."""
+    """Print a run with one line per call, under its round."""
     run = found.trajectory
     state = "running" if found.running else state_of(run.stop_reason)
     parent = f", delegated by {found.parent_run_id}" if found.parent_run_id else ""

@@ -1,4 +1,4 @@
-"""``fathom runs``: what runs there are, one run's steps, stop, resume, replay; the work is in ``run_records``."""
+"""Commands of ``fathom runs``: list, show, stop, resume, replay; implemented in ``run_records``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def list_runs(
     planner: Planner = "",
     limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
 ) -> None:
-    """Lists runs, newest first; delegated ones name their parent."""
+    """List runs, newest first; delegated ones name their parent."""
     from fathom.cli import run_records
 
     run_records.list_runs(home, planner, limit)
@@ -29,7 +29,7 @@ def list_runs(
 
 @app.command()
 def show(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
-    """Shows a run: its rounds with their calls, its plan, its sub-runs, its answer so far."""
+    """Show a run: its rounds with their calls, its plan, its sub-runs, its answer so far."""
     from fathom.cli import run_records
 
     run_records.show(run_id, home, planner)
@@ -37,7 +37,7 @@ def show(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
 
 @app.command()
 def stop(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
-    """Ends a run; what was collected stays."""
+    """End a run; what was collected stays."""
     from fathom.cli import run_records
 
     run_records.stop(run_id, home, planner)
@@ -51,7 +51,7 @@ def resume(
     rounds: Annotated[int, typer.Option(help="Further rounds; 0 means the server's default.", min=0)] = 0,
     seconds: Annotated[float, typer.Option(help="Further seconds; 0 means the server's default.", min=0)] = 0,
 ) -> None:
-    """Goes on with a run that was stopped, has spent its budget or failed, and prints what happens."""
+    """Resume a run that was stopped, has spent its budget or failed, and print its events."""
     from fathom.cli import run_records
 
     run_records.resume(run_id, home, planner, rounds, seconds)
@@ -59,7 +59,7 @@ def resume(
 
 @app.command()
 def replay(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
-    """Plays a run that has ended again from its record alone; status 1 and the first difference when one is found."""
+    """Replay a finished run from its record alone; exit with status 1 and print the first difference, if any."""
     from fathom.cli import run_records
 
     run_records.replay(run_id, home, planner)

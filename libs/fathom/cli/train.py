@@ -1,4 +1,4 @@
-"""``fathom train``: the running stack or one of our own, a progress bar, the report at the end."""
+"""``fathom train``: trains on the running stack or a temporary one, with a progress bar and a final report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHOWN = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line says; ``replay`` is a folder of recorded rollouts."""
+    """Options from the command line; ``replay`` is a folder of recorded rollouts."""
 
     algorithm: str
     files: Sequence[Path]
@@ -40,7 +40,10 @@ class Wanted:
     replay: Path | None = None
 
     def config(self) -> TrainConfig:
-        """Raises ``NotFound`` for an unknown algorithm, ``ConfigError`` for a wrong setting."""
+        """Build the training's settings.
+
+        Raises ``NotFound`` for an unknown algorithm, ``ConfigError`` for a wrong setting.
+        """
         from trainers.algorithms import configured, find
 
         find(self.algorithm).load()
@@ -49,7 +52,7 @@ class Wanted:
 
 
 def run_training(wanted: Wanted) -> None:
-    """Trains to the end; SIGINT and SIGTERM end it after the step that it is at, with a checkpoint."""
+    """Train to the end; SIGINT and SIGTERM end it after the current step, with a checkpoint."""
     import uvloop
 
     config = wanted.config()
@@ -59,7 +62,7 @@ def run_training(wanted: Wanted) -> None:
 
 
 async def train(wanted: Wanted, config: TrainConfig, console: Console) -> None:
-    """The training in a thread of its own, the stack (if it is ours) in this one."""
+    """Run the training in a separate thread, and a temporary stack, if needed, in this one."""
     from trainers.algorithms import find
     from trainers.launch import Interruption, Place, Run
 
@@ -84,13 +87,13 @@ async def train(wanted: Wanted, config: TrainConfig, console: Console) -> None:
 
 @asynccontextmanager
 async def files_alone() -> AsyncIterator[LocalEndpoints]:
-    """No stack: the training reads files and asks nobody."""
+    """Yield empty endpoints, for a training that reads files and calls no service."""
     yield LocalEndpoints({}, "", "", "")
 
 
 @asynccontextmanager
 async def stack(home: Path, console: Console) -> AsyncIterator[LocalEndpoints]:
-    """The running stack, or one of our own for the time of the training."""
+    """Yield the endpoints of the running stack, or of a temporary one for the duration of the training."""
     try:
         yield read_endpoints(home)
         return

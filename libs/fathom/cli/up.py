@@ -1,4 +1,4 @@
-"""``fathom up``: the local stack in the foreground."""
+"""``fathom up``: runs the local stack in the foreground."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from services.local import Endpoints, LocalSettings, LocalStack
 
 
 def run_stack(home: Path, *, processes: bool, port: int, config: Path | None, question: str, once: bool) -> None:
-    """Starts the stack, answers ``question`` if there is one, and stays up until a signal."""
+    """Start the stack, answer ``question`` if there is one, and stay up until a signal."""
     import uvloop
 
     console = Console()
@@ -45,7 +45,7 @@ def run_stack(home: Path, *, processes: bool, port: int, config: Path | None, qu
 
 
 async def answer(endpoints: Endpoints, question: str, console: Console, *, once: bool) -> None:
-    """Asks; returns at once with ``once``, never otherwise."""
+    """Ask the question and print the answer; with ``once`` return afterwards, otherwise never."""
     clients = connect(endpoints.services)
     try:
         console.print(f"[bold]question[/] {question}")

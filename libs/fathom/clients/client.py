@@ -1,4 +1,4 @@
-"""What all clients share: context, deadline, idempotency key, retries. Methods are declared, not written."""
+"""Base of all clients: call context, deadline, idempotency key, retries, and descriptors that declare RPC methods."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
-from opentelemetry.trace import SpanKind
 
 from fathom.call import Call, Lane, current_call
 from fathom.clients.retry import RetryBudget, RetryPolicy
 from fathom.clients.transport import Transport
 from fathom.errors import DeadlineExceeded, FathomError
 from fathom.ids import new_id
-from fathom.obs import Telemetry
-from fathom.rpc.contract import Method, contract
-from fathom.rpc.interceptors import once
+from fathom.rpc.contract import Method, contract, once
+from fathom.tracing import ClientTelemetry, Span
 
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Message)
@@ -30,14 +28,14 @@ STREAM_TIMEOUT_S = 600.0
 
 
 class Client:
-    """A client of one service. Calls inherit lane, tenant, trace and deadline from the call being handled."""
+    """Client of one service; its calls inherit lane, tenant, trace and deadline from the call being handled."""
 
     service = ""
 
     def __init__(
         self,
         transport: Transport,
-        telemetry: Telemetry,
+        telemetry: ClientTelemetry,
         *,
         policy: RetryPolicy | None = None,
         lane: Lane = Lane.INTERACTIVE,
@@ -52,8 +50,12 @@ class Client:
     def method(self, name: str) -> Method:
         return contract(self.service).methods[name]
 
+    async def ready(self, timeout_s: float) -> None:
+        """Return when the service says that it is ready, without a retry; raises ``FathomError`` only."""
+        await self.transport.ready(self.service, timeout_s)
+
     async def unary(self, method: Method, request: Message, timeout_s: float) -> Message:
-        """Calls with retries of transient errors; raises ``FathomError`` only."""
+        """Call a unary method and retry transient errors; raise ``FathomError`` only."""
         call, request = self._call(timeout_s), with_request_id(method, request)
         span, call = self._span(method, call)
         try:
@@ -73,7 +75,10 @@ class Client:
     async def stream(
         self, method: Method, requests: AsyncIterator[Message] | Message, timeout_s: float
     ) -> AsyncGenerator[Message, None]:
-        """Streams with retries until the first response; a request stream is sent once only."""
+        """Yield the responses of a streaming method; retry only until the first response.
+
+        A request stream is sent once only, so such calls are never retried. Raises ``FathomError`` only.
+        """
         call = self._call(timeout_s)
         if isinstance(requests, Message):
             requests = with_request_id(method, requests)
@@ -103,12 +108,15 @@ class Client:
             return Call.new(lane=self._lane, tenant=self._tenant, timeout_s=timeout_s)
         return replace(current.with_timeout(timeout_s), request_id=new_id("req"))
 
-    def _span(self, method: Method, call: Call) -> tuple[Any, Call]:
-        span, traceparent = self._telemetry.span(method.path, call.traceparent, SpanKind.CLIENT)
+    def _span(self, method: Method, call: Call) -> tuple[Span, Call]:
+        span, traceparent = self._telemetry.start_call(method.path, call.traceparent)
         return span, replace(call, traceparent=traceparent)
 
     async def _pause(self, method: Method, call: Call, attempt: int, error: FathomError) -> None:
-        """Waits before the next attempt, or raises the error when there may be none."""
+        """Wait before the next attempt; raise the error when no further attempt is allowed.
+
+        Raises ``DeadlineExceeded`` when the pause would outlast the call's deadline.
+        """
         if not error.transient or attempt >= self._policy.attempts or not self._budget.take():
             raise error
         delay, remaining = self._policy.delay_s(attempt, error), call.remaining_s()
@@ -118,12 +126,12 @@ class Client:
                 f"{method.service}.{method.name} gave up after {attempt} attempts: {error.message}",
                 metadata={"culprit": culprit},
             ) from error
-        self._telemetry.rpc.retries.labels(method.service, method.name).inc()
+        self._telemetry.count_retry(method.service, method.name)
         await asyncio.sleep(delay)
 
 
 def with_request_id(method: Method, request: Message) -> Message:
-    """The request with an idempotency key, when it takes one and has none: all attempts share it."""
+    """Return the request with an idempotency key shared by all attempts, if its type has one and it is empty."""
     if not method.acts or str(getattr(request, "request_id")):  # noqa: B009 - the field exists
         return request
     copy = type(request).FromString(request.SerializeToString())
@@ -132,30 +140,30 @@ def with_request_id(method: Method, request: Message) -> Message:
 
 
 def rpc_name(attribute: str) -> str:
-    """``list_turns`` → ``ListTurns``."""
+    """Convert a method name to its RPC name: ``list_turns`` → ``ListTurns``."""
     return "".join(part.capitalize() for part in attribute.split("_"))
 
 
 class OneAnswer(Protocol[Q_contra, R_co]):
-    """Calls and gives the response; raises ``FathomError`` only."""
+    """Type of a call that returns one response; raises ``FathomError`` only."""
 
     async def __call__(self, request: Q_contra, *, timeout_s: float = UNARY_TIMEOUT_S) -> R_co: ...
 
 
 class ManyAnswers(Protocol[Q_contra, R_co]):
-    """Calls and streams the responses; raises ``FathomError`` only."""
+    """Type of a call that streams its responses; raises ``FathomError`` only."""
 
     def __call__(self, request: Q_contra, *, timeout_s: float = STREAM_TIMEOUT_S) -> AsyncGenerator[R_co, None]: ...
 
 
 class ManyRequests(Protocol[Q_contra, R_co]):
-    """Sends a stream of requests and gives the one response; raises ``FathomError`` only."""
+    """Type of a call that sends a stream of requests and returns one response; raises ``FathomError`` only."""
 
     async def __call__(self, requests: AsyncIterator[Q_contra], *, timeout_s: float = STREAM_TIMEOUT_S) -> R_co: ...
 
 
 class Declared(Generic[Q, R]):
-    """A method of a client, named after its RPC in snake case."""
+    """Base descriptor of a client method, named after its RPC in snake case."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.rpc = rpc_name(name)
@@ -182,7 +190,7 @@ class ServerStream(Declared[Q, R]):
 
 
 class ClientStream(Declared[Q, R]):
-    """Declares a method that takes a stream of requests and answers once."""
+    """Declares a method that takes a stream of requests and returns one response."""
 
     def __get__(self, client: Client, owner: type) -> ManyRequests[Q, R]:
         async def call(requests: AsyncIterator[Q], *, timeout_s: float = STREAM_TIMEOUT_S) -> R:

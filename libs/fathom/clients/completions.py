@@ -1,4 +1,4 @@
-"""One generation, followed to its end."""
+"""Reading one generation to its end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ async def completed(
     *,
     timeout_s: float = STREAM_TIMEOUT_S,
 ) -> pb.Completion:
-    """What the generation ends with; ``hear`` is given its text as it comes.
+    """Return the completion of a generation; pass its text to ``hear`` as it arrives.
 
-    Raises ``DependencyFailed("policy")`` when the stream ends without a completion, and what the policy raises.
+    Raises ``DependencyFailed("policy")`` when the stream ends without a completion, and the errors of the policy
+    service.
     """
     async for response in clients.policy.generate(request, timeout_s=timeout_s):
         if hear is not None and response.HasField("delta"):

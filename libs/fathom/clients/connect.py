@@ -1,10 +1,10 @@
-"""From endpoints to clients."""
+"""Creating clients from endpoint URLs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from fathom.bus.base import Bus
@@ -23,19 +23,21 @@ from fathom.clients.services import (
 from fathom.clients.sticky import StickyTransport
 from fathom.clients.transport import BusTransport, GrpcTransport, InprocTransport, Transport
 from fathom.errors import InvalidField
-from fathom.obs import Telemetry
-from fathom.rpc.dispatch import Dispatcher
+from fathom.tracing import AmbientTelemetry, ClientTelemetry
+
+if TYPE_CHECKING:
+    from fathom.rpc.dispatch import Dispatcher
 
 C = TypeVar("C", bound=Client)
 
 
 class Clients:
-    """One client per service, made when first used; ``close`` ends their channels."""
+    """One client per service, created on first use; ``close`` closes their channels."""
 
     def __init__(
         self,
         endpoints: Mapping[str, str],
-        telemetry: Telemetry,
+        telemetry: ClientTelemetry,
         *,
         bus: Bus | None = None,
         dispatchers: Mapping[str, Dispatcher] | None = None,
@@ -109,10 +111,13 @@ class Clients:
 
 def connect(
     endpoints: Mapping[str, str],
-    telemetry: Telemetry | None = None,
+    telemetry: ClientTelemetry | None = None,
     *,
     lane: Lane = Lane.INTERACTIVE,
     policy: RetryPolicy | None = None,
 ) -> Clients:
-    """Clients for programs that are no service: a terminal, a notebook, a trainer."""
-    return Clients(endpoints, telemetry or Telemetry("client", log_level="warning"), lane=lane, policy=policy)
+    """Return clients for programs that are not services: a terminal, a notebook, a trainer. Needs no extra.
+
+    Calls are traced with the program's own OpenTelemetry where it has one, or with ``telemetry``.
+    """
+    return Clients(endpoints, telemetry or AmbientTelemetry(), lane=lane, policy=policy)

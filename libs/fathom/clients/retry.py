@@ -10,10 +10,10 @@ from fathom.errors import FathomError
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how fast a client tries again. Times are in seconds.
+    """Retry limits and backoff of a client. Times are in seconds.
 
-    Only transient errors are retried, and of streams only those that have given nothing yet.
-    With the defaults the attempts spread over 8 to 11 s: long enough for a service to restart.
+    Only transient errors are retried, and streams only before their first response. With the defaults the attempts
+    spread over 8 to 11 s, long enough for a service to restart.
     """
 
     attempts: int = 10
@@ -21,27 +21,30 @@ class RetryPolicy:
     max_delay_s: float = 2.0
 
     def delay_s(self, attempt: int, error: FathomError) -> float:
-        """Pause after failed attempt number ``attempt`` (from 1); a server's own wish is the minimum."""
+        """Return the pause after failed attempt number ``attempt`` (from 1).
+
+        The pause is never shorter than the server's ``retry_after_s``.
+        """
         backoff = min(self.max_delay_s, self.first_delay_s * 2.0 ** (attempt - 1))
-        jittered = backoff * (0.75 + 0.25 * random.random())
+        jittered = backoff * (0.75 + 0.25 * random.random())  # noqa: S311 - spreads retries, hides nothing
         return max(jittered, error.retry_after_s or 0.0)
 
 
 @dataclass
 class RetryBudget:
-    """A token bucket that stops retry storms: each retry takes one token, each success gives a part back."""
+    """Token bucket that prevents retry storms: each retry takes one token, each success returns a part of one."""
 
     capacity: float = 40.0
     refund: float = 0.2
     tokens: float = field(default=40.0)
 
     def take(self) -> bool:
-        """True when a retry is allowed."""
+        """Take a token and return True, or return False if no retry is allowed."""
         if self.tokens < 1.0:
             return False
         self.tokens -= 1.0
         return True
 
     def give_back(self) -> None:
-        """Called once per success."""
+        """Refund a part of a token; called once per success."""
         self.tokens = min(self.capacity, self.tokens + self.refund)

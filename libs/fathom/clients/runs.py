@@ -1,4 +1,4 @@
-"""Following a run from outside: the stream may break, the run does not."""
+"""Following a run from a client: reconnects when the stream breaks while the run goes on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUN_TIMEOUT_S = 600.0
 async def run(
     clients: Clients, request: pb.RunRequest, *, patience_s: float = PATIENCE_S
 ) -> AsyncGenerator[pb.RunEvent, None]:
-    """Starts a run, or joins the one with the same ``request_id``, and gives its events to the end."""
+    """Start a run, or join the one with the same ``request_id``, and yield its events to the end."""
     started = pb.RunRequest.FromString(request.SerializeToString())
     started.request_id = request.request_id or new_id("run")
     responses = clients.planner.run(started, timeout_s=RUN_TIMEOUT_S)
@@ -31,7 +31,7 @@ async def run(
 async def resume(
     clients: Clients, request: pb.ResumeRunRequest, *, patience_s: float = PATIENCE_S
 ) -> AsyncGenerator[pb.RunEvent, None]:
-    """Goes on with a run that has ended without an answer, and gives its further events to the end."""
+    """Resume a run that ended without an answer and yield its further events to the end."""
     started = pb.ResumeRunRequest.FromString(request.SerializeToString())
     started.request_id = request.request_id or new_id("resume")
     responses = clients.planner.resume_run(started, timeout_s=RUN_TIMEOUT_S)
@@ -46,7 +46,7 @@ async def to_the_end(
     begun: AsyncGenerator[pb.RunResponse, None] | AsyncGenerator[pb.ResumeRunResponse, None],
     patience_s: float,
 ) -> AsyncGenerator[pb.RunEvent, None]:
-    """The events of a stream that began a run, and of further ones where it breaks before the end."""
+    """Yield the events of the stream that began a run; if it breaks before the end, go on with ``watch``."""
     last, over = 0, False
     try:
         async with aclosing(begun) as responses:
@@ -66,7 +66,7 @@ async def to_the_end(
 async def watch(
     clients: Clients, run_id: str, after: int = 0, *, patience_s: float = PATIENCE_S
 ) -> AsyncGenerator[pb.RunEvent, None]:
-    """Events of a run after a number; a broken stream is taken up again.
+    """Yield the events of a run after sequence number ``after``, reconnecting when the stream breaks.
 
     Raises ``DependencyFailed("planner")`` when nothing could be read for ``patience_s`` seconds.
     """
@@ -95,7 +95,7 @@ async def watch(
 
 
 def broken(error: FathomError) -> bool:
-    """True when the stream failed rather than the request."""
+    """Return True if the stream failed rather than the request."""
     return not isinstance(error, NotFound) and error.code in (
         "UNAVAILABLE",
         "CANCELLED",

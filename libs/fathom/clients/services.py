@@ -1,4 +1,4 @@
-"""The typed clients: one class per service, one declaration per RPC."""
+"""Typed clients: one class per service, one declaration per RPC."""
 
 from __future__ import annotations
 

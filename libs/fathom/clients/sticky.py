@@ -1,11 +1,12 @@
-"""Several replicas of one service behind one URL: a conversation stays where its prefix is.
+"""Client-side routing over several replicas of one service, with session and prefix affinity.
 
-Replicas are ranked per conversation by rendezvous hashing, so that all clients agree without talking, and only the
-conversations of a replica that goes or comes move. The first one in the ranking that is well and not crowded is taken
-(bounded loads): crowded is who has more than ``CROWDED`` times the mean of this client's calls in flight.
+A conversation goes to the highest-ranked healthy replica below ``CROWDED`` × the mean number of calls that this client
+has in flight (rendezvous hashing with bounded loads): all clients agree without communication, the replica's prefix
+cache is reused, and when a replica joins or leaves only its own conversations move.
 
-A session of the sandbox lives in one replica only. Who has opened it remembers which; anybody else asks them all. When
-that replica is gone, so is the session, and its caller is told so at once instead of waiting for the replica.
+A sandbox session lives in one replica only. The client that opened it remembers which; any other client asks all
+replicas. When that replica is gone the session is lost, and its caller gets ``SessionLost`` at once instead of waiting
+for the replica.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from fathom.rpc.contract import Method
 
 CROWDED, DOWN_S = 1.25, 2.0
 REMEMBERED = 10_000
-"""Sessions whose replica is remembered."""
+"""Maximum number of sessions whose replica is remembered."""
 
 
 @dataclass(eq=False)
 class Replica:
-    """One replica as this client sees it."""
+    """One replica and this client's view of its load and health."""
 
     name: str
     transport: Transport
@@ -44,7 +45,7 @@ class Replica:
 
 
 class StickyTransport:
-    """Carries a call to one of several replicas. A replica that fails is left alone for ``DOWN_S`` seconds."""
+    """Sends each call to one of several replicas; a replica that failed is skipped for ``DOWN_S`` seconds."""
 
     def __init__(
         self, transports: Sequence[tuple[str, Transport]], clock: Callable[[], float] = time.monotonic
@@ -81,10 +82,15 @@ class StickyTransport:
                 async for response in responses:
                     yield response
 
+    async def ready(self, service: str, timeout_s: float) -> None:
+        """Return when the next replica is ready; one that is not is left alone, as after a failed call."""
+        with self._taken("") as replica:
+            await replica.transport.ready(service, timeout_s)
+
     async def _at_home(
         self, session: str, method: Method, request: Message, call: Call
     ) -> AsyncGenerator[Message, None]:
-        """The call at the replica that has the session; raises ``SessionLost`` when that one cannot be reached."""
+        """Send the call to the replica that holds the session; raise ``SessionLost`` when it cannot be reached."""
         home = self._homes.get(session)
         for last, replica in marked([home] if home is not None else self._replicas):
             try:
@@ -122,7 +128,7 @@ class StickyTransport:
             replica.in_flight -= 1
 
     def pick(self, key: str) -> Replica:
-        """The replica for this key; without a key, the one with the fewest calls in flight."""
+        """Return the replica for this key; without a key, the one with the fewest calls in flight."""
         now = self._clock()
         well = [replica for replica in self._replicas if replica.down_until <= now] or self._replicas
         if not key:
@@ -137,9 +143,10 @@ class StickyTransport:
 
 
 def affinity(request: Message) -> str:
-    """The same for all turns of a conversation: its tools and messages up to the first answer; else empty.
+    """Return a routing key that is equal for all turns of a conversation; empty if the request has no affinity.
 
-    A request for a session goes where the same request went before, also from another client.
+    The key of a generation is a hash of its model, its tools and its messages up to the first answer. A request for a
+    sandbox session has its ``request_id`` as key, so that a repeated request reaches the same replica from any client.
     """
     if isinstance(request, sandbox.CreateSessionRequest):
         return request.request_id
@@ -152,13 +159,13 @@ def affinity(request: Message) -> str:
 
 
 def session_of(request: Message) -> str:
-    """Id of the sandbox session that a request is about; empty for others."""
+    """Return the id of the sandbox session that a request refers to; empty for other requests."""
     session = getattr(request, "session_id", "")
     return session if isinstance(session, str) and request.DESCRIPTOR.file.package == "fathom.api.sandbox.v1" else ""
 
 
 def marked(replicas: Sequence[Replica]) -> Iterator[tuple[bool, Replica]]:
-    """Each with whether it is the last."""
+    """Yield each replica with a flag that is True for the last one."""
     for place, replica in enumerate(replicas, 1):
         yield place == len(replicas), replica
 

@@ -1,4 +1,4 @@
-"""Tables for a sandbox: by reference where it reaches the object store, else with the call."""
+"""Passing tables to a sandbox that cannot read the object store."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MOST_BYTES = 31 * 1024**2
 
 
 async def carried(request: pb.PutFrameRequest, store: ObjectStore | None) -> pb.PutFrameRequest:
-    """The same request with the table's Arrow bytes in place of its reference; unchanged without a store.
+    """Return the request with the table's Arrow bytes in place of its reference; unchanged without a store.
 
-    Raises ``PayloadTooLarge`` for a table over 31 MiB, and what reading the store raises.
+    Raises ``PayloadTooLarge`` for a table over 31 MiB, and the errors of reading the store.
     """
     if store is None or request.WhichOneof("data") != "ref":
         return request

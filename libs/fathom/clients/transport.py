@@ -1,10 +1,10 @@
-"""The three ways to a service, behind one protocol."""
+"""Client transports over gRPC, the bus and in process, behind one protocol."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 from google.protobuf.message import Message
@@ -13,12 +13,13 @@ from google.rpc.status_pb2 import Status
 from fathom.bus.base import Bus
 from fathom.bus.streams import rpc_subject
 from fathom.call import Call
-from fathom.errors import FathomError, PayloadTooLarge
-from fathom.rpc.contract import Method
-from fathom.rpc.dispatch import Dispatcher
-from fathom.rpc.mount import STATUS_HEADER
-from fathom.rpc.server import MAX_MESSAGE_BYTES
-from fathom.rpc.status import from_grpc, from_status, to_status
+from fathom.errors import DependencyFailed, FathomError, PayloadTooLarge
+from fathom.extras import name_missing_extra
+from fathom.rpc.contract import MAX_MESSAGE_BYTES, Method
+from fathom.rpc.status import STATUS_HEADER, from_grpc, from_status, to_status
+
+if TYPE_CHECKING:
+    from fathom.rpc.dispatch import Dispatcher
 
 # A headless name has an address per replica: calls go to all of them in turn. The name is asked again when one of them
 # goes, and when a server ends a connection for its age, so that new replicas are found too.
@@ -41,18 +42,22 @@ class Transport(Protocol):
     """Carries one call; raises ``FathomError`` only."""
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
-        """One request, one response."""
+        """Send one request and return its response."""
         ...
 
     def stream(self, method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
-        """Any other kind; a single request or response is an iterator of one."""
+        """Call a method of any kind; a single request or response is an iterator of one."""
+        ...
+
+    async def ready(self, service: str, timeout_s: float) -> None:
+        """Return when the service says that it is ready; asks once, and costs the service nothing."""
         ...
 
     async def close(self) -> None: ...
 
 
 class StreamsNeedGrpc(FathomError):
-    """A streaming RPC was called over a transport that carries unary ones only."""
+    """A streaming RPC, or health, was asked for over a transport that carries unary ones only."""
 
     code, reason = "UNIMPLEMENTED", "NOT_IMPLEMENTED"
 
@@ -63,7 +68,7 @@ def check_size(message: Message) -> None:
 
 
 class GrpcTransport:
-    """One channel to one target."""
+    """Transport over one gRPC channel to one target."""
 
     def __init__(self, target: str) -> None:
         self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
@@ -98,6 +103,17 @@ class GrpcTransport:
         finally:
             running.cancel()
 
+    async def ready(self, service: str, timeout_s: float) -> None:
+        with name_missing_extra():
+            from grpc_health.v1 import health_pb2, health_pb2_grpc
+        request = health_pb2.HealthCheckRequest(service="ready")
+        try:
+            reply = await health_pb2_grpc.HealthStub(self._channel).Check(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise from_grpc(error, service, "health") from None
+        if reply.status != health_pb2.HealthCheckResponse.SERVING:
+            raise DependencyFailed(service, "is warming up or draining")
+
     def _stub(self, method: Method) -> Any:
         if method.path not in self._stubs:
             kinds = {(False, False): "unary_unary", (False, True): "unary_stream",
@@ -115,7 +131,7 @@ class GrpcTransport:
 
 
 class BusTransport:
-    """Request/reply over the bus; the bus belongs to whoever opened it."""
+    """Transport by request/reply over the bus; does not own or close the bus."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -139,8 +155,11 @@ class BusTransport:
         raise StreamsNeedGrpc(f"{method.service}.{method.name} streams: give its service a grpc:// URL")
         yield  # an async generator, like its siblings
 
+    async def ready(self, service: str, timeout_s: float) -> None:
+        raise StreamsNeedGrpc(f"the health of {service} is asked over gRPC: give it a grpc:// URL")
+
     async def close(self) -> None:
-        """Nothing of its own to close."""
+        """Do nothing: the bus is closed by its owner."""
 
 
 class InprocTransport:
@@ -167,10 +186,14 @@ class InprocTransport:
         except FathomError as error:
             raise from_status(to_status(error)) from None
 
+    async def ready(self, service: str, timeout_s: float) -> None:
+        if not self._dispatcher.ready:
+            raise DependencyFailed(service, "is warming up or draining")
+
     async def close(self) -> None:
-        """Nothing of its own to close."""
+        """Do nothing: there is no channel to close."""
 
 
 async def copies(message: Message) -> AsyncGenerator[Message, None]:
-    """An iterator over a copy of one message."""
+    """Yield a copy of one message."""
     yield type(message).FromString(message.SerializeToString())

@@ -1,5 +1,5 @@
-"""The cluster as the command line sees it: training jobs submitted and followed, a release examined.
+"""Cluster access for the command line: submitting and following training jobs, diagnosing why they wait.
 
-``api`` speaks to the API server, ``rayjob`` fills the release's template, ``following`` watches a job to its end,
-``pending`` says why one waits, ``checks`` what is wrong with a release. Needs the extra ``cluster``.
+``api`` talks to the API server, ``rayjob`` fills the release's template, ``following`` follows a job to its end,
+``pending`` explains why one waits. Needs the extra ``cluster``.
 """

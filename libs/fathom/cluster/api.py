@@ -1,7 +1,7 @@
 """One namespace behind one API server: plain objects in and out, typed errors, deadlines and bounded retries.
 
-The official client does what is tiresome (kubeconfig, exec plugins, certificates, proxies); objects stay the mappings
-that the server sends, so that fields of newer servers and of custom resources are simply there.
+The official client handles kubeconfig, exec plugins, certificates and proxies; objects stay the mappings that the
+server sends, so that fields of newer servers and of custom resources are available.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ CORE = {
 }  # fmt: skip
 """Kinds of the core group, with their names in the client."""
 CLOCKS_S = 60
-"""How far the clocks here and there may be apart; lines that come twice are dropped by who reads."""
+"""Maximum assumed clock difference in seconds; callers drop the repeated log lines it causes."""
 TRANSIENT = frozenset({429, 500, 502, 503, 504})
 
 
 class Expired(Conflict):
-    """The version that a watch was to go on from is too old (410): read again, then watch from there."""
+    """The version that a watch was to resume from is too old (410): read again, then watch from there."""
 
 
 class UnknownKind(FailedPrecondition):
-    """The server knows no such resource: what brings it (an operator) is not installed."""
+    """The server knows no such resource: the operator that defines it is not installed."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "workloads")
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds and numbers of attempts of one request; ``backoff_s`` doubles with each."""
+    """Timeouts in seconds and number of attempts of one request; ``backoff_s`` doubles with each attempt."""
 
     connect_s: float = 5.0
     read_s: float = 30.0
@@ -67,7 +67,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A namespace; ``client`` is an ``ApiClient``. Made by ``connect``."""
+    """A namespace; ``client`` is an ``ApiClient``. Created by ``connect``."""
 
     client: Any
     namespace: str
@@ -75,13 +75,13 @@ class Cluster:
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
     def read(self, kind: Resource, name: str) -> Object:
-        """One object; raises ``NotFound``, ``UnknownKind``, and what ``asked`` raises."""
+        """Return one object; raise ``NotFound``, ``UnknownKind``, and the errors of ``asked``."""
         if kind.group:
             return self.asked(self._custom().get_namespaced_custom_object, *self._path(kind), name)
         return self.asked(getattr(self._core(), f"read_namespaced_{CORE[kind.plural]}"), name, self.namespace)
 
     def listed(self, kind: Resource, labels: str = "", fields: str = "") -> list[Object]:
-        """At most 500 objects that labels and fields select."""
+        """Return at most 500 objects selected by labels and fields."""
         options: dict[str, Any] = {"limit": 500}
         if labels:
             options["label_selector"] = labels
@@ -92,15 +92,15 @@ class Cluster:
         return items
 
     def created(self, kind: Resource, content: Mapping[str, Any]) -> Object:
-        """Creates; raises ``Conflict`` when the name is taken, which after a lost answer may be by this very call.
+        """Create an object; unknown fields are refused by the server instead of dropped.
 
-        Unknown fields are refused by the server, and not dropped.
+        Raises ``Conflict`` when the name is taken; after a lost response it may be taken by this very call.
         """
         create = self._custom().create_namespaced_custom_object
         return self.asked(create, *self._path(kind), dict(content), field_validation="Strict")
 
     def deleted(self, kind: Resource, name: str) -> None:
-        """Deletes with everything that it owns; what is gone already is no error."""
+        """Delete an object and everything that it owns; no error when it is gone already."""
         try:
             self.asked(
                 self._custom().delete_namespaced_custom_object, *self._path(kind), name, propagation_policy="Background"
@@ -109,9 +109,9 @@ class Cluster:
             return
 
     def changes(self, kind: Resource, name: str, version: str, window_s: float) -> Iterator[tuple[str, Object]]:
-        """(ADDED, MODIFIED or DELETED, object) from ``version`` on, for at most ``window_s`` seconds.
+        """Yield (ADDED, MODIFIED or DELETED, object) from ``version`` on, for at most ``window_s`` seconds.
 
-        Raises ``Expired``, ``NotReady`` when the connection breaks, and what ``asked`` raises.
+        Raises ``Expired``, ``NotReady`` when the connection breaks, and the errors of ``asked``.
         """
         seconds = max(1, round(window_s))
         watch = importlib.import_module("kubernetes.watch").Watch()
@@ -125,7 +125,10 @@ class Cluster:
     def log(
         self, pod: str, container: str, *, since: str = "", follow: bool = False, silence_s: float = 15.0
     ) -> Iterator[str]:
-        """Lines, each behind its time; ``since`` is such a time. Ends with the container or after a long silence."""
+        """Yield log lines, each prefixed by its time; ``since`` is such a time.
+
+        Ends with the container or after ``silence_s`` seconds without a line.
+        """
         options: dict[str, Any] = {"container": container, "timestamps": True}
         if since:
             age = datetime.now(UTC) - datetime.fromisoformat(since[:19] + "+00:00")
@@ -141,7 +144,7 @@ class Cluster:
         yield from self.guarded(watch.stream(once, pod, self.namespace, _request_timeout=timeout, **options))
 
     def raw(self, method: str, path: str, content: Mapping[str, Any] | None = None) -> Object:
-        """Any path of the server."""
+        """Send a request to any path of the server."""
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
 
         def call(**options: Any) -> Any:
@@ -153,10 +156,10 @@ class Cluster:
         return self.asked(call)
 
     def asked(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Object:
-        """One request, tried again while the server is away; raises typed errors.
+        """Send one request, retrying while the server is unreachable; raise typed errors.
 
-        ``NotFound``, ``UnknownKind``, ``Conflict``, ``Expired``, ``UpstreamRefused`` (with the status, e.g. 403) and
-        ``NotReady`` after the last attempt.
+        Raises ``NotFound``, ``UnknownKind``, ``Conflict``, ``Expired``, ``UpstreamRefused`` (with the status, e.g. 403)
+        and ``NotReady`` after the last attempt.
         """
         patience = self.patience
         for attempt in range(patience.attempts):
@@ -184,7 +187,7 @@ class Cluster:
         return found
 
     def guarded(self, lines: Iterator[Any]) -> Iterator[Any]:
-        """The same stream, with typed errors for what breaks it."""
+        """Yield the same stream, converting errors to typed ones."""
         try:
             yield from lines
         except api_exception() as error:
@@ -216,10 +219,10 @@ class Cluster:
 def connect(
     namespace: str = "", context: str = "", kubeconfig: Path | None = None, patience: Patience | None = None
 ) -> Cluster:
-    """The cluster of the kubeconfig (``KUBECONFIG``, ~/.kube/config), or the one that this process runs in.
+    """Connect to the cluster of the kubeconfig (``KUBECONFIG``, ~/.kube/config), or the one that this process runs in.
 
-    ``namespace`` is by default the context's. Raises ``MissingExtra`` without the client, ``ConfigError`` naming what
-    is wrong with the kubeconfig.
+    ``namespace`` is by default the context's. Raises ``MissingExtra`` without the client, ``ConfigError`` naming the
+    problem with the kubeconfig.
     """
     try:
         config = importlib.import_module("kubernetes.config")
@@ -244,24 +247,24 @@ def connect(
 
 
 def inside() -> bool:
-    """This process runs in a pod with a token."""
+    """Return True if this process runs in a pod with a service account token."""
     return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").exists()
 
 
 def broken() -> tuple[type[BaseException], ...]:
-    """What a connection that fails raises."""
+    """Return the exceptions of a failing connection."""
     urllib3: Any = importlib.import_module("urllib3")
     return urllib3.exceptions.HTTPError, OSError
 
 
 def api_exception() -> type[Exception]:
-    """What the client raises for an answer that is no success."""
+    """Return the client's exception for an unsuccessful response."""
     found: type[Exception] = importlib.import_module("kubernetes.client.exceptions").ApiException
     return found
 
 
 def refused_by(error: Any) -> FathomError:
-    """The typed error of the client's."""
+    """Convert the client's exception to a typed error."""
     return refused(error.status or 500, error.body or error.reason, (error.headers or {}).get("Retry-After", ""))
 
 
@@ -270,7 +273,7 @@ def unreachable(error: BaseException) -> NotReady:
 
 
 def refused(status: int, body: Any, retry_after: str = "") -> FathomError:
-    """The typed error of an answer; ``body`` is a Status object or whatever else was sent."""
+    """Convert an unsuccessful response to a typed error; ``body`` is a Status object or anything else."""
     said = status_of(body)
     message = str(said.get("message") or (body if isinstance(body, str) else "") or f"HTTP {status}")[:1000]
     details = said.get("details") or {}
@@ -289,7 +292,7 @@ def refused(status: int, body: Any, retry_after: str = "") -> FathomError:
 
 
 def status_of(body: Any) -> Mapping[str, Any]:
-    """The Status object of an answer; empty when it is none."""
+    """Return the Status object of a response; empty when it is none."""
     if isinstance(body, Mapping):
         return body
     try:

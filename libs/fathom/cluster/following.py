@@ -1,8 +1,8 @@
-"""Follows a training job to its end: what becomes of it, why it waits, what it prints, and what its end means.
+"""Following a training job to its end: state changes, why it waits, its log, and the meaning of its end.
 
-One thread and one request at a time: while the job waits, short watches of the job with a look at its pods between
-them; while it runs, the log of its driver, with a look at the job whenever the log is silent. Whatever breaks is begun
-again from where it was, a bounded number of times in a row.
+Uses one thread and one request at a time: while the job waits, short watches of the job with a look at its pods between
+them; while it runs, the log of its driver, with a look at the job whenever the log is silent. Broken connections are
+resumed from the same position, a bounded number of times in a row.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ MEANING: Mapping[int, str] = {
     75: "a service or the cluster was out of reach: the same job id again goes on from the checkpoint",
     143: "stopped after a checkpoint: the same settings and trainer.output go on from there",
 }
-"""The exit statuses of ``trainers.ray_job``."""
+"""Exit statuses of ``trainers.ray_job``."""
 REASONS: Mapping[str, tuple[int, str]] = {
     "DeadlineExceeded": (124, "took longer than activeDeadlineSeconds (training.job.deadlineSeconds)"),
     "PreRunningDeadlineExceeded": (75, "its pods did not start in time (training.job.startSeconds)"),
     "SubmissionFailed": (1, "could not be handed to Ray: see the log of the submitter's pod"),
     "ValidationFailed": (2, "KubeRay refused it"),
 }
-"""Why KubeRay itself ends a job: (exit status, words)."""
+"""Reasons for which KubeRay itself ends a job: (exit status, words)."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds between looks, and how much is borne: ``attempts`` broken connections in a row, ``deadline_s`` in all."""
+    """Intervals in seconds and limits: ``attempts`` broken connections in a row, ``deadline_s`` in all."""
 
     window_s: float = 5.0
     silence_s: float = 15.0
@@ -46,12 +46,12 @@ class Pace:
     backoff_s: float = 1.0
     deadline_s: float = 7 * 86_400.0
     patience_s: float = 20.0
-    """After this long without a word of the operator, its silence is said."""
+    """Seconds without any status from the operator after which that is reported."""
 
 
 @dataclass(frozen=True)
 class End:
-    """How it ended: the exit status for the shell, and why in words."""
+    """End of a job: the exit status for the shell, and the reason in words."""
 
     status: int
     words: str
@@ -59,7 +59,7 @@ class End:
 
 @dataclass
 class Follower:
-    """One job; ``say`` gets lines about it, ``show`` the lines of its log."""
+    """Follows one job; ``say`` gets lines about it, ``show`` the lines of its log."""
 
     cluster: Cluster
     name: str
@@ -73,10 +73,11 @@ class Follower:
     _failures: int = 0
 
     def run(self) -> End:
-        """To the end.
+        """Follow the job to its end.
 
-        Raises ``NotFound`` when the job is deleted meanwhile, ``DeadlineExceeded`` when the time is spent (the job
-        goes on), ``NotReady`` when the API server stays away, ``UpstreamRefused`` when it may not be watched.
+        Raises ``FailedPrecondition`` when the job is deleted meanwhile, ``DeadlineExceeded`` when the time is over (the
+        job goes on), ``NotReady`` when the API server stays unreachable, ``UpstreamRefused`` without permission to
+        watch.
         """
         started = self.clock()
         while True:
@@ -117,7 +118,7 @@ class Follower:
         self._explained = found
 
     def _await_change(self, job: Object) -> None:
-        """Until the job changes, or the window is over."""
+        """Wait until the job changes, or the window is over."""
         before = (job.get("status"), job["spec"].get("suspend"))
         try:
             for kind, now in self.cluster.changes(
@@ -133,7 +134,7 @@ class Follower:
             self._again(error)
 
     def _log(self, job: Object, *, follow: bool) -> bool:
-        """Prints what is new; False when there is no log to be read yet."""
+        """Print new lines of the log; return False when there is no log to follow."""
         pod = self._submitter()
         if pod is None:
             return False
@@ -156,14 +157,14 @@ class Follower:
             return False  # the container has not started
 
     def _silent(self, error: NotReady, follow: bool) -> bool:
-        """A silent log is none that broke."""
+        """Treat a read timeout while following as silence; count any other as a broken connection."""
         if follow and "ReadTimeout" in error.message:
             return True
         self._again(error)
         return True
 
     def _submitter(self) -> str | None:
-        """The newest pod that hands the job to Ray and prints the driver's log."""
+        """Return the newest pod that submits the job to Ray and prints the driver's log, None if there is none."""
         try:
             found = self.cluster.listed(PODS, labels=f"job-name={self.name}")
         except FathomError as error:
@@ -179,7 +180,7 @@ class Follower:
             self.say(words)
 
     def _again(self, error: NotReady) -> None:
-        """Waits before the next attempt; raises ``error`` after too many in a row."""
+        """Wait before the next attempt; raise ``error`` after too many in a row."""
         self._failures += 1
         if self._failures >= self.pace.attempts:
             raise error
@@ -188,18 +189,18 @@ class Follower:
 
 @dataclass
 class Place:
-    """How far a log has been read: the time of the last line, and how many lines bear it."""
+    """Read position of a log: the time of the last line, and the number of lines with that time."""
 
     time: str = ""
     count: int = 0
     _again: int = 0
 
     def begin(self) -> None:
-        """The log is read once more, from this time on."""
+        """Prepare for reading the log again from this time on."""
         self._again = 0
 
     def fresh(self, line: str) -> str | None:
-        """The text of a line that is new, else None."""
+        """Return the text of a line that is new, else None."""
         stamp, _, text = line.partition(" ")
         if stamp < self.time:
             return None
@@ -218,13 +219,13 @@ def ended(job: Object) -> bool:
 
 
 def waits(job: Object) -> bool:
-    """Nothing of the training runs yet."""
+    """Return True if nothing of the training runs yet."""
     status = job.get("status") or {}
     return status.get("jobDeploymentStatus") != "Running"
 
 
 def end_of(job: Object) -> End:
-    """What the end means; the driver's exit status where KubeRay tells it."""
+    """Return the meaning of a job's end, with the driver's exit status where KubeRay reports it."""
     status = job["status"]
     said, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if status.get("jobStatus") == "SUCCEEDED":

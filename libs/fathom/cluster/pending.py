@@ -1,4 +1,4 @@
-"""Why a training job waits, in plain words, each with what to do: from the job, its pods, their events, its queue."""
+"""Diagnosis of a waiting training job from the job, its pods, their events and its queue, each reason with a remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = re.compile(r"couldn't find key (\S+) in (Secret|ConfigMap) (\S+)")
 
 @dataclass(frozen=True)
 class Reason:
-    """What the job waits for, and what mends it."""
+    """A reason why the job waits, and its remedy."""
 
     what: str
     remedy: str
@@ -26,7 +26,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen around a job; ``unseen`` names what could not be asked for, with why."""
+    """Observed state of a job; ``unseen`` names what could not be read, and why."""
 
     job: Object
     cluster: Object | None
@@ -37,7 +37,7 @@ class Observed:
 
 
 def observed(cluster: Cluster, job: Object) -> Observed:
-    """Looks at everything that belongs to the job; what may not be read is left out and named."""
+    """Read everything that belongs to the job; what may not be read is left out and named."""
     name, unseen = job["metadata"]["name"], []
     ray = str((job.get("status") or {}).get("rayClusterName") or "")
 
@@ -63,13 +63,13 @@ def observed(cluster: Cluster, job: Object) -> Observed:
 
 
 def about(event: Object, names: set[str], ray: str) -> bool:
-    """The event concerns the job, its cluster or a pod of theirs, also one that is not there any more."""
+    """Return True if the event concerns the job, its cluster or a pod of theirs, even a deleted one."""
     subject = str((event.get("involvedObject") or {}).get("name", ""))
     return subject in names or bool(ray and subject.startswith(f"{ray}-"))
 
 
 def queued(cluster: Cluster, job: Object, unseen: list[str]) -> list[Object] | None:
-    """Kueue's workloads of the job; None where it is in no queue, or where they cannot be seen."""
+    """Return Kueue's workloads of the job; None when it is in no queue, or they cannot be read."""
     if QUEUE not in job["metadata"].get("labels", {}):
         return None
     try:
@@ -84,7 +84,10 @@ def queued(cluster: Cluster, job: Object, unseen: list[str]) -> list[Object] | N
 
 
 def reasons(seen: Observed, *, silent: bool = False) -> list[Reason]:
-    """Every reason once, what decides first; ``silent``: the operator has had time enough to say something."""
+    """Return every reason once, decisive ones first.
+
+    ``silent`` means that the operator has had time enough to report a status.
+    """
     found: list[Reason] = []
     for reason in (*of_job(seen, silent), *of_events(seen.events), *of_pods(seen)):
         if reason not in found:
@@ -97,7 +100,7 @@ def reasons(seen: Observed, *, silent: bool = False) -> list[Reason]:
 
 
 def of_job(seen: Observed, silent: bool) -> Iterator[Reason]:
-    """The job itself: a queue, a hand that suspended it, an operator that does not look."""
+    """Yield reasons of the job itself: its queue, a manual suspension, an operator that does not act."""
     spec, status = seen.job["spec"], seen.job.get("status") or {}
     queue = seen.job["metadata"].get("labels", {}).get(QUEUE)
     if spec.get("suspend") and queue:
@@ -116,7 +119,7 @@ def of_job(seen: Observed, silent: bool) -> Iterator[Reason]:
 
 
 def of_queue(queue: str, workloads: Sequence[Object] | None) -> Iterator[Reason]:
-    """What Kueue says about admission."""
+    """Yield Kueue's reasons for not admitting the job."""
     if workloads is None:
         return
     if not workloads:
@@ -140,7 +143,7 @@ def of_queue(queue: str, workloads: Sequence[Object] | None) -> Iterator[Reason]
 
 
 def of_events(events: Sequence[Object]) -> Iterator[Reason]:
-    """What could not be made at all: the pods that are missing have no status to look at."""
+    """Yield reasons why pods could not be created; missing pods have no status to inspect."""
     for event in events:
         said, reason = str(event.get("message") or ""), str(event.get("reason") or "")
         if event.get("type") != "Warning":
@@ -156,7 +159,7 @@ def of_events(events: Sequence[Object]) -> Iterator[Reason]:
 
 
 def of_pods(seen: Observed) -> Iterator[Reason]:
-    """Pods that are there and do not run."""
+    """Yield reasons of existing pods that do not run."""
     scaling = {
         str((e.get("involvedObject") or {}).get("name")): e for e in seen.events if "Scale" in str(e.get("reason"))
     }
@@ -174,7 +177,7 @@ def of_pods(seen: Observed) -> Iterator[Reason]:
 
 
 def unschedulable(condition: Mapping[str, Any], scaling: Object | None) -> Iterator[Reason]:
-    """What the scheduler says, part by part."""
+    """Yield the scheduler's reasons, one per part of its message."""
     said = str(condition.get("message") or "")
     if condition.get("reason") == "SchedulingGated":
         yield Reason("a scheduling gate holds its pods", "whoever set the gate (often a queue) must take it away")
@@ -191,7 +194,7 @@ def unschedulable(condition: Mapping[str, Any], scaling: Object | None) -> Itera
 
 
 def of_nodes(count: int, said: str, resource: str | None) -> Reason:
-    """One part of the scheduler's sentence."""
+    """Return the reason for one part of the scheduler's message."""
     nodes = "1 node" if count == 1 else f"{count} nodes"
     if resource == "nvidia.com/gpu":
         return Reason(
@@ -218,7 +221,7 @@ def of_nodes(count: int, said: str, resource: str | None) -> Reason:
 
 
 def of_container(container: Mapping[str, Any], waiting: Mapping[str, Any], pod: Object) -> Iterator[Reason]:
-    """A container that does not start."""
+    """Yield the reason why a container does not start."""
     reason, said = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
     image = container.get("image", "?")
     if reason in ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"):
@@ -237,7 +240,7 @@ def of_container(container: Mapping[str, Any], waiting: Mapping[str, Any], pod: 
 
 
 def missing_thing(said: str) -> Reason | None:
-    """A Secret, ConfigMap or account that is not there, or has not the key."""
+    """Return the reason for a missing Secret, ConfigMap, account or key, None if there is none."""
     if key := KEY.search(said):
         return Reason(
             f"{key[2]} {key[3].split('/')[-1]} has no key {key[1]}", "add the key; docs/operations.md, Install"
@@ -251,7 +254,7 @@ def missing_thing(said: str) -> Reason | None:
 
 
 def after(said: str, mark: str) -> str:
-    """What stands behind a mark, shortened."""
+    """Return the text after a mark, shortened."""
     return said.partition(mark)[2].lstrip(": ")[:300]
 
 

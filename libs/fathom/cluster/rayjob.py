@@ -1,4 +1,4 @@
-"""A training as a RayJob: the release's own template, filled with an algorithm, its settings and a name."""
+"""A training as a RayJob: the release's template, filled with an algorithm, its settings and a name."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from fathom.ids import content_hash
 
 TEMPLATE = "rayjob.json"
 ASKED = "fathom/asked"
-"""Annotation with the hash of what was asked for: tells a second submission of the same from another one."""
+"""Annotation with the hash of the request; distinguishes a repeated submission from a different one."""
 NAME_CHARS, SETTINGS_BYTES = 47, 100_000
-"""KubeRay's bound on names; and Linux' on one variable is 128 KiB."""
+"""KubeRay's limit on names; Linux' limit on one variable is 128 KiB."""
 GPU = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A training to be run on a cluster.
+    """A training to run on a cluster.
 
-    ``settings`` is YAML that lies over the algorithm's defaults; ``job`` makes the name, and submitting the same job
-    again finds the first; ``workers`` and ``gpus`` replace the template's where they are given.
+    ``settings`` is YAML that overrides the algorithm's defaults; ``job`` makes the name, and submitting the same job
+    again finds the first; ``workers`` and ``gpus`` override the template's where they are given.
     """
 
     algorithm: str
@@ -39,7 +39,7 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        """``train-ALGORITHM-JOB``; raises ``InvalidField("job_id")`` when that is no name of a RayJob."""
+        """``train-ALGORITHM-JOB``; raises ``InvalidField("job_id")`` when that is not a valid RayJob name."""
         name = f"train-{self.algorithm.replace('_', '-')}-{self.job}"
         if len(name) > NAME_CHARS or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name):
             room = NAME_CHARS - len(name) + len(self.job)
@@ -47,17 +47,17 @@ class Wanted:
         return name
 
     def asked(self, release: str) -> str:
-        """The hash of everything but the name."""
+        """Return the hash of everything but the name."""
         return content_hash([release, self.algorithm, self.settings, self.workers, self.gpus])
 
 
 def new_job() -> str:
-    """A job id of its own."""
+    """Return a new random job id."""
     return secrets.token_hex(4)
 
 
 def full_name(release: str) -> str:
-    """The name that the chart gives to a release's objects (``fathom.name`` in its templates)."""
+    """Return the name that the chart gives to a release's objects (``fathom.name`` in its templates)."""
     base = release if "fathom" in release else f"{release}-fathom"
     if len(base) <= 40:
         return base
@@ -65,9 +65,10 @@ def full_name(release: str) -> str:
 
 
 def template(cluster: Cluster, release: str) -> Object:
-    """The release's template for training jobs.
+    """Load the release's template for training jobs.
 
-    Raises ``NotFound`` naming release and namespace when there is none, ``CorruptData`` when it cannot be read.
+    Raises ``FailedPrecondition`` naming release and namespace when there is none, ``CorruptData`` when it cannot be
+    read.
     """
     name = f"{full_name(release)}-rayjob"
     try:
@@ -86,7 +87,10 @@ def template(cluster: Cluster, release: str) -> Object:
 
 
 def filled(template: Mapping[str, Any], wanted: Wanted, release: str) -> Object:
-    """The RayJob; raises ``InvalidField`` for settings that are too large and workers that the template has not."""
+    """Fill the template and return the RayJob.
+
+    Raises ``InvalidField`` for settings that are too large, and for workers that the template does not have.
+    """
     size = len(wanted.settings.encode())
     if size > SETTINGS_BYTES:
         raise InvalidField("settings", f"are {size:,} bytes, at most {SETTINGS_BYTES:,} fit into the job")
@@ -104,7 +108,10 @@ def filled(template: Mapping[str, Any], wanted: Wanted, release: str) -> Object:
 
 
 def set_workers(cluster: Object, wanted: Wanted) -> None:
-    """Workers and their GPUs, where they are asked for."""
+    """Set the number of workers and their GPUs where they are given.
+
+    Raises ``InvalidField("workers")`` without a group.
+    """
     groups = cluster.get("workerGroupSpecs") or []
     if wanted.workers == 0:
         cluster.pop("workerGroupSpecs", None)
@@ -121,10 +128,10 @@ def set_workers(cluster: Object, wanted: Wanted) -> None:
 
 
 def submit(cluster: Cluster, job: Mapping[str, Any]) -> tuple[Object, bool]:
-    """The job as the server has it, and whether it is new.
+    """Submit the job; return it as the server has it, and True if it is new.
 
-    Raises ``Conflict`` when another training has this name, ``FailedPrecondition`` without KubeRay's operator, and
-    what the API raises.
+    Raises ``Conflict`` when another training has this name, ``FailedPrecondition`` without KubeRay's operator, and the
+    errors of the API.
     """
     name, asked = job["metadata"]["name"], job["metadata"]["annotations"][ASKED]
     try:

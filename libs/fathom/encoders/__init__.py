@@ -1,1 +1,1 @@
-"""Encoders: models of this machine and remote ones behind one protocol."""
+"""Text encoders, local and remote, behind one protocol."""

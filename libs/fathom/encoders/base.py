@@ -1,4 +1,4 @@
-"""What every encoder does: texts in, unit vectors out."""
+"""Interface of every encoder: texts in, unit vectors out."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Kind = Literal["query", "passage"]
-"""Models that were trained with two kinds of texts get a prefix by kind."""
+"""Kind of text; models trained with two kinds of text get a prefix by kind."""
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Encodes in the calling thread; any number of threads may call."""
+    """Encodes in the calling thread; thread-safe."""
 
     @property
     def name(self) -> str:
-        """Name that snapshots record: another name means other vectors."""
+        """Name recorded in snapshots; another name means other vectors."""
         ...
 
     @property
     def dim(self) -> int:
-        """Length of a vector; raises as ``encode`` does when the model has to be loaded to know it."""
+        """Length of a vector; raises as ``encode`` does when the model must be loaded to know it."""
         ...
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        """Vectors [texts, dim] of Euclidean length 1, in order.
+        """Return vectors [texts, dim] of Euclidean length 1, in order.
 
-        Raises ``MissingExtra`` without the model's packages, ``DependencyFailed`` when it cannot be had or reached.
+        Raises ``MissingExtra`` without the model's packages, ``DependencyFailed`` when it cannot be obtained or
+        reached.
         """
         ...
 
 
 def checked(vectors: NDArray[np.float32], count: int, dim: int, encoder: str) -> NDArray[np.float32]:
-    """The vectors, when they are [count, dim] and finite; else ``CorruptData`` naming the encoder."""
+    """Return the vectors if they are [count, dim] and finite; raise ``CorruptData`` naming the encoder otherwise."""
     if vectors.shape != (count, dim):
         raise CorruptData(f"vectors of {encoder}", f"shape {vectors.shape}, not {(count, dim)}")
     import numpy as np

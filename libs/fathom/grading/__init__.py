@@ -1,1 +1,1 @@
-"""Graders: pure functions from an answer and its references to a score, for the reward service and trainers alike."""
+"""Graders: pure functions from an answer and its references to a score, shared by the reward service and trainers."""

@@ -1,4 +1,4 @@
-"""Whether a grader can grade an item: names, references and parameters, checked before anything is graded."""
+"""Validation of items before grading: grader names, references and parameters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MAX_NAME_CHARS = 100
 
 
 def checked_item(path: str, name: str, item: Item, graders: Mapping[str, Grader], others: Iterable[str] = ()) -> Item:
-    """The item with all parameters of the grader; raises ``InvalidField`` below ``path``.
+    """Return the item with all parameters of the grader; raise ``InvalidField`` below ``path``.
 
-    ``others`` are further names that are known where the item comes from.
+    ``others`` are further names that are valid where the item comes from, for the message only.
     """
     grader = graders.get(name)
     if grader is None:
@@ -32,7 +32,7 @@ def checked_item(path: str, name: str, item: Item, graders: Mapping[str, Grader]
 
 
 def complete(path: str, name: str, known: Mapping[str, Parameter], given: Mapping[str, float]) -> dict[str, float]:
-    """All parameters of the grader; raises ``InvalidField`` for an unknown one and one out of range."""
+    """Return all parameters of the grader; raise ``InvalidField`` for an unknown or out-of-range one."""
     unknown = sorted(set(given) - set(known))
     if unknown:
         names = ", ".join(known) or "no parameters"

@@ -1,4 +1,4 @@
-"""From a run's trajectory to what the reward service grades: the same items in training and of production."""
+"""Conversion of a run's trajectory to reward-service items, the same for training and production runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fathom.api.reward.v1 import reward_pb2 as reward
 
 CITATION = re.compile(r"\s*\[\d{1,4}(?:\s*,\s*\d{1,4})*\]")
 GIVES = frozenset({pb.TOOL_STATUS_OK, pb.TOOL_STATUS_EMPTY})
-"""How a call ends that worked; one that found nothing did work."""
+"""Statuses of a successful call; a call that found nothing counts as one."""
 
 
 def tool_steps(steps: Sequence[pb.Step]) -> list[reward.ToolStep]:
-    """The tool calls in order, each with whether it worked and whether the same was called before."""
+    """Return the tool calls in order, with whether each succeeded and whether it repeats an earlier call."""
     seen: set[tuple[str, str]] = set()
     found = []
     for step in steps:
@@ -28,7 +28,7 @@ def tool_steps(steps: Sequence[pb.Step]) -> list[reward.ToolStep]:
 
 
 def canonical(arguments_json: str) -> str:
-    """Arguments in one spelling; what is no JSON stands as it is."""
+    """Return arguments in canonical JSON; text that is not JSON is returned unchanged."""
     try:
         return json.dumps(json.loads(arguments_json), sort_keys=True, ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -36,12 +36,12 @@ def canonical(arguments_json: str) -> str:
 
 
 def cells(episode: pb.Trajectory) -> list[pb.CodeRecord]:
-    """The cells that the episode's own model ran, in order; those of a delegated run are another episode's."""
+    """Return the cells that the episode's own model ran, in order, without those of delegated runs."""
     return [item.code for item in material(episode) if item.HasField("code") and not item.code.run_id]
 
 
 def frames(episode: pb.Trajectory) -> list[reward.ScoreFrame]:
-    """The episode's sheets under the names that its cells know them by."""
+    """Return the episode's sheets under the variable names used by its cells."""
     return [
         reward.ScoreFrame(name=item.variable, ref=item.sheet.data)
         for item in material(episode)
@@ -61,7 +61,7 @@ def answer_item(
     parameters: Mapping[str, float] | None = None,
     expected_tools: Sequence[str] = (),
 ) -> reward.ScoreItem:
-    """The episode's answer without its citations, with its tool calls; the response is all that its model sampled."""
+    """Build the item for the episode's answer without citations; its response is all text that the model sampled."""
     return reward.ScoreItem(
         grader=grader,
         answer=CITATION.sub("", episode.answer.markdown),
@@ -74,7 +74,7 @@ def answer_item(
 
 
 def cell_items(episode: pb.Trajectory, grader: str) -> list[reward.ScoreItem]:
-    """One item per cell: as it ran then for ``code``, with its sheets to be run anew for ``code_run``."""
+    """Build one item per cell: with its recorded result for ``code``, with its sheets for a rerun with ``code_run``."""
     sheets = frames(episode) if grader == "code_run" else []
     return [
         reward.ScoreItem(

@@ -1,7 +1,7 @@
-"""Graders: pure functions from an answer and its references to a score, in [0, 1] but for ``code``.
+"""Graders: pure functions from an answer and its references to a score, in [0, 1] except for ``code``.
 
-Normalisation and exact match are SQuAD's, as Search-R1 uses them (arXiv 2503.09516); the composition of form and
-outcome is that of its format variant, the tag-spam guard that of its port to verl.
+Normalisation and exact match follow SQuAD, as Search-R1 uses them (arXiv 2503.09516); the combination of format and
+outcome follows its format variant, the tag-spam guard its port to verl.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ SPAM_DIVISOR = 4.0
 
 
 def matches(answer: str, references: Sequence[str]) -> bool:
-    """True when the normalised answer equals a reference; an empty one equals nothing."""
+    """Return True if the normalised answer equals a reference; an empty answer matches nothing."""
     given = normalised(answer)
     return bool(given) and any(given == normalised(reference) for reference in references)
 
 
 def exact_match(item: Item) -> Score:
-    """1 when the normalised answer equals a reference, else 0."""
+    """Score 1 when the normalised answer equals a reference, else 0."""
     return Score(float(matches(item.answer, item.references)))
 
 
 def contains(item: Item) -> Score:
-    """1 when a normalised reference is part of the normalised answer, else 0."""
+    """Score 1 when a normalised reference is part of the normalised answer, else 0."""
     answer = normalised(item.answer)
     wanted = [normalised(reference) for reference in item.references]
     return Score(float(any(reference and reference in answer for reference in wanted)))
 
 
 def tolerant_match(item: Item) -> Score:
-    """1 when the answer equals a reference after loose normalisation, or both are one number within tolerance."""
+    """Score 1 when the answer equals a reference after loose normalisation, or both are one number within tolerance."""
     given = loosened(item.answer)
     if given and any(given == loosened(reference) for reference in item.references):
         return Score(1.0)
@@ -56,13 +56,16 @@ def tolerant_match(item: Item) -> Score:
 
 
 def mathematical(item: Item) -> Score:
-    """1 when the response's or answer's final value equals a reference's exactly, as far as both can be computed."""
+    """Score 1 when the final value of response or answer equals a reference's.
+
+    Values are compared exactly where both can be computed.
+    """
     given = item.answer or item.response
     return Score(float(any(same_value(given, reference) for reference in item.references)))
 
 
 def short_thinking(item: Item) -> Score:
-    """The length reward of the thought in ``response``; the answer is right as in ``em``, by its last answer tag."""
+    """Score the length of the thought in ``response``; correctness is exact match of its last answer tag."""
     answer = item.answer or last_answer(item.response) or ""
     thought = " ".join(contents(item.response, "think"))
     length, right = len(tokens(thought)), matches(answer, item.references)
@@ -71,14 +74,14 @@ def short_thinking(item: Item) -> Score:
 
 
 def token_f1(item: Item) -> Score:
-    """The best F1 of token overlap over the references, with its precision and recall."""
+    """Score the best token-overlap F1 over the references, with its precision and recall."""
     answer = tokens(item.answer)
     best = max((overlap(answer, tokens(reference)) for reference in item.references), default=(0.0, 0.0, 0.0))
     return Score(best[0], {"precision": best[1], "recall": best[2]})
 
 
 def overlap(answer: Sequence[str], reference: Sequence[str]) -> tuple[float, float, float]:
-    """F1, precision and recall of the token multisets."""
+    """Return F1, precision and recall of the token multisets."""
     common = sum((Counter(answer) & Counter(reference)).values())
     if not common:
         return 0.0, 0.0, 0.0
@@ -87,7 +90,7 @@ def overlap(answer: Sequence[str], reference: Sequence[str]) -> tuple[float, flo
 
 
 def number_match(item: Item) -> Score:
-    """1 when the answer's last number is within ``rel_tol`` or ``abs_tol`` of the last number of a reference."""
+    """Score 1 when the answer's last number is within ``rel_tol`` or ``abs_tol`` of the last number of a reference."""
     given = numbers(item.answer)
     if not given:
         return Score(0.0, reason="the answer has no number")
@@ -97,25 +100,24 @@ def number_match(item: Item) -> Score:
 
 
 def tolerance(reference: float, rel_tol: float, abs_tol: float) -> float:
-    """The larger tolerance, relative to the reference alone: a large answer must not widen its own.
-
-    Both ends are inclusive; the last bits that decimal figures lose as floats do not count.
-    """
+    """Return the larger of the two tolerances, both ends inclusive."""
+    # Relative to the reference alone, so that a large answer does not widen its own tolerance. The last term absorbs
+    # the rounding of decimal figures stored as floats.
     return max(rel_tol * abs(reference), abs_tol) + 1e-12 * abs(reference)
 
 
 def format_only(item: Item) -> Score:
-    """1 when the response is well formed, else 0 with the fault as reason."""
+    """Score 1 when the response is well formed, else 0 with the fault as reason."""
     found = fault(item.response, thoughts=bool(item.parameters["thoughts"]))
     return Score(float(not found), reason=found)
 
 
 def search_r1(item: Item) -> Score:
-    """Outcome and form of a response. The answer is the last answer tag's content.
+    """Score outcome and format of a response; its answer is the content of the last answer tag.
 
-    Right and well formed 1; right 1 - ``structure_weight``; well formed ``structure_weight``, and
-    ``retrieval_weight`` more when an information block holds a reference; an answer that is neither
-    ``final_weight``; no answer 0. More than ten answer tags divide a right answer's score by four.
+    Correct and well formed: 1. Correct only: 1 - ``structure_weight``. Well formed only: ``structure_weight``, plus
+    ``retrieval_weight`` when an information block contains a reference. Neither: ``final_weight``. No answer: 0. More
+    than ten answer tags divide a correct answer's score by four.
     """
     structure, final, retrieval = (item.parameters[f"{name}_weight"] for name in ("structure", "final", "retrieval"))
     answer, found = last_answer(item.response), fault(item.response, thoughts=bool(item.parameters["thoughts"]))
@@ -132,30 +134,30 @@ def search_r1(item: Item) -> Score:
 
 
 def retrieved(item: Item) -> bool:
-    """True when a normalised reference stands in an information block."""
+    """Return True if a normalised reference occurs in an information block."""
     blocks = [normalised(block) for block in contents(item.response, "information")]
     wanted = [normalised(reference) for reference in item.references]
     return any(reference and reference in block for block in blocks for reference in wanted)
 
 
 def code_style(item: Item) -> Score:
-    """The functional-style check of the cell in ``response``; its problems are the reason."""
+    """Score the functional style of the cell in ``response``; its problems are the reason."""
     style = codestyle.check(item.response)
     return Score(style.reward, reason="; ".join(style.problems))
 
 
 def code_length(item: Item) -> Score:
-    """The plateau of statements in called functions of the cell in ``response``."""
+    """Score the number of statements in called functions of the cell in ``response``."""
     return Score(codestyle.length_reward(item.response), {"statements": float(codestyle.length(item.response))})
 
 
 def code_execution(item: Item) -> Score:
-    """1 when the cell in ``response`` finished and printed something of its own, which is ``answer``."""
+    """Score 1 when the cell in ``response`` finished and printed output of its own, which is ``answer``."""
     return Score(codestyle.execution_reward(item.response, bool(item.parameters["finished"]), item.answer))
 
 
 def code(item: Item) -> Score:
-    """The composed reward of a cell: ``execution · (style·s + length·f) − hack·[any hack flag]``, from -1 to 1."""
+    """Score a cell by ``execution · (style·s + length·f) − hack·[any hack flag]``, from -1 to 1."""
     parts = codestyle.code_reward(item.response, bool(item.parameters["finished"]), item.answer)
     style, length, hack = (item.parameters[f"{name}_weight"] for name in ("style", "length", "hack"))
     value = parts.total(style=style, length=length, hack=hack)

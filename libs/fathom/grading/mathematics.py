@@ -1,6 +1,6 @@
-"""The value that a mathematical answer ends with, and whether two are the same; a subset of LaTeX is understood.
+"""Extraction and comparison of the final value of a mathematical answer, with support for a subset of LaTeX.
 
-Computed exactly with fractions where possible; sizes are bounded, so that no answer can keep a grader busy.
+Values are computed exactly with fractions where possible; sizes are bounded, so that no answer can keep a grader busy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Value = Number | tuple["Value", ...]
 
 
 def final_answer(text: str) -> str:
-    """The last boxed text, else the last answer tag's content, else what follows the last "answer is", else all."""
+    """Return the last boxed text, else the last answer tag, else the text after the last "answer is", else all."""
     boxed = last_boxed(text)
     if boxed is not None:
         return boxed.strip()
@@ -46,7 +46,7 @@ def final_answer(text: str) -> str:
 
 
 def last_boxed(text: str) -> str | None:
-    """What stands in the last ``\\boxed{…}`` with its braces balanced; None without one."""
+    r"""Return the content of the last ``\\boxed{…}`` with balanced braces; None without one."""
     start = text.rfind("\\boxed{")
     if start < 0:
         return None
@@ -59,7 +59,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def same_value(given: str, reference: str) -> bool:
-    """True when both end with the same value, or with the same text where one cannot be computed."""
+    """Return True if both end with the same value, or with the same text where one cannot be computed."""
     own, wanted = final_answer(given), final_answer(reference)
     if not own or not wanted:
         return False
@@ -78,7 +78,7 @@ def same_value(given: str, reference: str) -> bool:
 
 
 def equal(first: Value, second: Value) -> bool:
-    """Exactly for fractions, within rounding for roots and pi, part by part for tuples."""
+    """Compare exactly for fractions, within rounding for roots and pi, element-wise for tuples."""
     if isinstance(first, tuple) or isinstance(second, tuple):
         both = isinstance(first, tuple) and isinstance(second, tuple)
         return both and len(first) == len(second) and all(map(equal, first, second))  # type: ignore[arg-type]
@@ -88,12 +88,12 @@ def equal(first: Value, second: Value) -> bool:
 
 
 def plain(text: str) -> str:
-    """The text as it is compared where nothing can be computed."""
+    """Normalise a text for comparison where no value can be computed."""
     return re.sub(r"[\s$]|\\[,;!:]|\\left|\\right", "", WORDS.sub(r"\1", text)).lower()
 
 
 def value_of(text: str) -> Value | None:
-    """The value of an expression; None for one that is none, too long or too large."""
+    """Return the value of an expression; None for any other text, and if too long or too large."""
     source = expression(text)
     if not source or len(source) > MAX_CHARS:
         return None
@@ -104,7 +104,7 @@ def value_of(text: str) -> Value | None:
 
 
 def expression(text: str) -> str:
-    """Python's notation of a LaTeX or plain expression, without units, signs of money and what stands before "="."""
+    """Translate a LaTeX or plain expression to Python, without units, currency signs and text before "="."""
     source = WORDS.sub("", unicodedata.normalize("NFKC", text[: 4 * MAX_CHARS]))
     source = re.sub(r"\\left|\\right|\\[,;!: ]|\\displaystyle|[$€£¥]|\\\$|\^\s*(?:\\circ|°)|°", "", source)
     for sign, plain_sign in SIGNS.items():
@@ -120,7 +120,7 @@ def expression(text: str) -> str:
 
 
 def evaluated(node: ast.expr) -> Value:
-    """The value of a tree of numbers, + - * / **, roots and tuples; raises for all else and for what is too large."""
+    """Evaluate a tree of numbers, + - * / **, roots and tuples; raise for anything else or too large a value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
         # Decimals are rounded as a rule: only whole numbers, and what is made of them, are exact.
         return bounded(Fraction(node.value)) if isinstance(node.value, int) else node.value
@@ -154,14 +154,17 @@ def number(value: Value) -> Number:
 
 
 def bounded(value: Number) -> Number:
-    """The value; raises ``OverflowError`` for one that would make later steps slow."""
+    """Return the value; raise ``OverflowError`` for one that would make later steps slow."""
     if isinstance(value, Fraction) and max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
         raise OverflowError("too large")
     return value
 
 
 def power(base: Number, exponent: Number) -> Number:
-    """Exactly for whole exponents of bounded size; raises ``ValueError`` for what is not real."""
+    """Return the power, exact for whole exponents of bounded size; raise ``ValueError`` for a complex result.
+
+    Raises ``OverflowError`` for an exponent that is too large.
+    """
     if isinstance(exponent, Fraction) and exponent.denominator == 1 and isinstance(base, Fraction):
         if abs(exponent) > MAX_POWER:
             raise OverflowError("too large")

@@ -1,4 +1,4 @@
-"""What is graded, what it is given, and what a grader says of itself."""
+"""Data types of grading: items, scores, parameters and grader descriptions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 VALUE_BUCKETS = (-0.5, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0)
-"""Bounds of histograms of grades: dashboards compare training's with production's."""
+"""Histogram buckets for grades, shared so that dashboards can compare training with production."""
 
 
 @dataclass(frozen=True)
 class ToolStep:
-    """One tool call of a trajectory: whether it gave a result, and whether the same call was made before."""
+    """One tool call of a trajectory: whether it returned a result, and whether the same call was made before."""
 
     tool: str
     ok: bool = True
@@ -21,9 +21,9 @@ class ToolStep:
 
 @dataclass(frozen=True)
 class Item:
-    """What is graded. ``response`` is the whole response, for graders that look at its form.
+    """An item to grade. ``response`` is the whole response, for graders that look at its format.
 
-    ``parameters`` hold what the grader's own :class:`Parameter` list declares; absent ones have their default.
+    ``parameters`` are those that the grader declares as :class:`Parameter`; absent ones have their default.
     """
 
     answer: str
@@ -31,14 +31,14 @@ class Item:
     parameters: Mapping[str, float] = field(default_factory=dict)
     response: str = ""
     steps: Sequence[ToolStep] = ()
-    """Tool calls in order, for graders of tools."""
+    """Tool calls in order, for graders of tool use."""
     expected_tools: Sequence[str] = ()
-    """Tools that fit the task."""
+    """Tools suitable for the task."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A finite value and its parts."""
+    """A finite value, its components and an optional reason."""
 
     value: float
     components: Mapping[str, float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that a grader takes, with its default and its largest value; the smallest is 0."""
+    """A numeric parameter of a grader, with its default and maximum; the minimum is 0."""
 
     default: float
     most: float = math.inf
@@ -55,7 +55,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Grader:
-    """A grader with what it says of itself."""
+    """A grader with its description and requirements."""
 
     grade: Callable[[Item], Score]
     description: str
@@ -63,4 +63,4 @@ class Grader:
     references: bool = True
     numeric: bool = False
     tools: bool = False
-    """Whether it must know which tools fit."""
+    """True when the grader needs the list of suitable tools."""

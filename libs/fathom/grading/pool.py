@@ -1,4 +1,4 @@
-"""Grades batches side by side in processes, each item within its time; one that is late fails alone (row PR31)."""
+"""Parallel grading in subprocesses with a time limit per item; an item over its limit fails alone."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ Grading = tuple[str, Item]
 
 
 class Verifier:
-    """One process; started when it is first needed, and anew after it had to be ended."""
+    """One grading process; started on first use, and again after it had to be killed."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._process: asyncio.subprocess.Process | None = None
 
     async def grade(self, chunk: Sequence[Grading]) -> list[Score | str]:
-        """Aligned with the chunk. An item that is late, or that ends the process, gives words; the rest goes on."""
+        """Grade a chunk and return results aligned with it.
+
+        An item that exceeds the time limit or ends the process yields a message; the others are still graded.
+        """
         found: list[Score | str] = []
         while len(found) < len(chunk):
             found += await self._run(chunk[len(found) :])
         return found
 
     async def _run(self, chunk: Sequence[Grading]) -> list[Score | str]:
-        """Answers up to the end or the first failure, which is the last of them."""
+        """Return results up to the end of the chunk or to the first failure, which is then the last of them."""
         process = await self._started()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -62,7 +65,7 @@ class Verifier:
         return self._process
 
     async def close(self) -> None:
-        """Ends the process."""
+        """Kill the process."""
         process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -71,7 +74,7 @@ class Verifier:
 
 
 class Pool:
-    """``workers`` verifiers; without any, batches are graded in a thread, where no item can be ended."""
+    """Pool of ``workers`` grading processes; with none, batches run in a thread, where no item can be interrupted."""
 
     def __init__(self, workers: int, timeout_s: float) -> None:
         self._verifiers = [Verifier(timeout_s) for _ in range(workers)]
@@ -80,7 +83,7 @@ class Pool:
             self._idle.put_nowait(verifier)
 
     async def grade(self, items: Sequence[Grading]) -> list[Score | str]:
-        """Aligned with the items: the score, or in words why there is none."""
+        """Grade the items; return for each its score, or a message why there is none."""
         if not self._verifiers:
             return await asyncio.to_thread(lambda: [graded(name, item) for name, item in items])
         size = max(1, min(CHUNK, -(-len(items) // len(self._verifiers))))

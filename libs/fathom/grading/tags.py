@@ -1,4 +1,4 @@
-"""Search-R1's tags in a response: their contents, and whether their order is right (arXiv 2503.09516, v0.3)."""
+"""Search-R1's tags in a response: their contents, and validation of their order (arXiv 2503.09516, v0.3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_ANSWER_TAGS = 10
 
 
 def contents(response: str, tag: str) -> list[str]:
-    """What stands between each opening tag and the next closing one, stripped; linear in the text's length."""
+    """Return the stripped text between each opening tag and the next closing one, in linear time."""
     found, position = [], 0
     opening, closing = f"<{tag}>", f"</{tag}>"
     while (start := response.find(opening, position)) >= 0 and (end := response.find(closing, start)) >= 0:
@@ -28,21 +28,21 @@ def contents(response: str, tag: str) -> list[str]:
 
 
 def last_answer(response: str) -> str | None:
-    """The last answer of the response alone, never of the prompt with its example; None without one."""
+    """Return the last answer of the response, without the prompt and its example; None without one."""
     found = contents(response, "answer")
     return found[-1] if found else None
 
 
 def spammed(response: str) -> bool:
-    """True when more than ten answer tags open or close: a guess in every tag is no answer."""
+    """Return True if more than ten answer tags open or close: guessing in every tag is not an answer."""
     return max(response.count("<answer>"), response.count("</answer>")) > MAX_ANSWER_TAGS
 
 
 def fault(response: str, thoughts: bool) -> str:
-    """Why the response is malformed; "" when it is well formed.
+    """Return why the response is malformed; "" when it is well formed.
 
-    Well formed is (think, search, information)* think answer, every tag closed before the next opens, only blanks
-    between tags and nothing behind the answer. Without ``thoughts`` the think tags may be left out.
+    Well formed is (think, search, information)* think answer, every tag closed before the next opens, only whitespace
+    between tags and nothing after the answer. Without ``thoughts`` the think tags are optional.
     """
     closed, opened, position = "start", "", 0
     for match in TAG.finditer(response):
@@ -62,5 +62,5 @@ def fault(response: str, thoughts: bool) -> str:
 
 
 def may_follow(closed: str, tag: str, thoughts: bool) -> bool:
-    """Whether ``tag`` may open after ``closed``; an action may take the place of a thought that is left out."""
+    """Return True if ``tag`` may open after ``closed``; an action may replace an omitted thought."""
     return tag in AFTER[closed] or (not thoughts and "think" in AFTER[closed] and tag in ACTIONS)

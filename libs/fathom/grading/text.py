@@ -1,4 +1,4 @@
-"""How graders read text: normalised for comparison, as tokens, and as numbers."""
+"""Text processing for graders: normalisation, tokens and numbers."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ CHINESE_SCALES = {"十": 1e1, "百": 1e2, "千": 1e3, "万": 1e4, "亿": 1e8}
 
 
 def normalised(text: str) -> str:
-    """Lower case, then without punctuation, then without a/an/the as whole words, then single spaces.
+    """Normalise text: lower case, then no punctuation, then no a/an/the as whole words, then single spaces.
 
-    The order is that of SQuAD and Search-R1; full-width forms are folded first (NFKC). For ASCII text the result
-    is theirs, character for character.
+    The order is that of SQuAD and Search-R1; full-width forms are folded first (NFKC). For ASCII text the result is
+    identical to theirs, character for character.
     """
     lowered = unicodedata.normalize("NFKC", text).lower().translate(PUNCTUATION)
     return " ".join(ARTICLES.sub(" ", lowered).split())
 
 
 def tokens(text: str) -> list[str]:
-    """Normalised words; each Chinese character is one."""
+    """Split into normalised words; each Chinese character is one token."""
     return CJK.sub(lambda match: f" {match.group()} ", normalised(text)).split()
 
 
 def numbers(text: str) -> list[float]:
-    """The numbers of a text with their scale, in order: 1,234.5 · 12% as 0.12 · 3.2亿 · 5 million · 3千万.
+    """Return the numbers of a text with their scale, in order: 1,234.5 · 12% as 0.12 · 3.2亿 · 5 million · 3千万.
 
     Numbers too large for a float are left out.
     """
@@ -63,6 +63,6 @@ BESIDE_CJK = re.compile(rf"(?<={CJK.pattern})\s+|\s+(?={CJK.pattern})")
 
 
 def loosened(text: str) -> str:
-    """Normalised as a reader of Chinese would: digits as in 二〇二四, and no blanks beside Chinese characters."""
+    """Normalise Chinese spelling variants too: digits as in 二〇二四, and no blanks beside Chinese characters."""
     digits = DIGIT_RUN.sub(lambda match: match.group().translate(CHINESE_DIGITS), normalised(text))
     return BESIDE_CJK.sub("", digits)

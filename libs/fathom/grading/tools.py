@@ -1,4 +1,4 @@
-"""Graders of how tools were used: which were chosen, and what each call gave (row Z03)."""
+"""Graders of tool use: which tools were chosen, and the result of each call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fathom.grading.model import Item, Score
 
 
 def tool_choice(item: Item) -> Score:
-    """F1 of the set of tools that were used and the set that fits the task, with precision and recall."""
+    """Score the F1 of the tools used against the suitable tools, with precision and recall."""
     used, fitting = {step.tool for step in item.steps}, set(item.expected_tools)
     common = len(used & fitting)
     precision, recall = (common / len(one) if one else 0.0 for one in (used, fitting))
@@ -16,9 +16,9 @@ def tool_choice(item: Item) -> Score:
 
 
 def tool_steps(item: Item) -> Score:
-    """Mean over the calls of 1 for a new call with a result, else 0; less ``cost`` per call, at least 0.
+    """Score the mean over calls of 1 for a new call with a result, else 0; less ``cost`` per call, at least 0.
 
-    Without a call there is nothing to pay for: 0.
+    Without any call the score is 0.
     """
     if not item.steps:
         return Score(0.0, {"calls": 0.0}, "no tool was called")

@@ -1,6 +1,6 @@
-"""``python -m fathom.grading.verifier``: grades one JSON line after another until its input ends.
+"""Grading subprocess ``python -m fathom.grading.verifier``: grades one JSON line after another until its input ends.
 
-A process of its own, so that a grader that does not end can be ended. It imports the graders and nothing heavy.
+A separate process, so that a grader that hangs can be killed. It imports only the graders, nothing heavy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_REASON = 500
 
 
 def encoded(name: str, item: Item) -> bytes:
-    """One line for a grader and what it grades."""
+    """Encode a grader's name and its item as one JSON line."""
     entry = {
         "grader": name,
         "answer": item.answer,
@@ -31,7 +31,7 @@ def encoded(name: str, item: Item) -> bytes:
 
 
 def answered(line: bytes) -> Score | str:
-    """The score of one answer line, or in words why there is none."""
+    """Decode one output line to the score, or the message why there is none."""
     entry = json.loads(line)
     if "failed" in entry:
         return str(entry["failed"])
@@ -39,7 +39,7 @@ def answered(line: bytes) -> Score | str:
 
 
 def graded(name: str, item: Item) -> Score | str:
-    """The score, or in words why there is none: an error of the grader, or a number that is not finite."""
+    """Grade one item; return the score, or a message for an error of the grader or a non-finite number."""
     try:
         score = GRADERS[name].grade(item)
     except Exception as error:  # whatever a grader raises is its failure, not the batch's
@@ -60,7 +60,7 @@ def item_from(entry: Mapping[str, Any]) -> Item:
 
 
 def serve(source: BinaryIO, target: BinaryIO) -> None:
-    """Answers each line in order."""
+    """Grade each input line and write the results in order."""
     for line in source:
         entry = json.loads(line)
         found = graded(entry["grader"], item_from(entry))

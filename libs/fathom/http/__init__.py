@@ -1,8 +1,7 @@
-"""HTTP to servers that are not ours: vendors of data, of search, of embeddings.
+"""HTTP client for third-party servers: vendors of data, search and embeddings.
 
-One place for deadline, bounded attempts, ``Retry-After``, bounded sizes and typed errors. Light to import:
-httpx is loaded when a client is made. No such server was ever reached from here: live access was not
-tried, the tests serve the answers themselves.
+One place for deadlines, bounded retries, ``Retry-After``, size limits and typed errors. Cheap to import: httpx is
+loaded when a client is created. Live access to such servers was never tried; the tests serve the responses themselves.
 """
 
 from __future__ import annotations

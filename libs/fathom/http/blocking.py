@@ -1,4 +1,4 @@
-"""The same client for code that computes in threads: one POST at a time, JSON in, JSON out."""
+"""Blocking variant of the HTTP client for code that runs in threads: one POST at a time, JSON in, JSON out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fathom.http.retry import remaining
 
 
 class BlockingClient:
-    """Calls one vendor from any number of threads; everything else as ``HttpClient``."""
+    """Calls one vendor from any number of threads; otherwise behaves like ``HttpClient``."""
 
     def __init__(
         self,
@@ -23,7 +23,10 @@ class BlockingClient:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
     ) -> None:
-        """``timeout_s`` bounds a call with its attempts; the current call's deadline bounds it further."""
+        """Create the client.
+
+        ``timeout_s`` bounds a call including its retries; the current call's deadline bounds it further.
+        """
         self.name, self.policy, self._timeout_s = name, policy or HttpPolicy(), timeout_s
         library = httpx()
         self._failures: tuple[type[Exception], ...] = (library.HTTPError, library.InvalidURL, library.StreamError)
@@ -38,11 +41,11 @@ class BlockingClient:
         )
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
     def post(self, url: str, json: Any) -> Any:
-        """The answer as JSON; errors as ``HttpClient.request``."""
+        """Send a POST and return the response as JSON; raises as ``HttpClient.request``."""
         deadline = time.monotonic() + self._timeout_s
         call = current_call()
         if call is not None and call.deadline is not None:

@@ -1,4 +1,4 @@
-"""A body of bounded size, unpacked here so that a few compressed bytes cannot become gigabytes."""
+"""Response body of bounded size, decompressed here so that a few compressed bytes cannot become gigabytes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ ENCODINGS = "gzip, deflate"
 
 
 class Body:
-    """Takes raw chunks and holds them unpacked, at most ``limit`` bytes."""
+    """Decompresses raw chunks and holds the result, at most ``limit`` bytes."""
 
     def __init__(self, encoding: str, limit: int, culprit: str) -> None:
-        """Raises ``MalformedAnswer`` for an encoding that was not asked for."""
+        """Create an empty body; raise ``MalformedAnswer`` for an encoding that was not requested."""
         self._unpack, self._limit, self._culprit = unpacker(encoding, culprit), limit, culprit
         self._bytes = bytearray()
 
     def add(self, chunk: bytes) -> None:
-        """Raises ``AnswerTooLarge``, and ``MalformedAnswer`` for broken data."""
+        """Append a chunk; raise ``AnswerTooLarge``, and ``MalformedAnswer`` for broken data."""
         if self._unpack is None:
             self._bytes += chunk
         else:
@@ -35,7 +35,7 @@ class Body:
 
 
 async def read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int, culprit: str) -> bytes:
-    """All of the raw ``chunks`` unpacked; errors as ``Body``."""
+    """Return all raw ``chunks`` decompressed; raises as ``Body``."""
     body = Body(encoding, limit, culprit)
     async for chunk in chunks:
         body.add(chunk)
@@ -43,7 +43,7 @@ async def read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int, cul
 
 
 def unpacker(encoding: str, culprit: str) -> zlib._Decompress | None:
-    """None for plain bytes."""
+    """Return a decompressor for the encoding, None for plain bytes; raise ``MalformedAnswer`` for any other."""
     name = encoding.strip().lower()
     if name in {"", "identity"}:
         return None

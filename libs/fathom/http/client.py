@@ -1,4 +1,4 @@
-"""An HTTP client for other people's APIs: deadline, bounded attempts, size and concurrency, typed errors."""
+"""HTTP client for third-party APIs: deadline, bounded retries, size and concurrency limits, typed errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AGENT = "fathom/0.1"
 
 
 def httpx() -> Any:
-    """The httpx module; raises ``MissingExtra``."""
+    """Import and return the httpx module; raise ``MissingExtra`` when it is not installed."""
     try:
         import httpx as module
     except ImportError as error:
@@ -33,7 +33,7 @@ def httpx() -> Any:
 
 @dataclass(frozen=True)
 class HttpPolicy:
-    """Bounds of a client; times in seconds, sizes in bytes. ``proxy`` is a URL, "" for none."""
+    """Limits of a client; times in seconds, sizes in bytes. ``proxy`` is a URL, "" for none."""
 
     retry: RetryPolicy = POLICY
     connect_s: float = 5.0
@@ -45,7 +45,7 @@ class HttpPolicy:
 
 @dataclass(frozen=True)
 class Answer:
-    """A successful answer; header names are in lower case."""
+    """A successful response; header names are in lower case."""
 
     culprit: str
     status: int
@@ -53,14 +53,14 @@ class Answer:
     body: bytes = field(repr=False)
 
     def json(self) -> Any:
-        """The body as JSON; raises ``MalformedAnswer``."""
+        """Return the body as JSON; raise ``MalformedAnswer``."""
         try:
             return jsonlib.loads(self.body)
         except (ValueError, RecursionError) as error:
             raise MalformedAnswer(self.culprit, f"is not JSON: {str(error)[:120]}") from error
 
     def text(self) -> str:
-        """The body as UTF-8; raises ``MalformedAnswer``."""
+        """Return the body as UTF-8 text; raise ``MalformedAnswer``."""
         try:
             return self.body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -68,13 +68,14 @@ class Answer:
 
 
 class HttpClient:
-    """Calls one vendor. Redirects are refused: they would carry keys to other hosts.
+    """Client of one vendor's API.
 
-    ``name`` is the vendor's, the culprit of every error. Keys never stand in a message or a log.
+    ``name`` is the vendor's, used as culprit in every error. Keys never appear in a message or a log. Redirects are
+    refused, because they would send keys to other hosts.
     """
 
     def __init__(self, name: str, policy: HttpPolicy | None = None, headers: Mapping[str, str] | None = None) -> None:
-        """Raises ``MissingExtra`` without httpx; connects to nobody."""
+        """Create the client without connecting; raise ``MissingExtra`` without httpx."""
         self.name, self.policy = name, policy or HttpPolicy()
         library = httpx()
         self._failures: tuple[type[Exception], ...] = (library.HTTPError, library.InvalidURL, library.StreamError)
@@ -89,11 +90,11 @@ class HttpClient:
         self._lane = asyncio.Semaphore(self.policy.concurrency)
 
     async def aclose(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def get(self, url: str, params: Mapping[str, Any] | None = None, *, deadline: float | None = None) -> Answer:
-        """GET; errors as ``request``."""
+        """Send a GET request; raises as ``request``."""
         return await self.request("GET", url, params=params, deadline=deadline)
 
     async def request(
@@ -106,9 +107,9 @@ class HttpClient:
         json: Any = None,
         deadline: float | None = None,
     ) -> Answer:
-        """A 2xx answer. ``deadline`` is on the monotonic clock, in seconds.
+        """Send a request and return its 2xx response. ``deadline`` is on the monotonic clock, in seconds.
 
-        429 and 5xx and failing connections are tried again, ``Retry-After`` honoured. Raises ``Overloaded``,
+        Retries 429, 5xx and connection failures, honouring ``Retry-After``. Raises ``Overloaded``,
         ``DependencyFailed``, ``DeadlineExceeded``, ``UpstreamRefused``, ``AnswerTooLarge``, ``MalformedAnswer``.
         """
         sent = dict(headers or {})
@@ -132,7 +133,7 @@ class HttpClient:
 
 
 def checked(culprit: str, status: int, headers: Mapping[str, str], body: bytes, hidden: frozenset[str]) -> None:
-    """Raises the error that an HTTP status stands for; ``hidden`` texts are blotted out of its message."""
+    """Raise the error for an HTTP status that is not 2xx; ``hidden`` texts are masked in its message."""
     if 200 <= status < 300:
         return
     said = body[:2000].decode("utf-8", "replace")
@@ -142,7 +143,10 @@ def checked(culprit: str, status: int, headers: Mapping[str, str], body: bytes, 
 
 
 def failure(culprit: str, status: int, retry_after: str | None, said: str) -> FathomError:
-    """429 is ``Overloaded``, 408, 425 and 5xx ``DependencyFailed``, all others ``UpstreamRefused``."""
+    """Return the typed error for an HTTP status.
+
+    429 is ``Overloaded``; 408, 425 and 5xx are ``DependencyFailed``; all others ``UpstreamRefused``.
+    """
     if status == 429:
         return Overloaded(f"{culprit} asks for fewer requests: {said}", retry_after_s(retry_after))
     if status >= 500 or status in {408, 425}:
@@ -156,7 +160,7 @@ def failure(culprit: str, status: int, retry_after: str | None, said: str) -> Fa
 
 
 def secrets_of(*mappings: Mapping[str, Any]) -> frozenset[str]:
-    """Values under names that sound like a secret's, without an authorization scheme."""
+    """Return the values whose names suggest a secret, without an authorization scheme."""
     values = (
         str(value).removeprefix("Bearer ").strip()
         for mapping in mappings

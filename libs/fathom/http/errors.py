@@ -1,7 +1,7 @@
-"""What can go wrong with a server of somebody else's, beside the general errors.
+"""Errors of third-party servers, in addition to the general errors.
 
-A server that is out of reach, slow or failing is ``DependencyFailed`` (tried again within the bounds), one
-that asks for patience ``Overloaded``, spent time ``DeadlineExceeded``. The classes here are not tried again.
+A server that is unreachable, slow or failing is ``DependencyFailed`` (retried within the limits), one that throttles is
+``Overloaded``, a missed deadline ``DeadlineExceeded``. The classes here are not retried.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["AnswerTooLarge", "MalformedAnswer", "UpstreamRefused"]
 
 
 class AnswerTooLarge(FathomError):
-    """The answer is larger than allowed, in bytes after unpacking; nothing of it was kept."""
+    """The response is larger than allowed, in bytes after decompression; nothing of it was kept."""
 
     code, reason = "FAILED_PRECONDITION", "PAYLOAD_TOO_LARGE"
 
@@ -24,7 +24,7 @@ class AnswerTooLarge(FathomError):
 
 
 class MalformedAnswer(CorruptData):
-    """The answer is not what the server's contract says."""
+    """The response does not match the server's contract."""
 
     def __init__(self, culprit: str, message: str) -> None:
         super().__init__(f"answer of {culprit}", message)

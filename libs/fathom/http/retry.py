@@ -1,4 +1,4 @@
-"""Bounded attempts within a deadline, and what ``Retry-After`` says."""
+"""Bounded retries within a deadline, and parsing of ``Retry-After``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ POLICY = RetryPolicy(attempts=3, first_delay_s=0.5, max_delay_s=8.0)
 
 
 def remaining(deadline: float | None, culprit: str) -> float | None:
-    """Seconds left until ``deadline`` (monotonic clock); raises ``DeadlineExceeded`` when none are."""
+    """Return the seconds left until ``deadline`` (monotonic clock), None without one.
+
+    Raises ``DeadlineExceeded`` when no time is left.
+    """
     if deadline is None:
         return None
     left = deadline - time.monotonic()
@@ -29,9 +32,8 @@ def remaining(deadline: float | None, culprit: str) -> float | None:
 async def with_retries(
     work: Callable[[], Awaitable[T]], policy: RetryPolicy, deadline: float | None, culprit: str
 ) -> T:
-    """The result of ``work``, tried again after transient errors while attempts and time last.
+    """Return the result of ``work``, retrying transient errors while attempts and time last.
 
-    When the pause would outlast the deadline, the last error is raised at once: it says more than a timeout.
     Raises ``DeadlineExceeded`` naming ``culprit`` when an attempt does not end in time.
     """
     attempt = 0
@@ -44,6 +46,7 @@ async def with_retries(
             raise DeadlineExceeded(f"{culprit} did not answer in time", metadata={"culprit": culprit}) from error
         except FathomError as error:
             delay = policy.delay_s(attempt, error)
+            # A pause that would outlast the deadline raises the last error at once: it says more than a timeout.
             spent = deadline is not None and time.monotonic() + delay >= deadline
             if not error.transient or attempt >= policy.attempts or spent:
                 raise
@@ -51,7 +54,10 @@ async def with_retries(
 
 
 def retry_after_s(header: str | None, default: float = 1.0) -> float:
-    """Seconds to wait by a ``Retry-After`` header, given in seconds or as a date; never below 0."""
+    """Return the seconds to wait from a ``Retry-After`` header, given in seconds or as a date; never below 0.
+
+    Returns ``default`` for a missing or malformed header.
+    """
     if not header:
         return default
     try:

@@ -1,4 +1,4 @@
-"""How well summed rewards order the answers of a group as their outcomes do.
+"""Ranking accuracy: how well summed rewards order a group's answers by outcome.
 
 Shapes: n samples per prompt, B rows in group order, T tokens. Needs torch only.
 """
@@ -15,10 +15,10 @@ EPS = 1e-6
 
 
 def compute_dpo_accuracy(scores: Tensor, acc: Tensor, mask: Tensor, n_samples: int) -> Tensor:
-    """Scalar in [0, 1]: pairs of a group that the summed ``scores`` order as ``acc`` does, weighted by |difference|.
+    """Return the fraction of a group's pairs that the summed ``scores`` order as ``acc`` does.
 
-    ``scores`` and ``mask`` [B, T], ``acc`` [B]; a group without any difference counts 0.5; the mean over groups.
-    A tie of the scores counts as "not greater".
+    A scalar in [0, 1]: pairs are weighted by |difference|, then averaged over groups. ``scores`` and ``mask`` [B, T],
+    ``acc`` [B]; a group without any difference counts 0.5. A tie of the scores counts as "not greater".
     """
     check_groups(mask, n_samples)
     first, second = torch.triu_indices(n_samples, n_samples, offset=1)
@@ -32,12 +32,12 @@ def compute_dpo_accuracy(scores: Tensor, acc: Tensor, mask: Tensor, n_samples: i
 
 
 def compute_dpo_abs_accuracy(scores: Tensor, acc: Tensor, mask: Tensor) -> Tensor:
-    """Scalar: rows whose summed ``scores`` have the sign of 2 ``acc`` - 1."""
+    """Return the fraction of rows whose summed ``scores`` have the sign of 2 ``acc`` - 1, a scalar."""
     return (torch.sign(row_sums(scores, mask)) == torch.sign(2 * acc - 1)).to(torch.float32).mean()
 
 
 def check_groups(mask: Tensor, n_samples: int) -> None:
-    """Raises ``InvalidField`` for groups of one, and for rows that do not make whole groups."""
+    """Raise ``InvalidField`` for groups of one, and for rows that do not form whole groups."""
     if n_samples < 2:
         raise InvalidField("n_samples", "must be at least 2: a group of one has no baseline")
     if mask.dim() != 2 or mask.shape[0] % n_samples:

@@ -1,7 +1,7 @@
-"""Losses of the implicit reward model: cross-entropy, detached DPO, and the same weighted best-of-n.
+"""Losses of the implicit reward model: cross-entropy, detached DPO, and DPO with best-of-n weights.
 
-Shapes: n samples per prompt, B rows in group order, T tokens; ``q`` [B, T] with gradient, 0 off ``mask``. Needs
-torch only.
+Shapes: n samples per prompt, B rows in group order, T tokens; ``q`` [B, T] with gradient, 0 off ``mask``. Needs torch
+only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ BonMode = Literal["none", "bon_acc", "bon_rm"]
 
 
 def compute_ce_dpo_loss_rm(q: Tensor, acc: Tensor, mask: Tensor, beta: float) -> Tensor:
-    """Scalar: the mean cross-entropy of sigmoid(beta * sum of q) against ``acc`` [B] in [0, 1].
+    """Return the mean cross-entropy of sigmoid(beta * sum of q) against ``acc`` [B] in [0, 1], a scalar.
 
-    ``q`` and ``mask`` [B, T]. Taken with logits, which stays finite where sigmoid saturates.
+    ``q`` and ``mask`` [B, T].
     """
+    # With logits, which stay finite where the sigmoid saturates.
     return binary_cross_entropy_with_logits(beta * row_sums(q, mask), acc.to(q.dtype))
 
 
@@ -36,12 +37,12 @@ def compute_detach_dpo_loss_rm(
     bon_mode: BonMode = "none",
     bon_reduction: Literal["sum", "mean"] = "sum",
 ) -> Tensor:
-    """Each sample against the mean of its group's samples with the opposite outcome, these without gradient.
+    """Return the DPO loss of each sample against the detached mean of its group's samples with the opposite outcome.
 
-    ``q`` and ``mask`` [B, T], ``acc`` [B]; ``group_q`` and ``group_acc`` [B, n] hold the sums of q (before the
-    update) and outcomes of the whole group of each row. Loss_i = -log sigmoid(±(beta s_i - u_i)), u_i = beta *
-    mean of the opposite ones, 0 without any; + for ``acc`` > 0. ``bon_acc`` and ``bon_rm`` weight it by
-    ``bon_weights`` of outcome or of beta * q; those are summed as in the recipe unless ``bon_reduction`` is mean.
+    ``q`` and ``mask`` [B, T], ``acc`` [B]; ``group_q`` and ``group_acc`` [B, n] hold the sums of q (before the update)
+    and outcomes of the whole group of each row. Loss_i = -log sigmoid(±(beta s_i - u_i)), u_i = beta * mean of the
+    opposite ones, 0 without any; + for ``acc`` > 0. ``bon_acc`` and ``bon_rm`` weight it by ``bon_weights`` of outcome
+    or of beta * q; those are summed as in PRIME's recipe unless ``bon_reduction`` is mean.
     """
     score, right = beta * row_sums(q, mask), acc > 0
     lower, higher = group_acc < acc.unsqueeze(-1), group_acc > acc.unsqueeze(-1)
@@ -58,7 +59,7 @@ def compute_detach_dpo_loss_rm(
 
 
 def bon_weights(own: Tensor, others: Tensor) -> Tensor:
-    """Best-of-n weights [B]: n * (fraction of the group that is at most ``own``)^(n - 1), without gradient.
+    """Return best-of-n weights [B]: n * (fraction of the group that is at most ``own``)^(n - 1), without gradient.
 
     ``own`` [B], ``others`` [B, n] the whole group of each row, itself included.
     """

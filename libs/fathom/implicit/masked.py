@@ -1,7 +1,7 @@
-"""Sums, means and whitening over the cells of a mask. What stands off the mask never counts, also not as NaN.
+"""Sums, means and whitening over the cells of a mask. Cells off the mask never count, even as NaN.
 
-Shapes: ``values`` and ``mask`` [B, T] (or any equal shapes), ``mask`` 0 or 1. Results keep the dtype of
-``values``. Source: verl's masked helpers (specs of reinforcement learning, 3.1).
+Shapes: ``values`` and ``mask`` [B, T] (or any equal shapes), ``mask`` 0 or 1. Results keep the dtype of ``values``.
+Source: verl's masked helpers.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from fathom.errors import InvalidField
 
 EPS = 1e-8
 BLOCK = 64
-"""Columns whose decayed sums are one product of matrices."""
+"""Number of columns whose decayed sums are computed by one matrix product."""
 
 
 def masked_sum(values: Tensor, mask: Tensor) -> Tensor:
-    """Scalar: the sum over the cells where ``mask`` is not 0."""
+    """Return the sum over the cells where ``mask`` is not 0, a scalar."""
     return torch.where(mask.bool(), values, 0.0).sum()
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Scalar: sum / (cells + 1e-8); 0 for an empty mask."""
+    """Return sum / (cells + 1e-8), a scalar; 0 for an empty mask."""
     return masked_sum(values, mask) / (mask.bool().sum() + EPS)
 
 
 def masked_variance(values: Tensor, mask: Tensor) -> Tensor:
-    """Scalar: the unbiased variance; raises ``InvalidField("mask")`` for fewer than two cells."""
+    """Return the unbiased variance, a scalar; raise ``InvalidField("mask")`` for fewer than two cells."""
     count = int(mask.bool().sum())
     if count < 2:
         raise InvalidField("mask", f"has {count} cells; a variance needs two")
@@ -35,33 +35,37 @@ def masked_variance(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def whiten(values: Tensor, mask: Tensor, *, shift_mean: bool = True) -> Tensor:
-    """(x - mean) / sqrt(variance + 1e-8) on the mask and 0 off it, same shape.
+    """Return (x - mean) / sqrt(variance + 1e-8) on the mask and 0 off it, same shape.
 
-    Without ``shift_mean`` the mean is added back. Peers leave the cells off the mask shifted; here they are 0,
-    so that nothing later depends on remembering the mask.
+    Without ``shift_mean`` the mean is added back.
     """
     mean = masked_mean(values, mask)
     scaled = (values - mean) * torch.rsqrt(masked_variance(values, mask) + EPS)
+    # Other implementations leave the cells off the mask shifted; 0 frees later code from remembering the mask.
     return torch.where(mask.bool(), scaled if shift_mean else scaled + mean, 0.0)
 
 
 def reverse_cumsum(values: Tensor) -> Tensor:
-    """[B, T]: the sum of each cell and all to its right, added up in float64."""
+    """Return for each cell [B, T] the sum of it and all cells to its right, accumulated in float64."""
     return values.flip(-1).cumsum(-1, dtype=torch.float64).flip(-1).to(values.dtype)
 
 
 def decayed_sums(values: Tensor, mask: Tensor, factor: float) -> Tensor:
-    """[B, T]: y = x + ``factor`` * y', y' being that of the row's next cell on the mask; 0 off it. No gradient."""
+    """Return y = x + ``factor`` * y' [B, T], y' being that of the row's next cell on the mask; 0 off it.
+
+    Carries no gradient.
+    """
     places = packed_places(mask)
     return unpack(decayed(pack(values, places), factor), places).to(values.dtype)
 
 
 def decayed(values: Tensor, factor: float) -> Tensor:
-    """[B, T] float64: y = x + ``factor`` * y' of the next column. No loop over columns, one over blocks of them."""
+    """Return y = x + ``factor`` * y' of the next column, [B, T] float64."""
     values = values.detach().to(torch.float64)
     rows, columns = values.shape
     if factor == 1.0 or not columns:
         return reverse_cumsum(values)
+    # A loop over blocks of columns, each one matrix product, instead of a loop over columns.
     blocks = torch.nn.functional.pad(values, (0, -columns % BLOCK)).view(rows, -1, BLOCK)
     steps = torch.arange(BLOCK, device=values.device)
     powers = torch.pow(
@@ -76,25 +80,25 @@ def decayed(values: Tensor, factor: float) -> Tensor:
 
 
 def packed_places(mask: Tensor) -> Tensor:
-    """[B, T] int64: each cell's place among those of its row on the mask; T for the cells off it."""
+    """Return each cell's position among those of its row on the mask, [B, T] int64; T for the cells off it."""
     kept = mask.bool()
     return torch.where(kept, kept.cumsum(-1) - 1, mask.shape[-1])
 
 
 def pack(values: Tensor, places: Tensor) -> Tensor:
-    """[B, T] float64: the cells on the mask moved to the left of their rows, then zeros."""
+    """Move the cells on the mask to the left of their rows, then zeros; [B, T] float64."""
     rows, columns = places.shape
     packed = torch.zeros(rows, columns + 1, dtype=torch.float64, device=values.device)
     return packed.scatter(-1, places, values.to(torch.float64))[:, :columns]
 
 
 def unpack(packed: Tensor, places: Tensor) -> Tensor:
-    """[B, T]: what :func:`pack` moved, back in its cells; 0 off the mask."""
+    """Move the cells packed by :func:`pack` back to their columns, [B, T]; 0 off the mask."""
     return torch.nn.functional.pad(packed, (0, 1)).gather(-1, places)
 
 
 def last_cells(mask: Tensor) -> Tensor:
-    """[B] int64: the column of each row's last 1; raises ``InvalidField("mask")`` naming a row without any."""
+    """Return the column of each row's last 1, [B] int64; raise ``InvalidField("mask")`` naming a row without any."""
     kept = mask.bool()
     if not bool(kept.any(dim=-1).all()):
         row = int((~kept.any(dim=-1)).nonzero()[0])
@@ -104,11 +108,11 @@ def last_cells(mask: Tensor) -> Tensor:
 
 
 def at_last(values: Tensor, mask: Tensor) -> Tensor:
-    """[B, T] with ``values`` [B] at each row's last valid column and 0 elsewhere."""
+    """Return [B, T] with ``values`` [B] at each row's last valid column and 0 elsewhere."""
     placed = torch.zeros(mask.shape, dtype=values.dtype, device=values.device)
     return placed.scatter(-1, last_cells(mask).unsqueeze(-1), values.unsqueeze(-1))
 
 
 def row_sums(values: Tensor, mask: Tensor) -> Tensor:
-    """[B]: the sum of each row over its mask, with gradient."""
+    """Return the sum of each row over its mask, [B], with gradient."""
     return torch.where(mask.bool(), values, 0.0).sum(dim=-1)

@@ -1,7 +1,7 @@
 """The implicit process reward model: a causal language model phi and its frozen reference.
 
-q = log phi - log ref of every sampled token; what follows from it stands in ``rewards``, ``losses`` and ``accuracy``.
-Source: arXiv 2412.01981, 2502.01456.
+q = log phi - log ref of every sampled token; ``rewards``, ``losses`` and ``accuracy`` build on it. Source: arXiv
+2412.01981, 2502.01456.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ Loss = Literal["ce", "dpo", "bon_acc", "bon_rm"]
 
 @dataclass(frozen=True)
 class Scoring:
-    """How q becomes rewards; the recipe's names and values."""
+    """Settings that turn q into rewards, with the names and values of PRIME's recipe."""
 
     beta: float = 0.05
     """Scale of the log-ratio."""
     lam: float = 0.0
-    """0 is direct, r = beta q; above it r = beta q + lam r' backwards."""
+    """0 gives r = beta q; above it r = beta q + lam r', computed backwards."""
     use_ground_truth: bool = False
-    """Let each row's terms sum to its outcome (``lam`` above 0 only)."""
+    """Make each row's terms sum to its outcome (``lam`` above 0 only)."""
     granularity: Literal["token", "whole"] = "token"
     include_last_token: bool = False
-    """Pay the last sampled token too; the recipe does not."""
+    """Reward the last sampled token too; PRIME's recipe does not."""
     norm: Literal["batch_norm", "none"] = "batch_norm"
 
 
 @dataclass(frozen=True)
 class Learning:
-    """How phi learns."""
+    """Training settings of phi."""
 
     loss: Loss = "ce"
     bon_reduction: Literal["sum", "mean"] = "mean"
     lr: float = 1e-6
     weight_decay: float = 0.0
     grad_clip: float = 10.0
-    """Largest norm of the gradient."""
+    """Maximum norm of the gradient."""
     mini_rows: int = 0
     """Rows per optimiser step; 0 takes all."""
     max_tokens: int = 16_384
@@ -68,10 +68,8 @@ class Scored:
 
 
 def log_probs(network: Module, batch: Sequences) -> Tensor:
-    """[B, S] float32: log-probability of each token given those before it, 0 at the first; with gradient.
-
-    Positions count tokens, not padding, so that padding on either side changes nothing.
-    """
+    """Return the log-probability of each token given those before it, [B, S] float32, 0 at the first; with gradient."""
+    # Positions count tokens, not padding, so that padding on either side changes nothing.
     positions = (batch.attention_mask.cumsum(dim=-1) - 1).clamp(min=0)
     logits = network(
         input_ids=batch.input_ids, attention_mask=batch.attention_mask, position_ids=positions, use_cache=False
@@ -81,10 +79,10 @@ def log_probs(network: Module, batch: Sequences) -> Tensor:
 
 
 def forward_q(phi: Module, batch: Sequences, reference: Module | None, ref_log_probs: Tensor | None = None) -> Tensor:
-    """q [B, S] float32 with gradient through phi alone, 0 off the mask (rows PR10, PR11).
+    """Return q [B, S] float32 with gradient through phi alone, 0 off the mask.
 
-    Without a reference network ``ref_log_probs`` [B, S] take its place, e.g. the old policy's. Raises
-    ``InvalidField("ref_log_probs")`` when there is neither, or their shape is another.
+    Without a reference network ``ref_log_probs`` [B, S] replace it, e.g. the old policy's. Raises
+    ``InvalidField("ref_log_probs")`` when there is neither, or their shape differs.
     """
     if reference is not None:
         with torch.no_grad():
@@ -95,10 +93,10 @@ def forward_q(phi: Module, batch: Sequences, reference: Module | None, ref_log_p
 
 
 class ImplicitRewardModel:
-    """phi with its optimiser, and the reference. Not for several threads at once.
+    """phi with its optimiser, and the reference. Not thread-safe.
 
-    ``phi`` and ``reference`` are causal language models of the same vocabulary; the reference is frozen here, and
-    with None the callers give its log-probabilities. phi is in eval mode for scores, in train mode for steps.
+    ``phi`` and ``reference`` are causal language models of the same vocabulary; the reference is frozen here, and with
+    None the callers pass its log-probabilities. phi is in eval mode for scores, in train mode for steps.
     """
 
     def __init__(
@@ -114,7 +112,7 @@ class ImplicitRewardModel:
 
     @torch.no_grad()
     def q(self, batch: Sequences, ref_log_probs: Tensor | None = None) -> Tensor:
-        """q [B, S] without gradient, rows in the order they came in, however they were batched (row PR16)."""
+        """Return q [B, S] without gradient, rows in input order however they were batched."""
         found = torch.zeros(batch.input_ids.shape, dtype=torch.float32, device=batch.input_ids.device)
         with mode(self.phi, training=False):
             for rows in self.passes(batch.lengths):
@@ -132,10 +130,10 @@ class ImplicitRewardModel:
         ref_log_probs: Tensor | None = None,
         largest: Tensor | None = None,
     ) -> Scored:
-        """Rewards of whole groups of ``n_samples`` rows; ``outcome`` [B] in [0, 1] adds the accuracies.
+        """Score whole groups of ``n_samples`` rows; ``outcome`` [B] in [0, 1] adds the accuracies.
 
-        ``largest`` is the norm's maximum over all ranks. Raises ``InvalidField("outcome")`` where the settings need
-        one and there is none.
+        ``largest`` is the norm's maximum over all ranks. Raises ``InvalidField("outcome")`` where the settings need one
+        and there is none.
         """
         q = self.q(batch, ref_log_probs)
         rewards = self.rewards(q, batch.mask, outcome, largest)
@@ -148,7 +146,10 @@ class ImplicitRewardModel:
         return Scored(rewards, q, metrics)
 
     def rewards(self, q: Tensor, mask: Tensor, outcome: Tensor | None = None, largest: Tensor | None = None) -> Tensor:
-        """[B, S] of q as the settings say (rows PR12 to PR15)."""
+        """Return the rewards [B, S] of q according to the settings.
+
+        Raises ``InvalidField("outcome")`` where the settings need one and there is none.
+        """
         scoring = self.scoring
         if scoring.use_ground_truth and scoring.lam and outcome is None:
             raise InvalidField("outcome", "is needed: the rewards of a row shall sum to it")
@@ -167,11 +168,11 @@ class ImplicitRewardModel:
         ref_log_probs: Tensor | None = None,
         groups: Groups | None = None,
     ) -> Scored:
-        """One pass over the rows in order, one optimiser step per mini-batch; metrics by the recipe's names.
+        """Train one pass over the rows in order, one optimiser step per mini-batch.
 
-        ``outcome`` [B] float in [0, 1]. dpo and bon_* compare with the group's sums of q before the first step, or
-        with ``groups`` where they were taken earlier. The gradient is that of the whole mini-batch however it is cut
-        into passes: each is weighted by its rows. Gives the scores of before the first step.
+        Returns the scores before the first step; metrics have the recipe's names. ``outcome`` [B] float in [0, 1]. dpo
+        and bon_* compare with the group's sums of q before the first step, or with ``groups`` where they were computed
+        earlier.
         """
         before = self.q(batch, ref_log_probs)
         rewards = self.rewards(before, batch.mask, outcome)
@@ -190,7 +191,10 @@ class ImplicitRewardModel:
     def step(
         self, batch: Sequences, outcome: Tensor, groups: Groups, rows: range, ref_log_probs: Tensor | None = None
     ) -> tuple[float, float]:
-        """One optimiser step on these rows; gives its loss and the norm of its gradient before clipping."""
+        """Take one optimiser step on these rows; return its loss and the norm of its gradient before clipping.
+
+        The gradient is that of the whole mini-batch however it is cut into passes: each is weighted by its rows.
+        """
         self.optimizer.zero_grad(set_to_none=True)
         total, lengths, together = 0.0, batch.lengths, self.rows_together(len(rows))
         with mode(self.phi, training=True):
@@ -211,28 +215,28 @@ class ImplicitRewardModel:
         return total, norm
 
     def passes(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Row numbers of each forward pass."""
+        """Return the row numbers of each forward pass."""
         return micro_batches(lengths, self.learning.max_tokens)
 
     def clip(self) -> float:
-        """Bounds the gradient; gives its norm before."""
+        """Clip the gradient; return its norm before."""
         return float(clip_grad_norm_(self.phi.parameters(), self.learning.grad_clip))
 
     def rows_together(self, rows: int) -> int:
-        """Rows of the mini-batch over all ranks; here there is one."""
+        """Return the rows of the mini-batch over all ranks; here there is one rank."""
         return rows
 
     def gather_gradients(self, loss: float) -> float:
-        """Sums gradients and loss over all ranks; here there is one."""
+        """Sum gradients and loss over all ranks; here there is one rank."""
         return loss
 
     @property
     def summed(self) -> bool:
-        """Whether the loss is a sum over rows."""
+        """True when the loss is a sum over rows."""
         return self.learning.loss.startswith("bon") and self.learning.bon_reduction == "sum"
 
     def loss(self, q: Tensor, mask: Tensor, outcome: Tensor, groups: Groups) -> Tensor:
-        """Scalar by the settings; raises ``InvalidField("loss_type")`` (row PR17)."""
+        """Compute the loss chosen by the settings, a scalar; raise ``InvalidField("loss_type")``."""
         beta, name = self.scoring.beta, self.learning.loss
         if name == "ce":
             return compute_ce_dpo_loss_rm(q, outcome, mask, beta)
@@ -250,34 +254,34 @@ class ImplicitRewardModel:
         )
 
     def state(self) -> dict[str, Any]:
-        """What the next step depends on: phi and its optimiser."""
+        """Return the state that the next step depends on: phi and its optimiser."""
         return {"phi": self.phi.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes up a state; raises ``RuntimeError`` or ``KeyError`` when it is another model's."""
+        """Load a state; raise ``RuntimeError`` or ``KeyError`` when it belongs to another model."""
         self.phi.load_state_dict(state["phi"])
         self.optimizer.load_state_dict(dict(state["optimizer"]))
 
 
 @dataclass(frozen=True)
 class Groups:
-    """What each row knows of its group: sums of q before the update and outcomes, both [B, n]."""
+    """Group data of each row: sums of q before the update and outcomes, both [B, n]."""
 
     q: Tensor
     outcome: Tensor
 
     @classmethod
     def of(cls, sums: Tensor, outcome: Tensor, n_samples: int) -> Groups:
-        """From ``sums`` and ``outcome`` [B] in group order."""
+        """Build from ``sums`` and ``outcome`` [B] in group order."""
         return cls(*(one.view(-1, n_samples).repeat_interleave(n_samples, dim=0) for one in (sums, outcome)))
 
     def rows(self, indices: list[int]) -> Groups:
-        """Those of some rows, each with its whole group."""
+        """Return the data of some rows, each with its whole group."""
         return Groups(self.q[indices], self.outcome[indices])
 
 
 def accuracies(rewards: Tensor, mask: Tensor, outcome: Tensor, n_samples: int) -> dict[str, float]:
-    """How well rewards order a group as the outcomes do (one of one has no order), and whether they have their sign."""
+    """Return pairwise and sign accuracy of rewards against outcomes; pairwise only for groups above one."""
     found = {"reward_model/dpo_acc_abs": float(compute_dpo_abs_accuracy(rewards, outcome, mask))}
     if n_samples > 1:
         found["reward_model/dpo_acc"] = float(compute_dpo_accuracy(rewards, outcome, mask, n_samples))
@@ -286,7 +290,7 @@ def accuracies(rewards: Tensor, mask: Tensor, outcome: Tensor, n_samples: int) -
 
 @contextmanager
 def mode(network: Module, *, training: bool) -> Iterator[None]:
-    """The network in train or eval mode for a while."""
+    """Switch the network to train or eval mode within the block."""
     was = network.training
     network.train(training)
     try:

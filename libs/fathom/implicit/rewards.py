@@ -1,7 +1,7 @@
-"""Process rewards of ``q`` = log phi - log ref per token: their accumulation, where they are paid, their norm.
+"""Process rewards from ``q`` = log phi - log ref per token: accumulation, placement and normalisation.
 
-Shapes: B rows, T tokens; ``mask`` [B, T] is 1 on tokens that the model sampled, at least one per row. What stands
-off the mask, such as an observation between two turns, neither earns nor fades a reward. Needs torch only.
+Shapes: B rows, T tokens; ``mask`` [B, T] is 1 on tokens that the model sampled, at least one per row. Tokens off the
+mask, such as an observation between two turns, neither earn nor discount a reward. Needs torch only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ NORM_EPS = 1e-6
 def implicit_rewards(
     q: Tensor, mask: Tensor, *, beta: float = 0.05, lam: float = 0.0, outcome: Tensor | None = None
 ) -> Tensor:
-    """Process rewards r [B, T] of ``q``: beta * q, or for ``lam`` > 0 the recursion r = beta q + lam r'.
+    """Return process rewards r [B, T] of ``q``: beta * q, or for ``lam`` > 0 the recursion r = beta q + lam r'.
 
-    With ``outcome`` [B] (only with ``lam``) the last valid token's term is set so that each row's terms sum to
-    its outcome. No gradient. Source: arXiv 2412.01981 for q; the recursion is the recipe's.
+    With ``outcome`` [B] (only with ``lam``) the last valid token's term is set so that each row's terms sum to its
+    outcome. No gradient. Source: arXiv 2412.01981 for q; the recursion is that of PRIME's recipe.
     """
     rewards = torch.where(mask.bool(), beta * q.detach(), 0.0).to(torch.float32)
     if lam == 0.0:
@@ -38,14 +38,14 @@ def implicit_rewards(
 def token_level_scores(
     rewards: Tensor, mask: Tensor, *, granularity: Literal["token", "whole"], include_last_token: bool = False
 ) -> Tensor:
-    """Where the process rewards [B, T] are paid: on each token, or as their sum on the last valid one.
+    """Place the process rewards [B, T]: on each token, or their sum on the last valid one.
 
-    The recipe's ``token`` leaves the last valid token at 0; ``include_last_token`` pays it too, as the paper's
-    own code does. The recipe's ``whole`` writes a vector into one cell and fails; here it is the sum. Raises
-    ``InvalidField("prime_granularity")``.
+    The recipe's ``token`` leaves the last valid token at 0; ``include_last_token`` rewards it too, as the paper's own
+    code does. Raises ``InvalidField("prime_granularity")``.
     """
     rewards = torch.where(mask.bool(), rewards, 0.0)
     if granularity == "whole":
+        # The recipe's "whole" writes a vector into one cell and fails; here it is the sum.
         return at_last(rewards.sum(dim=-1), mask)
     if granularity != "token":
         raise InvalidField("prime_granularity", f"{granularity!r} is not one of token, whole")
@@ -55,10 +55,10 @@ def token_level_scores(
 
 
 def step_credit(rewards: Tensor, mask: Tensor) -> Tensor:
-    """What each step of an episode earned, [B, K] float32: the sums of ``rewards`` [B, T] over its stretches.
+    """Return the reward of each step of an episode, [B, K] float32: the sums of ``rewards`` [B, T] over its steps.
 
-    A step is a stretch of sampled tokens, that is one turn with its tool call; what a tool said parts two. K is the
-    most steps of a row, 0 stands behind the others'.
+    A step is a run of sampled tokens, that is one turn with its tool call; tool output separates two. K is the most
+    steps of a row; shorter rows are padded with 0.
     """
     kept = mask.bool()
     begins = kept & ~torch.nn.functional.pad(kept, (1, 0))[:, :-1]
@@ -68,10 +68,10 @@ def step_credit(rewards: Tensor, mask: Tensor) -> Tensor:
 
 
 def prime_norm(scores: Tensor, norm: Literal["batch_norm", "none"], largest: Tensor | None = None) -> Tensor:
-    """``batch_norm``: scores [B, T] / (max |sum from each token on| + 1e-6), which bounds every return by 1.
+    """Normalise scores [B, T]: ``batch_norm`` divides by (max |sum from each token on| + 1e-6).
 
-    ``largest`` is that maximum over all ranks where a batch is split (``norm_scope: global``); the recipe takes
-    each rank's own. Raises ``InvalidField("prime_norm")``.
+    That bounds every return by 1. ``largest`` is that maximum over all ranks where a batch is split (``norm_scope:
+    global``); the recipe takes each rank's own. Raises ``InvalidField("prime_norm")``.
     """
     if norm == "none":
         return scores
@@ -81,5 +81,5 @@ def prime_norm(scores: Tensor, norm: Literal["batch_norm", "none"], largest: Ten
 
 
 def largest_return(scores: Tensor) -> Tensor:
-    """Scalar: the largest absolute sum from any token on."""
+    """Return the largest absolute sum from any token to the end, a scalar."""
     return reverse_cumsum(scores).abs().max()

@@ -1,4 +1,4 @@
-"""Token sequences with the mask of what the model sampled, padded, cut into micro-batches and put back in order."""
+"""Token sequences with a mask of the sampled tokens: padding and micro-batches."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fathom.errors import InvalidField
 class Sequences:
     """Rows of prompt and response. Position t of every quantity belongs to the token at t.
 
-    ``input_ids`` [B, S] int64; ``attention_mask`` [B, S] 1 on tokens that are no padding, on either side; ``mask``
-    [B, S] 1 on tokens that the model sampled. The first column's token has nothing before it: its mask is 0.
+    ``input_ids`` [B, S] int64; ``attention_mask`` [B, S] 1 on tokens that are not padding, on either side; ``mask`` [B,
+    S] 1 on tokens that the model sampled. The first column's token has nothing before it: its mask is 0.
     """
 
     input_ids: Tensor
@@ -24,7 +24,7 @@ class Sequences:
     mask: Tensor
 
     def __post_init__(self) -> None:
-        """Raises ``InvalidField`` that names what does not fit."""
+        """Check shapes and masks; raise ``InvalidField`` naming the one that does not fit."""
         if self.input_ids.dim() != 2 or not len(self.input_ids):
             raise InvalidField("input_ids", f"has shape {list(self.input_ids.shape)}, not [B, S]")
         for name, tensor in (("attention_mask", self.attention_mask), ("mask", self.mask)):
@@ -49,7 +49,7 @@ class Sequences:
         return [int(length) for length in self.attention_mask.sum(dim=-1).tolist()]
 
     def rows(self, indices: Sequence[int]) -> tuple[Sequences, int, int]:
-        """These rows without the columns that are padding in all of them; and the first and the end column kept."""
+        """Return these rows without columns that are all padding, and the first and the end column kept."""
         chosen = torch.tensor(list(indices), device=self.input_ids.device)
         attention = self.attention_mask[chosen]
         columns = attention.bool().any(dim=0).nonzero().squeeze(-1)
@@ -62,7 +62,7 @@ class Sequences:
 
 
 def pad(token_ids: Sequence[Sequence[int]], masks: Sequence[Sequence[int]], pad_id: int = 0) -> Sequences:
-    """Right-padded rows of lists; raises ``InvalidField`` like :class:`Sequences`."""
+    """Return right-padded rows of lists; raises ``InvalidField`` like :class:`Sequences`."""
     width = max(map(len, token_ids), default=0)
     shape = (len(token_ids), width)
     ids, attention, mask = (torch.zeros(shape, dtype=torch.int64) for _ in range(3))
@@ -77,12 +77,12 @@ def pad(token_ids: Sequence[Sequence[int]], masks: Sequence[Sequence[int]], pad_
 
 
 def micro_batches(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Row numbers in batches whose padded size, rows times the longest, is at most ``max_tokens``.
+    """Return row numbers in batches whose padded size, rows times the longest, is at most ``max_tokens``.
 
-    Rows of like length stand together, so that little is padding; a row that is longer than the limit has a batch of
-    its own. Every row occurs once.
+    A row longer than the limit has a batch of its own. Every row occurs once.
     """
     batches: list[list[int]] = []
+    # Sorted, so that rows of like length share a batch and little is padding.
     for row in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         # The first of a batch is its longest.
         if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= max_tokens:

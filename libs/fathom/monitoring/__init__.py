@@ -1,5 +1,5 @@
-"""Production watched by the graders of training: every run that a user asked for is graded when it has ended.
+"""Production monitoring with the graders of training: every finished user run is graded.
 
-``fathom eval watch`` runs it. It follows the bus for the ends of runs, keeps in a bucket who grades which one, and
-shows Prometheus the grades by grader and model, and what could not be graded.
+Run by ``fathom eval watch``. It follows the bus for run-finished events, claims each run in a bucket so that one copy
+grades it, and exports to Prometheus the grades by grader and model, and the runs that could not be graded.
 """

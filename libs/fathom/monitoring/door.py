@@ -1,4 +1,4 @@
-"""Metrics and health over HTTP, for a process that has no other door."""
+"""HTTP server for metrics and health, for a process without any other server."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from fathom.rpc.server import PortInUse
 
 READ_S = 10
-"""How long a client may take to say what it wants, in seconds."""
+"""Read timeout of a request in seconds."""
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """A thread per request: a slow scrape does not keep a probe waiting."""
+    """WSGI server with one thread per request, so that a slow scrape does not delay a probe."""
 
     daemon_threads = True
 
 
 class Quiet(WSGIRequestHandler):
-    """Probes and scrapes are not logged."""
+    """Request handler that does not log probes and scrapes."""
 
     timeout = READ_S
 
@@ -32,14 +32,14 @@ class Quiet(WSGIRequestHandler):
 
 
 class Door:
-    """``/metrics`` of a registry, and one path per question of ``health``: 200 for yes, 503 for no."""
+    """Serves ``/metrics`` of a registry, and one path per check in ``health``: 200 if true, 503 if false."""
 
     def __init__(self, registry: CollectorRegistry, health: Mapping[str, Callable[[], bool]]) -> None:
         self._metrics: Any = make_wsgi_app(registry)
         self._health = dict(health)
 
     def open(self, name: str, host: str, port: int) -> int:
-        """Serves on a thread of its own; gives the port, which is a free one for 0. Raises ``PortInUse``."""
+        """Start serving on a separate thread; return the port, a free one for 0. Raises ``PortInUse``."""
         try:
             self._server = make_server(host, port, self._answer, Server, Quiet)
         except OSError as error:

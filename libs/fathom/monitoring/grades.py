@@ -1,4 +1,4 @@
-"""Grades of one run that has ended: the same items, graders and service as in training."""
+"""Grading of one finished run, with the same items, graders and service as in training."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from fathom.grading.episodes import answer_item, cell_items
 
 CELL_GRADERS = frozenset({"code", "code_style", "code_length", "code_execution", "code_run"})
 BATCH, SCORE_S = 256, 120.0
-"""Items of one call, and its deadline in seconds."""
+"""Maximum items per call, and its deadline in seconds."""
 NO_REFERENCE, FAILED = "no_reference", "failed"
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Which runs: each with probability ``share``, drawn by ``seed`` and the run's id."""
+    """Sampling of runs: each with probability ``share``, decided by ``seed`` and the run's id."""
 
     share: float = 1.0
     seed: int = 0
 
     def takes(self, run_id: str) -> bool:
-        """The same for the same run, whenever and wherever it is asked."""
-        return random.Random(f"{self.seed}:{run_id}").random() < self.share
+        """Return True if the run is sampled; the same for the same run, at any time and in any copy."""
+        return random.Random(f"{self.seed}:{run_id}").random() < self.share  # noqa: S311 - a draw that can be repeated
 
 
 @dataclass(frozen=True)
 class Row:
-    """One grade of one run; ``position`` is the cell's for graders of cells."""
+    """One grade of one run; ``position`` is the index of the cell for graders of cells."""
 
     run_id: str
     grader: str
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ungraded:
-    """A grade that could not be had: ``reason`` is a code of ``fathom.errors``, ``no_reference`` or ``failed``."""
+    """A grade that could not be computed: ``reason`` is a code of ``fathom.errors``, ``no_reference`` or ``failed``."""
 
     run_id: str
     grader: str
@@ -56,7 +56,10 @@ class Ungraded:
 
 
 def read_references(path: Path | None) -> dict[str, list[str]]:
-    """References by question from JSON lines ``{"question": …, "references": […]}``; raises ``InvalidField``."""
+    """Load references by question from JSON lines ``{"question": …, "references": […]}``.
+
+    Raises ``InvalidField`` for a file that cannot be read or a malformed line.
+    """
     if path is None:
         return {}
     try:
@@ -75,7 +78,7 @@ def read_references(path: Path | None) -> dict[str, list[str]]:
 
 
 async def check_known(clients: Clients, graders: Sequence[str]) -> None:
-    """Raises ``InvalidField`` for a grader that reward does not have."""
+    """Raise ``InvalidField`` for a grader that the reward service does not have."""
     known = {grader.name for grader in (await clients.reward.list_graders(reward.ListGradersRequest())).graders}
     unknown = [name for name in graders if name not in known]
     if unknown:
@@ -83,16 +86,16 @@ async def check_known(clients: Clients, graders: Sequence[str]) -> None:
 
 
 def model_of(episode: trajectory.Trajectory) -> str:
-    """The model that answered last; ``none`` when none did."""
+    """Return the model that answered last; ``none`` when none did."""
     return next((step.completion.model for step in reversed(episode.steps) if step.completion.model), "none")
 
 
 async def grade(
     clients: Clients, episode: trajectory.Trajectory, grader: str, references: Sequence[str]
 ) -> tuple[list[Row], list[Ungraded]]:
-    """Grades of one run by one grader, and what it could not grade.
+    """Grade one run by one grader; return the grades and those that could not be computed.
 
-    Raises ``FathomError`` only for what another attempt may mend.
+    Raises ``FathomError`` only for retryable errors.
     """
     if grader in CELL_GRADERS:
         items = cell_items(episode, grader)

@@ -1,4 +1,4 @@
-"""The watch as a process: from its settings to its drain."""
+"""Process host of production monitoring, from settings to shutdown."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ NAME = "grading"
 
 @dataclass(frozen=True)
 class Watching:
-    """A watch at work."""
+    """A running monitor."""
 
     watch: Watch
     duty: asyncio.Task[None]
-    """Ends with an error when the watch is of no use any more."""
+    """Ends with an error when the monitor can no longer be used."""
     port: int
-    """Of ``/metrics`` and ``/healthz``; -1 without."""
+    """Port of ``/metrics`` and ``/healthz``; -1 without."""
 
 
 @asynccontextmanager
 async def watching(config: Config, runtime: Runtime, log: TextIO | None = None) -> AsyncIterator[Watching]:
-    """A watch over the bus and the services of ``runtime``; on exit the run in hand is finished within its grace.
+    """Run a monitor over the bus and the services of ``runtime``.
 
-    Reward counts its grades under the lane ``evaluation``, which gives way to people. Raises ``FathomError``.
+    On exit it finishes the current run within the grace period. Its calls use the lane ``evaluation``, which yields to
+    interactive calls. Raises ``FathomError``.
     """
     async with dependencies(NAME, runtime, log, lane=Lane.EVALUATION) as deps:
         watch = Watch(config, deps.clients, deps.bus, deps.telemetry.registry, deps.telemetry.log)
@@ -54,6 +55,6 @@ async def watching(config: Config, runtime: Runtime, log: TextIO | None = None) 
 
 
 async def serve(config: Config, runtime: Runtime) -> None:
-    """Watches until SIGTERM or SIGINT; raises ``FathomError`` when it cannot."""
+    """Monitor until SIGTERM or SIGINT; raise ``FathomError`` when that is not possible."""
     async with watching(config, runtime) as found:
         await until_signalled(found.duty)

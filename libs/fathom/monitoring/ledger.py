@@ -1,4 +1,4 @@
-"""Who grades the end of which run, and how far the events are read: shared by copies, kept over restarts."""
+"""Claims of copies on finished runs, and the read position of events; shared by copies and kept over restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POSITION = "read.position"
 
 @dataclass
 class Claim:
-    """An end that is this copy's to grade; ``revision`` follows what the copy writes."""
+    """A finished run claimed by this copy; ``revision`` follows the copy's writes."""
 
     key: str
     revision: int
@@ -25,27 +25,27 @@ class Claim:
 
 @dataclass(frozen=True)
 class Held:
-    """An end that another copy grades, or that is ``settled``; look again at ``until``, seconds since the epoch."""
+    """A run that another copy grades, or that is ``settled``; check again at ``until``, seconds since the epoch."""
 
     until: float
     settled: bool = False
 
 
 class Ledger:
-    """Claims over a bucket with compare-and-set. Raises ``NotReady`` while the bus is away."""
+    """Claims in a bucket, by compare-and-set. Raises ``NotReady`` while the bus is unreachable."""
 
     def __init__(self, keys: KeyValue, lease_s: float, clock: Callable[[], float] = time.time) -> None:
-        """``clock`` gives seconds since the epoch."""
+        """Create a ledger with a new holder id; ``clock`` returns seconds since the epoch."""
         self._keys, self._lease_s, self._clock = keys, lease_s, clock
         self._holder = new_id("grader")
 
     async def position(self) -> int:
-        """Sequence up to which every event is dealt with."""
+        """Return the sequence up to which every event has been processed."""
         entry = await self._keys.get(POSITION)
         return int(entry.value) if entry is not None and entry.value else 0
 
     async def move(self, position: int) -> None:
-        """Moves the position forward; one that another copy has moved further stays."""
+        """Move the position forward; leave it when another copy has moved it further."""
         entry = await self._keys.get(POSITION)
         present = int(entry.value) if entry is not None and entry.value else 0
         if position > present:
@@ -55,7 +55,7 @@ class Ledger:
                 await self._keys.put(POSITION, str(position).encode(), revision=revision)
 
     async def claim(self, run_id: str, leg: int) -> Claim | Held:
-        """Takes the end of a leg, unless it is settled or another copy holds it."""
+        """Claim the end of a run's attempt, unless it is settled or another copy holds it."""
         claim, known = await self._known(run_id, leg)
         if known is not None:
             if known["settled"]:
@@ -69,12 +69,12 @@ class Ledger:
         return claim
 
     async def settled(self, run_id: str, leg: int) -> bool:
-        """Whether the end of a leg is done with."""
+        """Return True if the end of an attempt is settled."""
         _, known = await self._known(run_id, leg)
         return known is not None and bool(known["settled"])
 
     async def _known(self, run_id: str, leg: int) -> tuple[Claim, dict[str, str | float | bool] | None]:
-        """What a claim would be made from, and what is known of the end."""
+        """Return an unwritten claim and the stored entry of an end, None if there is none."""
         key = f"ends.{run_id}.{leg}"
         entry = await self._keys.get(key)
         if entry is None or entry.value is None:
@@ -82,15 +82,15 @@ class Ledger:
         return Claim(key, entry.revision), read(key, entry.value)
 
     async def renew(self, claim: Claim) -> None:
-        """Holds it for another lease; raises ``Conflict`` when another copy has taken it since."""
+        """Extend the claim by another lease; raise ``Conflict`` when another copy has taken it."""
         await self._put(claim, self._clock() + self._lease_s)
 
     async def settle(self, claim: Claim) -> None:
-        """Done with, for good; raises ``Conflict`` likewise."""
+        """Mark the end as graded for good; raise ``Conflict`` when another copy has taken it."""
         await self._put(claim, 0.0, settled=True)
 
     async def release(self, claim: Claim) -> None:
-        """Leaves it to whoever comes next; a bus that is away leaves it to the lease."""
+        """Give up the claim to the next copy."""
         with suppress(FathomError):
             await self._put(claim, 0.0)
 
@@ -100,7 +100,7 @@ class Ledger:
 
 
 def read(key: str, value: bytes) -> dict[str, str | float | bool]:
-    """An entry of the bucket; raises ``CorruptData``."""
+    """Parse an entry of the bucket; raise ``CorruptData``."""
     try:
         found: dict[str, str | float | bool] = json.loads(value)
         return {name: found[name] for name in ("holder", "until", "settled")}

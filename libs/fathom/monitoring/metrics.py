@@ -1,4 +1,4 @@
-"""What Prometheus sees of production's grades."""
+"""Prometheus metrics of production grades."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from fathom.grading.model import VALUE_BUCKETS
 
 MAX_MODELS, OTHERS = 50, "other"
-"""Names of models that get a label of their own; those that come later share one."""
+"""Maximum number of models with their own label; later ones share one."""
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """Of one copy: an end is counted by the copy that settled it, so sums over copies count each end once."""
+    """Metrics of one copy. Each end is counted by the copy that settled it, so sums over copies count it once."""
 
     values: Histogram
     runs: Counter
@@ -24,7 +24,7 @@ class Metrics:
 
     @classmethod
     def on(cls, registry: CollectorRegistry, behind_s: Callable[[], float]) -> Metrics:
-        """``behind_s`` gives the age in seconds of the oldest end that is not settled."""
+        """Register the metrics; ``behind_s`` returns the age in seconds of the oldest unsettled end."""
         behind = Gauge("fathom_grading_behind_seconds", "Age of the oldest end not graded yet", registry=registry)
         behind.set_function(behind_s)
         return cls(
@@ -45,7 +45,7 @@ class Metrics:
         )
 
     def model(self, name: str) -> str:
-        """The label of a model."""
+        """Return the label of a model."""
         if name not in self.models and len(self.models) >= MAX_MODELS:
             return OTHERS
         self.models.add(name)

@@ -1,11 +1,11 @@
-"""The watch: reads the ends of runs from the bus in order, and grades each one once."""
+"""The monitor: reads finished runs from the bus in order, and grades each one once."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,15 +31,15 @@ from fathom.monitoring.ledger import Claim, Held, Ledger
 from fathom.monitoring.metrics import Metrics
 
 WAITING_ENDS = 1_000
-"""Ends that are read ahead; then the stream waits."""
+"""Maximum number of ends read ahead before reading pauses."""
 ALIVE_S = 600.0
-"""Silence after which it is not: longer than any single call."""
+"""Time without progress after which the monitor counts as hung, in seconds; longer than any single call."""
 USERS = (common.LANE_UNSPECIFIED, common.LANE_INTERACTIVE)
 
 
 @dataclass(frozen=True)
 class End:
-    """The end of a leg of a run, at a position of the events; ``ended`` in seconds since the epoch."""
+    """The end of an attempt of a run, at a position of the events; ``ended`` in seconds since the epoch."""
 
     sequence: int
     run_id: str
@@ -49,7 +49,7 @@ class End:
 
 @dataclass
 class Graded:
-    """What became of an end; one that nobody grades has no model. ``refused`` is what another attempt may mend."""
+    """Result of grading an end; without model it needs no grades. ``refused`` is a retryable error."""
 
     model: str = ""
     rows: list[Row] = field(default_factory=list)
@@ -58,14 +58,26 @@ class Graded:
 
 
 class Watch:
-    """``run`` until cancelled; ``finish`` ends it after the run in hand. Metrics go to ``registry``."""
+    """Grades finished runs in ``run`` until cancelled or told to ``finish``. Metrics go to ``registry``."""
 
-    def __init__(self, config: Config, clients: Clients, bus: Bus, registry: Any, log: Any) -> None:
-        """Raises ``InvalidField`` for references that cannot be read."""
+    def __init__(
+        self,
+        config: Config,
+        clients: Clients,
+        bus: Bus,
+        registry: Any,
+        log: Any,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Create the monitor; raise ``InvalidField`` for references that cannot be read.
+
+        ``clock`` gives seconds since the epoch.
+        """
         self._config, self._clients, self._bus, self._log = config, clients, bus, log
         self._references: Mapping[str, Sequence[str]] = read_references(config.references)
+        self._clock = clock
         self._draw = Draw(config.share, config.seed)
-        self._ledger = Ledger(bus.bucket(GRADED), config.lease_s)
+        self._ledger = Ledger(bus.bucket(GRADED), config.lease_s, clock)
         self._metrics = Metrics.on(registry, self.behind_s)
         self._ends: asyncio.Queue[End] = asyncio.Queue(WAITING_ENDS)
         self._aside: list[tuple[float, End]] = []
@@ -77,20 +89,20 @@ class Watch:
         self.ready = False
 
     def alive(self) -> bool:
-        """False when it has hung."""
+        """Return False when the monitor has hung."""
         return time.monotonic() - self._beat < ALIVE_S
 
     def behind_s(self) -> float:
-        """Age of the oldest end that was read and is not settled."""
+        """Return the age in seconds of the oldest end that was read and is not settled."""
         waiting = list(self._open.values())
-        return max(0.0, time.time() - min(waiting)) if waiting else 0.0
+        return max(0.0, self._clock() - min(waiting)) if waiting else 0.0
 
     async def finish(self) -> None:
-        """Takes no further end; ``run`` returns when the one in hand is done with."""
+        """Accept no further end; ``run`` returns when the current one is done."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Raises ``InvalidField`` for a grader that there is not."""
+        """Grade ends until cancelled or stopped; raise ``InvalidField`` for an unknown grader."""
         if not await self._begin():
             return
         self.ready = True
@@ -107,7 +119,10 @@ class Watch:
             await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _begin(self) -> bool:
-        """True when planner and reward have answered and every grader is known."""
+        """Wait until planner and reward answer; return False when stopped.
+
+        Raises ``InvalidField`` for an unknown grader.
+        """
         failures = 0
         while not self._stopping.is_set():
             try:
@@ -122,7 +137,7 @@ class Watch:
         return False
 
     async def _follow(self) -> None:
-        """Puts drawn ends into the queue; goes on where it was when the bus comes back."""
+        """Put sampled ends into the queue; resume at the same position when the bus returns."""
         failures = 0
         while True:
             try:
@@ -146,18 +161,18 @@ class Watch:
         self._read = sequence
 
     async def _next(self) -> End | None:
-        """The next end to look at; None when the watch is to stop."""
+        """Return the next end to process; None when the monitor is to stop."""
         while not self._stopping.is_set():
             self._beat = time.monotonic()
             if self._reading is not None and self._reading.done():
                 self._reading.result()
-            due = [item for item in self._aside if item[0] <= time.time()]
+            due = [item for item in self._aside if item[0] <= self._clock()]
             if due:
                 self._aside.remove(due[0])
                 return due[0][1]
             with suppress(asyncio.QueueEmpty):
                 return self._ends.get_nowait()
-            soon = min((until - time.time() for until, _ in self._aside), default=self._config.look_s)
+            soon = min((until - self._clock() for until, _ in self._aside), default=self._config.look_s)
             taking = asyncio.create_task(self._ends.get())
             stopping = asyncio.create_task(self._stopping.wait())
             try:
@@ -173,14 +188,14 @@ class Watch:
         return None
 
     async def _done_with(self, end: End) -> bool:
-        """True when the end is settled; False when another copy has it, or the watch is to stop."""
+        """Grade an end with retries; return False when another copy has it, or the monitor is to stop."""
         failures = refusals = 0
         while not self._stopping.is_set():
             try:
                 claim = await self._ledger.claim(end.run_id, end.leg)
                 if isinstance(claim, Held):
                     if not claim.settled:
-                        self._aside.append((min(claim.until, time.time() + self._config.look_s), end))
+                        self._aside.append((min(claim.until, self._clock() + self._config.look_s), end))
                     return claim.settled
                 refused = await self._attempt(end, claim, refusals + 1 >= self._config.attempts)
                 if refused is None:
@@ -197,9 +212,9 @@ class Watch:
         return False
 
     async def _attempt(self, end: End, claim: Claim, last: bool) -> FathomError | None:
-        """Grades and settles; gives what is to be tried again, with the end left to whoever comes next.
+        """Grade and settle once; return a retryable error, having released the claim.
 
-        The ``last`` attempt settles what was refused, too, if planner and reward answer.
+        The ``last`` attempt settles a refused run too, if planner and reward answer.
         """
         try:
             graded = await self._graded(end, claim)
@@ -214,7 +229,7 @@ class Watch:
         return None
 
     async def _graded(self, end: End, claim: Claim) -> Graded:
-        """The grades by every grader; the claim is renewed before each. Raises what the ledger raises."""
+        """Grade a run by every grader, renewing the claim before each. Raises the ledger's errors."""
         try:
             found = await self._clients.planner.get_run(pb.GetRunRequest(run_id=end.run_id))
         except FathomError as error:
@@ -249,7 +264,7 @@ class Watch:
                 self._log.warning("not graded", run_id=lacking.run_id, grader=lacking.grader, reason=lacking.reason)
 
     async def _answers(self) -> bool:
-        """Whether planner and reward answer, so that a failure is about the run."""
+        """Return True if planner and reward answer, so that a failure is about the run."""
         try:
             await self._clients.planner.list_runs(pb.ListRunsRequest(page_size=1))
             await check_known(self._clients, ())
@@ -258,12 +273,12 @@ class Watch:
         return True
 
     async def _pause(self, failures: int, error: FathomError) -> None:
-        """Waits, longer after each failure, or until the watch is to stop."""
+        """Wait, longer after each failure, or until the monitor is to stop."""
         config = self._config
         longest = min(config.max_pause_s, config.first_pause_s * 2.0 ** min(failures - 1, 30))
         self._log.warning("waits to try again", seconds=longest, reason=error.reason, error=error.message)
         self._beat = time.monotonic()
         with suppress(TimeoutError):
-            async with asyncio.timeout(longest * (0.75 + 0.25 * random.random())):
+            async with asyncio.timeout(longest * (0.75 + 0.25 * random.random())):  # noqa: S311 - spreads replicas
                 await self._stopping.wait()
         self._beat = time.monotonic()

@@ -1,1 +1,1 @@
-"""What is said between a policy and those who drive it: messages, tool calls, tags, weights. No transport."""
+"""Data exchanged between a policy and its callers: messages, tool calls, tags, weights. No transport."""

@@ -1,8 +1,8 @@
-"""The difference of two files of one length, as little-endian words that changed: exact to the bit.
+"""Difference of two files of equal length as the little-endian words that changed; exact to the bit.
 
-After an optimiser step most weights in bfloat16 are as before, so the difference is a few percent of the file.
-Layout: 8 bytes magic, word size and length of the file (u64 each), number of changed words (u64), then two zlib
-blocks, each preceded by its length (u64): gaps between changed positions (u32), and the new words.
+After an optimiser step most bfloat16 weights are unchanged, so the difference is a few percent of the file. Layout: 8
+bytes magic, word size and length of the file (u64 each), number of changed words (u64), then two zlib blocks, each
+preceded by its length (u64): gaps between changed positions (u32), and the new words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ LEVEL = 1
 
 
 def encode(base: bytes, new: bytes) -> bytes | None:
-    """What makes ``new`` of ``base``; None when the lengths differ or are odd, so that there are no common words."""
+    """Encode the changes that turn ``base`` into ``new``; None when no delta is possible.
+
+    That is so for files of different or odd length, empty files, and gaps of 2^32 words or more.
+    """
     if len(base) != len(new) or len(new) % WORD or not new:
         return None
     numpy: Any = importlib.import_module("numpy")
@@ -37,7 +40,7 @@ def encode(base: bytes, new: bytes) -> bytes | None:
 
 
 def decode(base: bytes, delta: bytes, key: str) -> bytes:
-    """The new file; raises ``CorruptData(key)`` for what ``encode`` did not make of a base of this length."""
+    """Apply a delta to its base and return the new file; raise ``CorruptData(key)`` for a delta that does not fit."""
     numpy: Any = importlib.import_module("numpy")
     try:
         magic, word, length, changed = HEADER.unpack_from(delta)
@@ -61,8 +64,9 @@ def decode(base: bytes, delta: bytes, key: str) -> bytes:
 
 
 def unpacked(block: bytes, size: int) -> bytes:
-    """A block of exactly ``size`` bytes, whatever it claims to be; raises ``ValueError`` or ``zlib.error``."""
+    """Decompress a block of exactly ``size`` bytes; raise ``ValueError`` or ``zlib.error`` for any other."""
     reader = zlib.decompressobj()
+    # Bounded, so that a block that claims to be small cannot expand without limit.
     data = reader.decompress(block, size + 1)
     if len(data) != size or not reader.eof:
         raise ValueError("a block has another length than the header says")

@@ -1,7 +1,7 @@
-"""The answer while it is being sampled: the string argument of a call, decoded as its characters come.
+"""Preview of an answer while it is being sampled: a call's string argument, decoded as its characters arrive.
 
-What is given is a draft. It is never more than what the finished call will hold, and nothing at all where the call is
-not written as it should be; the completion decides what was said.
+The output is a draft. It never exceeds what the finished call will contain, and is empty where the call is malformed;
+the completion decides what was said.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ UNKNOWN = "\ufffd"
 
 
 class Malformed(Exception):
-    """The text is no call that can be followed; for this module only."""
+    """The text is not a call that can be followed; private to this module."""
 
 
 class ArgumentDraft:
-    """Follows the first call of a completion. Pure, and without input errors."""
+    """Follows the first call of a completion. Does no I/O and raises no errors for malformed input."""
 
     def __init__(self, tool: str, argument: str) -> None:
         self._tool, self._path = tool, (("arguments", argument), ("parameters", argument))
@@ -35,7 +35,7 @@ class ArgumentDraft:
         next(self._reader)
 
     def feed(self, piece: str) -> str:
-        """What ``piece`` adds to the argument, "" when nothing."""
+        """Return the text that ``piece`` adds to the argument, "" if none."""
         self._out.clear()
         for character in piece:
             if self._reader is None:
@@ -53,7 +53,7 @@ class ArgumentDraft:
         return (yield)
 
     def _visible(self) -> Generator[None, str, str]:
-        """The next character that is no space."""
+        """Return the next character that is not a space."""
         while (character := (yield from self._next())).isspace():
             pass
         return character
@@ -143,14 +143,14 @@ class ArgumentDraft:
 
 
 class ProseDraft:
-    """Follows a completion that may answer without a call; stops where one begins."""
+    """Follows a completion that may answer without a call; stops where a call begins."""
 
     def __init__(self) -> None:
         self._text = ""
         self._given = 0
 
     def feed(self, piece: str) -> str:
-        """What ``piece`` adds to the prose before a call."""
+        """Return the text that ``piece`` adds to the prose before a call."""
         self._text += piece
         if self._text.lstrip()[:1] in ("{", "`", ""):  # a bare call, fenced or not, or nothing yet
             return ""
@@ -163,7 +163,10 @@ class ProseDraft:
 
 
 def written_head(name: str) -> str:
-    """How a call begins that an endpoint gives in its own form; its arguments follow, then ``WRITTEN_TAIL``."""
+    """Return the opening text of a Hermes call, for an endpoint that has its own call format.
+
+    The arguments follow, then ``WRITTEN_TAIL``.
+    """
     return f'{OPEN}\n{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": '
 
 

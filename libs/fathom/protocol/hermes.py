@@ -1,7 +1,7 @@
-"""Hermes-style tool calls: JSON objects between ``<tool_call>`` tags, read with tolerance (row P02).
+"""Hermes-style tool calls: JSON objects between ``<tool_call>`` tags, parsed tolerantly.
 
-Models err: fences, trailing commas, full-width punctuation, Python literals, several objects in one tag,
-arguments as a string, a tag that never closes. What still cannot be read as a call stays prose.
+Models make mistakes: fences, trailing commas, full-width punctuation, Python literals, several objects in one tag,
+arguments as a string, a tag that never closes. Text that still cannot be read as a call stays prose.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ AFTER = re.compile(r"(?:\s|```|\]|,|，)*(?:</tool_call>)?")
 
 
 def parse_tool_calls(text: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Splits ``text`` into its prose and its tool calls, in order; never raises.
+    """Split ``text`` into its prose and its tool calls, in order; never raises.
 
-    Without any tag, a text that is nothing but one (fenced) object with name and arguments is a call, too.
+    Without any tag, a text that is only one (fenced) object with name and arguments is a call, too.
     """
     calls: list[ToolCall] = []
     prose: list[str] = []
@@ -42,7 +42,7 @@ def parse_tool_calls(text: str) -> tuple[str, tuple[ToolCall, ...]]:
 
 
 def read_tag(text: str, start: int) -> tuple[list[dict[str, Any]], int]:
-    """The calls of the tag whose content begins at ``start``, and where to go on."""
+    """Parse the calls of the tag whose content begins at ``start``; return them and the position after it."""
     position, found = start, []
     # Well-formed objects first, by the decoder: then a closing tag inside a string argument ends nothing.
     while True:
@@ -68,7 +68,7 @@ def read_tag(text: str, start: int) -> tuple[list[dict[str, Any]], int]:
 
 
 def bare_call(text: str) -> dict[str, Any] | None:
-    """The call that is the whole text without tags; prose that merely holds an object is none."""
+    """Return the call that makes up the whole text without tags; None for prose that merely contains an object."""
     stripped = FENCE.sub("", text.strip()).strip()
     if not stripped.startswith(("{", "｛")) or not stripped.endswith(("}", "｝")):
         return None
@@ -77,7 +77,7 @@ def bare_call(text: str) -> dict[str, Any] | None:
 
 
 def as_call(value: object) -> dict[str, Any] | None:
-    """``{"name", "arguments"}`` out of an object with ``name`` and ``arguments`` or ``parameters``; else None."""
+    """Return ``{"name", "arguments"}`` from an object with ``name`` and ``arguments`` or ``parameters``; else None."""
     if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"].strip():
         return None
     arguments = value.get("arguments", value.get("parameters", {}))
@@ -87,12 +87,12 @@ def as_call(value: object) -> dict[str, Any] | None:
 
 
 def numbered(call: Mapping[str, Any], position: int) -> ToolCall:
-    """The call with an id that depends on its place and content only, so that replays agree."""
+    """Return the call with an id that depends only on its position and content, so that replays agree."""
     encoded = json.dumps(call["arguments"], ensure_ascii=False)
     return ToolCall(f"call_{position}_{sha256(encoded.encode())[:8]}", call["name"], encoded)
 
 
 def format_tool_call(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call as a model writes it."""
+    """Format a call as a model writes it."""
     body = json.dumps({"name": name, "arguments": dict(arguments)}, ensure_ascii=False)
     return f"{OPEN}\n{body}\n{CLOSE}"

@@ -1,4 +1,4 @@
-"""Which language a text is in, told in one place: who answers, who writes prompts and who checks must agree."""
+"""Language detection, in one place so that answering, prompting and checking agree."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
 
 
 def language_of(text: str) -> str:
-    """ "zh" when the text holds two Chinese characters or more, else "en"; one alone may be a name's."""
+    """Return "zh" when the text has two Chinese characters or more, else "en"; a single one may be part of a name."""
     return "zh" if len(IDEOGRAPH.findall(text)) >= 2 else "en"

@@ -1,4 +1,4 @@
-"""Media types of the files that a corpus is made of, by their endings."""
+"""Media types of corpus files by file extension."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
 
 
 def media_type(name: str) -> str:
-    """The media type of a file or key; raises ``InvalidField("files")`` for an ending that stands for none."""
+    """Return the media type of a file or key; raise ``InvalidField("files")`` for an unknown extension."""
     ending = PurePosixPath(name).suffix.lower()
     if ending not in MEDIA_TYPES:
         raise InvalidField("files", f"{name} ends in none of {', '.join(MEDIA_TYPES)}")

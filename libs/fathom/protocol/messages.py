@@ -1,4 +1,4 @@
-"""Messages, tools, sampling and completions as plain data."""
+"""Messages, tools, sampling settings and completions as plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Who says a message."""
+    """Author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -16,14 +16,14 @@ class Role(StrEnum):
 
 
 class ToolFormat(StrEnum):
-    """How tool calls stand in the text: JSON in ``<tool_call>`` tags, or protocol tags that nobody parses here."""
+    """Format of tool calls in the text: JSON in ``<tool_call>`` tags, or protocol tags that are not parsed here."""
 
     HERMES = "hermes"
     TAGS = "tags"
 
 
 class FinishReason(StrEnum):
-    """Why sampling ended."""
+    """Reason why sampling ended."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -61,7 +61,7 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample. Temperature 0 is greedy; ``top_k`` 0 means all; ``max_tokens`` 0 the model's default."""
+    """Sampling settings. Temperature 0 is greedy; ``top_k`` 0 means all; ``max_tokens`` 0 the model's default."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -73,7 +73,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens and milliseconds."""
+    """Token counts and duration in milliseconds."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -83,9 +83,11 @@ class Usage:
 
 @dataclass(frozen=True)
 class Completion:
-    """What was sampled. ``prompt_token_ids`` are those rendered for the new messages (mask 0),
-    ``sampled_token_ids`` the sampled ones verbatim (mask 1), ``log_probs`` one per sampled id, in nats.
-    The first ``boundary_tokens`` of the prompt's end the turn before, where the model did not end it itself.
+    """A sampled completion.
+
+    ``prompt_token_ids`` are those rendered for the new messages (mask 0), ``sampled_token_ids`` the sampled ones
+    verbatim (mask 1), ``log_probs`` one per sampled id, in nats. The first ``boundary_tokens`` of the prompt end the
+    previous turn, where the model did not end it itself.
     """
 
     prompt_token_ids: tuple[int, ...]

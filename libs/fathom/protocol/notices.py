@@ -1,4 +1,4 @@
-"""Words of the planner to the model that ask for nothing: a warning, a changed todo list."""
+"""Planner messages to the model that need no response: a warning, a changed todo list."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ NOTE = "Note: "
 
 
 def is_note(message: Message) -> bool:
-    """True for a message of which every line is a note: no question, no correction, no last round."""
+    """Return True if every line of a user message is a note: no question, no correction, no last-round prompt."""
     lines = message.content.splitlines()
     return message.role is Role.USER and bool(lines) and all(line.startswith(NOTE) for line in lines)

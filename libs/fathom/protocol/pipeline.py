@@ -1,7 +1,7 @@
-"""The form in which a stage of the workflow asks a model: a line that names the stage, then sections in tags.
+"""Message format with which a workflow stage asks a model: a line naming the stage, then sections in tags.
 
-What stands in a section is data of others (questions, results, documents): a tag of ours in it is made neutral, so
-that no content can end its section or begin another.
+Section contents are untrusted data (questions, results, documents): our tags in them are neutralised, so that no
+content can end its section or begin another.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 HEAD = "Stage: "
 REWRITE, PLAN, REFLECT, COMPOSE = "rewrite", "plan", "reflect", "compose"
 STAGES = (REWRITE, PLAN, REFLECT, COMPOSE)
-"""In the order in which they are played; ``rewrite`` only when the conversation has earlier turns."""
+"""In execution order; ``rewrite`` only when the conversation has earlier turns."""
 SECTIONS = (
     "history",
     "question",
@@ -31,30 +31,30 @@ TAG = re.compile(rf"<(\s*/?\s*(?:{'|'.join(SECTIONS)})\s*)>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Asked:
-    """What a stage was asked: the stage's name, and its sections by name."""
+    """A parsed stage request: the stage's name, and its sections by name."""
 
     stage: str
     sections: Mapping[str, str]
 
     def __getitem__(self, section: str) -> str:
-        """The section's text; "" for one that is not there."""
+        """Return the section's text, "" if it is absent."""
         return self.sections.get(section, "")
 
 
 def ask(stage: str, sections: Mapping[str, str]) -> str:
-    """The user's message of a stage; sections without text are left out."""
+    """Return the user message of a stage; sections without text are omitted."""
     texts = {name: sections.get(name, "").strip() for name in SECTIONS}
     parts = [f"<{name}>\n{harmless(text)}\n</{name}>" for name, text in texts.items() if text]
     return "\n\n".join([f"{HEAD}{stage}", *parts])
 
 
 def harmless(text: str) -> str:
-    """The text with our tags in it made neutral."""
+    """Return the text with our tags in it neutralised."""
     return TAG.sub(r"‹\1›", text)
 
 
 def read_ask(content: str) -> Asked | None:
-    """What ``ask`` was given; None for any other message."""
+    """Parse a message made by ``ask``; return None for any other message."""
     head, _, body = content.partition("\n")
     stage = head.removeprefix(HEAD).strip()
     if not head.startswith(HEAD) or stage not in STAGES:

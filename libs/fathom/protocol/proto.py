@@ -1,4 +1,4 @@
-"""The plain data ⇄ ``policy.v1`` messages."""
+"""Conversion of the plain data to and from ``policy.v1`` messages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def message_to_proto(message: Message) -> pb.Message:
 
 
 def message_from_proto(message: pb.Message) -> Message:
-    """Raises ``InvalidField("messages.role")`` for an unspecified role."""
+    """Convert a message; raise ``InvalidField("messages.role")`` for an unspecified role."""
     if message.role not in ROLES_BACK:
         raise InvalidField("messages.role", "must be system, user, assistant or tool")
     calls = tuple(tool_call_from_proto(call) for call in message.tool_calls)
@@ -67,7 +67,7 @@ def tool_spec_from_proto(spec: pb.ToolSpec) -> ToolSpec:
 
 
 def tool_format_from_proto(value: pb.ToolFormat) -> ToolFormat:
-    """Unspecified means Hermes."""
+    """Convert a tool format; unspecified means Hermes."""
     return ToolFormat.TAGS if value == pb.TOOL_FORMAT_TAGS else ToolFormat.HERMES
 
 
@@ -83,7 +83,7 @@ def sampling_to_proto(sampling: Sampling) -> pb.Sampling:
 
 
 def sampling_from_proto(sampling: pb.Sampling) -> Sampling:
-    """``top_p`` 0 means 1: nothing is cut."""
+    """Convert sampling settings; ``top_p`` 0 means 1, which cuts nothing."""
     return Sampling(
         sampling.temperature,
         sampling.top_p or 1.0,

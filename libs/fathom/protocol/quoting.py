@@ -1,8 +1,8 @@
-"""Text of others as quoted data: documents, pages, tables and foreign tools may say anything and start nothing.
+"""Quoting of untrusted text (documents, pages, tables, foreign tools) so that it cannot act as instructions.
 
-``neutral`` takes the force from every tag that a chat template, a tool format or a protocol of ours would obey, so
-that a document can forge neither a role nor a call nor the end of its own quotation. Nothing is ever removed, hence
-no removal can join two halves into a tag; and what is neutral stays as it is.
+``neutral`` defuses every tag that a chat template, a tool format or one of our protocols would obey, so that a document
+can forge neither a role nor a call nor the end of its own quotation. Nothing is ever removed, so that no removal can
+join two halves into a tag; the function is idempotent.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ ANGLES = str.maketrans("<>", "‹›")
 
 
 def neutral(text: str) -> str:
-    """``text`` with the angles of live tags turned into ``‹ ›``; all else, comparisons and HTML included, stays."""
+    """Replace the angle brackets of active tags by ``‹ ›``; everything else, comparisons and HTML included, stays."""
     text = CONTROL.sub(lambda match: match.group().translate(ANGLES), text)
     text = BARS.sub("‹", text)
     return BRACKETS.sub(r"⟦\1⟧", text)
 
 
 def quoted(text: str) -> str:
-    """``text`` made neutral, between tags of its own that it cannot close."""
+    """Return ``text`` neutralised, between quote tags that it cannot close."""
     return f"{OPEN_QUOTE}\n{neutral(text)}\n{CLOSE_QUOTE}"
 
 
 def unquoted(text: str) -> str:
-    """What ``quoted`` was given, up to neutral tags; text that is no quotation is given as it is."""
+    """Return the text inside a quotation, still neutralised; text that is not quoted is returned unchanged."""
     stripped = text.strip()
     if not (stripped.startswith(f"{OPEN_QUOTE}\n") and stripped.endswith(CLOSE_QUOTE)):
         return text

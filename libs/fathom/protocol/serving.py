@@ -1,10 +1,10 @@
-"""Which version of a model serves which lane: one entry per model in the bucket ``SERVING``, as plain data.
+"""Desired serving state: which version of a model serves which lane, one entry per model in the bucket ``SERVING``.
 
-Policy's replicas follow the entry; whoever changes it compares and sets. Format 1::
+Policy replicas follow the entry; writers use compare-and-set. Format 1::
 
     {"format": 1, "model": "tiny", "lanes": {"interactive": [
-        {"version": 4, "percent": 10, "manifest": {"key": "weights/tiny/4/…", "size_bytes": 1, "sha256": "…"}},
-        {"version": 3, "percent": 90, "manifest": {…}}], "evaluation": […], "training": […]}}
+      {"version": 4, "percent": 10, "manifest": {"key": "weights/tiny/4/…", "size_bytes": 1, "sha256": "…"}},
+      {"version": 3, "percent": 90, "manifest": {…}}], "evaluation": […], "training": […]}}
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ class Share:
 
     @property
     def ident(self) -> str:
-        """What is served: a trainer that starts over publishes a version number again with other content."""
+        """Identity of the served content; a restarted trainer may reuse a version number for other content."""
         return f"{self.version}-{self.manifest.sha256[:12]}" if self.manifest else "0"
 
 
 @dataclass(frozen=True)
 class Serving:
-    """The entry of one model. A lane that is absent is served by nothing."""
+    """The entry of one model. An absent lane is served by nothing."""
 
     model: str
     lanes: Mapping[Lane, tuple[Share, ...]]
 
     def to_json(self) -> bytes:
-        """UTF-8 JSON of format 1."""
+        """Serialise as UTF-8 JSON of format 1."""
         lanes = {lane.value: [share_to_json(share) for share in shares] for lane, shares in self.lanes.items()}
         return json.dumps({"format": FORMAT, "model": self.model, "lanes": lanes}).encode()
 
     @classmethod
     def from_json(cls, data: bytes, key: str) -> Serving:
-        """Reads and checks an entry; raises ``CorruptData(key)`` that says what is wrong."""
+        """Parse and check an entry; raise ``CorruptData(key)`` saying what is wrong."""
         try:
             parsed = json.loads(data)
             if not isinstance(parsed, dict) or parsed.get("format") != FORMAT:
@@ -70,11 +70,11 @@ class Serving:
         return cls(model, MappingProxyType(lanes))
 
     def shares(self) -> dict[str, Share]:
-        """Everything that is served in any lane, by ``Share.ident``."""
+        """Return everything served in any lane, by ``Share.ident``."""
         return {share.ident: share for shares in self.lanes.values() for share in shares}
 
     def choose(self, lane: Lane, affinity: str) -> Share | None:
-        """The version for a conversation: the same ``affinity`` gets the same one while the shares stay."""
+        """Return the version for a conversation; the same ``affinity`` gets the same one while the shares stay."""
         shares = self.lanes.get(lane)
         if not shares:
             return None
@@ -86,9 +86,9 @@ class Serving:
         return shares[-1]
 
     def with_version(self, version: int, manifest: StoredObject | None, lanes: Iterable[Lane], percent: int) -> Serving:
-        """The entry with ``percent`` of these lanes (none: all) on a version, the rest on the main one before.
+        """Return the entry with ``percent`` of these lanes (none: all) on a version, the rest on the previous main one.
 
-        Raises ``InvalidField("percent")`` when there is none to keep the rest.
+        Raises ``InvalidField("percent")`` when no other version serves the lane to keep the rest.
         """
         if not 1 <= percent <= 100:
             raise InvalidField("percent", "must be 1 to 100")
@@ -118,7 +118,7 @@ def share_to_json(share: Share) -> dict[str, object]:
 
 
 def share_from_json(entry: dict[str, object]) -> Share:
-    """Raises ``ValueError``, ``KeyError`` or ``TypeError``."""
+    """Parse a share; raise ``ValueError``, ``KeyError`` or ``TypeError``."""
     version, percent, manifest = entry["version"], entry["percent"], entry.get("manifest")
     if type(version) is not int or type(percent) is not int or version < 0 or not 1 <= percent <= 100:
         raise ValueError("version must be 0 or more, percent 1 to 100")
@@ -128,7 +128,7 @@ def share_from_json(entry: dict[str, object]) -> Share:
 
 
 def manifest_from_json(entry: object) -> StoredObject:
-    """The reference to a manifest; raises ``ValueError`` or ``KeyError``."""
+    """Parse a reference to a manifest; raise ``ValueError`` or ``KeyError``."""
     if not isinstance(entry, dict):
         raise ValueError("the manifest is no object")
     key, size, digest = entry["key"], entry["size_bytes"], entry["sha256"]
@@ -138,26 +138,26 @@ def manifest_from_json(entry: object) -> StoredObject:
 
 
 def key_of(model: str) -> str:
-    """Key of a model's entry."""
+    """Return the key of a model's entry."""
     return f"{PREFIX}{checked_id('model', model)}"
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Says on the bus that a version was published; who serves it will fetch it ahead of time."""
+    """Announcement on the bus that a version was published; replicas that serve the model prefetch it."""
 
     model: str
     version: int
     manifest: StoredObject
 
     def to_json(self) -> bytes:
-        """UTF-8 JSON."""
+        """Serialise as UTF-8 JSON."""
         share = share_to_json(Share(self.version, 100, self.manifest))
         return json.dumps({"model": self.model, "version": self.version, "manifest": share["manifest"]}).encode()
 
     @classmethod
     def from_json(cls, data: bytes, subject: str) -> Notice:
-        """Reads and checks a notice; raises ``CorruptData(subject)``."""
+        """Parse and check a notice; raise ``CorruptData(subject)``."""
         try:
             parsed = json.loads(data)
             version = parsed["version"]
@@ -169,5 +169,5 @@ class Notice:
 
     @property
     def message_id(self) -> str:
-        """Announcing the same thing again is no second notice."""
+        """Deduplication id: announcing the same content again is not a second notice."""
         return f"{self.model}:{self.version}:{self.manifest.sha256[:16]}"

@@ -17,14 +17,14 @@ INVALID_ACTION = (
 
 @dataclass(frozen=True)
 class Action:
-    """What a text asks for; ``kind`` None means that it has no well-formed action."""
+    """The action that a text asks for; ``kind`` None means that it has no well-formed action."""
 
     kind: Literal["search", "answer"] | None
     content: str = ""
 
 
 def parse_action(text: str) -> Action:
-    """The first well-formed action of ``text``, its content stripped."""
+    """Return the first well-formed action of ``text``, its content stripped."""
     match = ACTION.search(text)
     if match is None:
         return Action(None)
@@ -32,7 +32,7 @@ def parse_action(text: str) -> Action:
 
 
 def cut_after_action(text: str) -> str:
-    """``text`` up to and including the first closing search tag, else the first closing answer tag, else all of it."""
+    """Cut ``text`` after the first closing search tag, else after the first closing answer tag, else nowhere."""
     for closing in CLOSING:
         position = text.find(closing)
         if position >= 0:
@@ -41,9 +41,9 @@ def cut_after_action(text: str) -> str:
 
 
 def information_block(text: str, max_chars: int = 0) -> str:
-    """Search results as the model reads them, with a blank line around.
+    """Format search results as the model reads them, with a blank line around.
 
-    Over ``max_chars`` (0: no limit) the text loses its end, never its closing tag.
+    Above ``max_chars`` (0: no limit) the text is cut at its end, never its closing tag.
     """
     stripped = text.strip()
     kept = stripped[:max_chars].rstrip() if max_chars > 0 else stripped

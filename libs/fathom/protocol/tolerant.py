@@ -1,7 +1,7 @@
-"""Reading what models write when they were asked for JSON, XML or a list (rows P01, P02, P07).
+"""Tolerant parsing of JSON, XML or lists written by models.
 
-Each reader takes the well-formed form first and mends only when that fails; what cannot be read gives
-None or nothing, never an exception and never a guess.
+Each parser tries the well-formed form first and repairs only when that fails; unreadable text returns None or nothing,
+never an exception and never a guess.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ class Entry:
 
 
 def read_object(text: str, *, cut_off: bool = True) -> dict[str, Any] | None:
-    """A JSON object in ``text``, mended where models err; None when nothing helps.
+    """Parse a JSON object in ``text``, repairing common mistakes of models; None when that fails.
 
-    ``cut_off`` closes what a text that ended too early left open; a call that is acted on takes False.
+    ``cut_off`` closes brackets left open by a truncated text; pass False for a call that is acted on.
     """
     value = read_json(text, "{", cut_off=cut_off)
     return value if isinstance(value, dict) and all(isinstance(key, str) for key in value) else None
 
 
 def read_array(text: str) -> list[Any] | None:
-    """A JSON array in ``text``, mended where models err; None when nothing helps."""
+    """Parse a JSON array in ``text``, repairing common mistakes of models; None when that fails."""
     value = read_json(text, "[")
     return value if isinstance(value, list) else None
 
 
 def read_json(text: str, opening: str, *, cut_off: bool = True) -> object:
-    """The first value in ``text`` that begins with ``opening`` ("{" or "["), else None."""
+    """Parse the first value in ``text`` that begins with ``opening`` ("{" or "["), else None."""
     stripped = FENCE.sub("", text.strip().replace("｛", "{").replace("｝", "}").replace("［", "[").replace("］", "]"))
     blocks = [block.strip() for block in FENCED.findall(text)]
     for source in (stripped, *blocks):
@@ -88,7 +88,7 @@ def read_json(text: str, opening: str, *, cut_off: bool = True) -> object:
 
 
 def decoded(text: str) -> object:
-    """The value of JSON or of a Python literal; None when it is neither."""
+    """Decode JSON or a Python literal; None when it is neither."""
     for read in (DECODER.decode, ast.literal_eval):
         try:
             return read(text)
@@ -98,7 +98,7 @@ def decoded(text: str) -> object:
 
 
 def first_value(text: str) -> object:
-    """The JSON value at the start of ``text``, whatever follows it."""
+    """Decode the JSON value at the start of ``text``, whatever follows it; None if there is none."""
     try:
         return DECODER.raw_decode(text)[0]
     except (ValueError, RecursionError):
@@ -106,7 +106,7 @@ def first_value(text: str) -> object:
 
 
 def closed(text: str) -> str:
-    """``text`` with the brackets closed that a cut-off left open; a cut-off string is not mended."""
+    """Close the brackets that a truncated ``text`` left open; return "" when it ends inside a string."""
     waiting: list[str] = []
     quoted = escaped = False
     for character in text:
@@ -122,7 +122,7 @@ def closed(text: str) -> str:
 
 
 def read_xml(text: str, tags: Collection[str]) -> dict[str, list[str]]:
-    """Contents of the named tags, in order; a tag that never closes runs to the next known tag or the end."""
+    """Return the contents of the named tags, in order; an unclosed tag runs to the next known tag or the end."""
     names = "|".join(re.escape(tag) for tag in tags)
     normal = text.replace("＜", "<").replace("＞", ">").replace("／", "/")
     pattern = re.compile(
@@ -138,10 +138,10 @@ def read_xml(text: str, tags: Collection[str]) -> dict[str, list[str]]:
 
 
 def read_list(text: str, labels: Collection[str] = ()) -> list[Entry]:
-    """The entries of a list in any numbering, or of a JSON array of strings.
+    """Parse the entries of a list in any numbering, or of a JSON array of strings.
 
-    With ``labels`` only entries that begin with one of them and a colon count ("1. report: … 2. search: …");
-    everything else (greetings, headings, closing words) is dropped.
+    With ``labels`` only entries that begin with one of them and a colon count ("1. report: … 2. search: …"); everything
+    else (greetings, headings, closing words) is dropped.
     """
     array = read_array(text)
     if array is not None and array and all(isinstance(item, str) for item in array):
@@ -155,7 +155,7 @@ def read_list(text: str, labels: Collection[str] = ()) -> list[Entry]:
 
 
 def items(text: str) -> list[str]:
-    """The numbered pieces of ``text``; lines that continue a piece belong to it, a blank line ends it."""
+    """Split ``text`` into its numbered pieces; continuation lines belong to a piece, a blank line ends it."""
     pieces: list[str] = []
     going_on = False
     for line in "\n".join(INLINE.split(FENCED.sub(lambda block: block.group(1), text))).splitlines():
@@ -174,7 +174,7 @@ def items(text: str) -> list[str]:
 
 
 def labelled(item: str) -> Entry:
-    """The entry with what stands before its colon as its label."""
+    """Split an item at its colon into label and text."""
     match = LABEL.match(item.strip())
     if match is None:
         return Entry(item.strip())
@@ -182,7 +182,7 @@ def labelled(item: str) -> Entry:
 
 
 def read_choice(text: str, choices: Collection[str]) -> str | None:
-    """The one choice that ``text`` names as a whole word; None when it names none or several."""
+    """Return the one choice that ``text`` names as a whole word; None when it names none or several."""
     value = read_object(text)
     source = " ".join(str(part) for part in value.values()) if isinstance(value, Mapping) else text
     found = {choice for choice in choices if re.search(rf"(?<![\w]){re.escape(choice)}(?![\w])", source, re.IGNORECASE)}

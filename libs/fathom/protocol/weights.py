@@ -1,13 +1,13 @@
 """Published weights: a manifest in the object store that lists the files of one version of one model.
 
-Trainers ``publish`` and policy ``fetch``es; the manifest's own checksum travels in the reference to it, so a
-version is either whole and as published, or not there. Format 1 of the manifest::
+Trainers ``publish`` and policy replicas ``fetch``. References to a manifest carry its checksum, so a version is either
+complete and as published, or absent. Format 1 of the manifest::
 
     {"format": 1, "model": "tiny", "policy_version": 3, "created": "2026-01-31T12:00:00+00:00",
      "files": [{"path": "model.safetensors", "key": "weights/tiny/3/…", "size_bytes": 1, "sha256": "…"}, …]}
 
-Format 2 adds ``"base"``, the manifest that an adapter stands on (null: the model as configured), and per file
-``"delta"``, ``{"key", "sha256"}`` of the whole file of which the object is the difference (``fathom.protocol.delta``);
+Format 2 adds ``"base"``, the manifest of an adapter's base model (null: the model as configured), and per file
+``"delta"``, ``{"key", "sha256"}`` of the whole file that the object is a difference to (``fathom.protocol.delta``);
 size and checksum are those of the result.
 """
 
@@ -37,9 +37,9 @@ MANIFEST_NAME = "fathom-manifest.json"
 
 @dataclass(frozen=True)
 class WeightFile:
-    """One file of a version: a plain name, where its bytes are, their number and their SHA-256.
+    """One file of a version: plain name, storage key, size in bytes and SHA-256.
 
-    With ``delta``, (key, SHA-256) of a whole file, the bytes are the difference to that one.
+    With ``delta``, (key, SHA-256) of a whole file, the stored bytes are the difference to that file.
     """
 
     path: str
@@ -49,14 +49,14 @@ class WeightFile:
     delta: tuple[str, str] | None = None
 
     def to_json(self) -> dict[str, object]:
-        """As it stands in the manifest."""
+        """Return the file's entry in the manifest."""
         entry: dict[str, object] = {name: value for name, value in asdict(self).items() if name != "delta"}
         return entry if self.delta is None else {**entry, "delta": {"key": self.delta[0], "sha256": self.delta[1]}}
 
 
 @dataclass(frozen=True)
 class WeightManifest:
-    """All files of one version. ``created`` is an ISO time in UTC; ``base`` is what an adapter stands on."""
+    """All files of one version. ``created`` is an ISO time in UTC; ``base`` is the base model of an adapter."""
 
     model: str
     policy_version: int
@@ -70,7 +70,7 @@ class WeightManifest:
         return any(file.path == ADAPTER_CONFIG for file in self.files)
 
     def to_json(self) -> bytes:
-        """UTF-8 JSON; of format 1 where that says all."""
+        """Serialise as UTF-8 JSON, in format 1 where that suffices."""
         entry: dict[str, object] = {"format": FORMAT, "model": self.model, "policy_version": self.policy_version}
         entry |= {"created": self.created, "files": [file.to_json() for file in self.files]}
         if self.base is not None or any(file.delta for file in self.files):
@@ -81,7 +81,7 @@ class WeightManifest:
 
     @classmethod
     def from_json(cls, data: bytes, key: str = "manifest") -> WeightManifest:
-        """Reads and checks a manifest; raises ``CorruptData(key)`` that says what is wrong."""
+        """Parse and check a manifest; raise ``CorruptData(key)`` saying what is wrong."""
         try:
             parsed = json.loads(data)
             if not isinstance(parsed, dict) or parsed.get("format") not in (FORMAT, FORMAT_WITH_BASE):
@@ -99,7 +99,7 @@ class WeightManifest:
 
 
 def weight_file(entry: dict[str, object]) -> WeightFile:
-    """One entry of ``files``; raises ``ValueError``, ``KeyError`` or ``TypeError``."""
+    """Parse one entry of ``files``; raise ``ValueError``, ``KeyError`` or ``TypeError``."""
     path, key, size, digest = entry["path"], entry["key"], entry["size_bytes"], entry["sha256"]
     # A plain name only: the reader writes files under it.
     if not isinstance(path, str) or not FILE_NAME.fullmatch(path) or path == MANIFEST_NAME:
@@ -125,13 +125,14 @@ async def publish(
     base: StoredObject | None = None,
     delta_to: StoredObject | None = None,
 ) -> StoredObject:
-    """Uploads the files of ``folder`` (a Hugging Face model or PEFT adapter folder, not nested), then their manifest.
+    """Upload the files of ``folder`` (a Hugging Face model or PEFT adapter folder, not nested), then their manifest.
 
-    ``base`` is the manifest that an adapter stands on; without one it is the model as configured. With ``delta_to``,
+    ``base`` is the manifest of an adapter's base model; without one it is the model as configured. With ``delta_to``,
     the manifest of a whole version, weights are stored as their difference to it where that is small enough.
-    Returns the manifest's record: ``to_ref`` of it is what ``LoadWeights`` takes. Keys hold checksums, so
-    publishing a version again never changes what an earlier manifest lists.
-    Raises ``InvalidField`` for an unusable folder, base, model name or version.
+
+    Returns the manifest's record; ``to_ref`` of it is the argument of ``LoadWeights``. Keys contain checksums, so
+    publishing a version again never changes what an earlier manifest lists. Raises ``InvalidField`` for an unusable
+    folder, base, model name or version.
     """
     checked_id("model", model)
     if version < 1:
@@ -152,12 +153,12 @@ async def publish(
 
 
 async def is_adapter(store: ObjectStore, ref: StoredObject) -> bool:
-    """True when a published version is an adapter."""
+    """Return True if a published version is an adapter."""
     return (await read_manifest(store, ref)).adapter
 
 
 async def put_file(store: ObjectStore, path: Path, prefix: str, like: WeightFile | None) -> WeightFile:
-    """Uploads one file, weights as their difference to ``like`` where that is worth it."""
+    """Upload one file, as its difference to ``like`` where that is small enough."""
     data = await asyncio.to_thread(path.read_bytes)
     digest = await asyncio.to_thread(sha256, data)
     if like is not None and path.suffix == ".safetensors":
@@ -172,15 +173,15 @@ async def put_file(store: ObjectStore, path: Path, prefix: str, like: WeightFile
 
 
 async def read_manifest(store: ObjectStore, ref: StoredObject) -> WeightManifest:
-    """The manifest that ``ref`` points at; raises ``NotFound`` or ``CorruptData``."""
+    """Return the manifest that ``ref`` points to; raise ``NotFound`` or ``CorruptData``."""
     return WeightManifest.from_json(await store.get(ref.key, ref.sha256 or None), ref.key)
 
 
 async def fetch(store: ObjectStore, ref: StoredObject, target: Path) -> WeightManifest:
-    """Downloads a version into the folder ``target``, which appears whole or not at all.
+    """Download a version into the folder ``target``, which appears complete or not at all.
 
-    A target that already holds this manifest is taken as it is. Raises ``NotFound`` or ``CorruptData``;
-    ``target`` is then as before.
+    A target that already holds this manifest is used as it is. Raises ``NotFound`` or ``CorruptData``; ``target`` is
+    then unchanged.
     """
     manifest = await read_manifest(store, ref)
     if await asyncio.to_thread(holds, target, manifest):
@@ -201,7 +202,7 @@ async def fetch(store: ObjectStore, ref: StoredObject, target: Path) -> WeightMa
 
 
 async def read_file(store: ObjectStore, file: WeightFile, fetched: Path) -> bytes:
-    """A file's bytes, checked; the whole file of a difference is taken from what was fetched before, if it is there."""
+    """Return a file's verified bytes; the base of a difference is taken from earlier downloads if possible."""
     if file.delta is None:
         return await store.get(file.key, file.sha256)
     key, checksum = file.delta
@@ -213,7 +214,7 @@ async def read_file(store: ObjectStore, file: WeightFile, fetched: Path) -> byte
 
 
 def fetched_file(fetched: Path, checksum: str) -> bytes | None:
-    """A file with this checksum in a version that was fetched into a folder below ``fetched``."""
+    """Return a file with this checksum from a version downloaded below ``fetched``, None if there is none."""
     for listed in fetched.glob(f"*/{MANIFEST_NAME}"):
         try:
             manifest = WeightManifest.from_json(listed.read_bytes())
@@ -226,7 +227,7 @@ def fetched_file(fetched: Path, checksum: str) -> bytes | None:
 
 
 def holds(folder: Path, manifest: WeightManifest) -> bool:
-    """True when the folder was fetched by this manifest and its files have the right sizes."""
+    """Return True if the folder was downloaded from this manifest and its files have the right sizes."""
     try:
         known = (folder / MANIFEST_NAME).read_bytes() == manifest.to_json()
         return known and all((folder / file.path).stat().st_size == file.size_bytes for file in manifest.files)
@@ -235,7 +236,8 @@ def holds(folder: Path, manifest: WeightManifest) -> bool:
 
 
 def replace_folder(source: Path, target: Path) -> None:
-    """Moves ``source`` to ``target``; what was there goes first, since rename replaces no full folder."""
+    """Move ``source`` to ``target``, removing an existing target first."""
     if target.exists():
+        # rename does not replace a non-empty folder.
         shutil.rmtree(target)
     source.rename(target)

@@ -1,4 +1,4 @@
-"""Names of what becomes of earlier steps when a request grows too long, for whoever asks by name (row M06)."""
+"""Names of the policies for earlier steps when a request exceeds the context window."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ STEP_POLICIES = {
 
 
 def window_of(policy: str = "", tokens: int = 0) -> pb.Window:
-    """The window of a request, "" and 0 for the server's own; raises ``InvalidField("window")`` for another name."""
+    """Return the window settings of a request; "" and 0 select the server's own.
+
+    Raises ``InvalidField("window")`` for an unknown policy.
+    """
     if policy and policy not in STEP_POLICIES:
         raise InvalidField("window", f"{policy!r} is not one of {', '.join(STEP_POLICIES)}")
     return pb.Window(policy=STEP_POLICIES.get(policy, pb.STEP_POLICY_UNSPECIFIED), tokens=tokens)

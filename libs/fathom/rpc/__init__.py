@@ -1,1 +1,1 @@
-"""Serving: one servicer, one chain of interceptors, three transports (gRPC, NATS, in process)."""
+"""Server side of the RPC layer: one servicer and interceptor chain behind gRPC, NATS and in-process transports."""

@@ -1,9 +1,12 @@
-"""The contract at run time: methods of ``fathom.api`` with their types and kinds, read from the descriptors."""
+"""Runtime view of the service contracts: the methods of ``fathom.api`` with their types and streaming kinds.
+
+Read from the protobuf descriptors.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -14,12 +17,14 @@ from google.protobuf.message_factory import GetMessageClass
 from fathom.errors import NotFound
 from fathom.ids import sha256
 
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""The largest message that is sent, whatever carries it."""
 DOMAINS = ("datafetch", "memory", "planner", "policy", "retrieval", "reward", "sandbox")
 
 
 @dataclass(frozen=True)
 class Method:
-    """One RPC. ``path`` is its gRPC path, ``acts`` is True when its request carries a ``request_id``."""
+    """One RPC. ``path`` is its gRPC path; ``acts`` is True when its request carries a ``request_id``."""
 
     service: str
     name: str
@@ -31,7 +36,7 @@ class Method:
 
     @property
     def unary(self) -> bool:
-        """One request, one response: the kind that NATS carries too."""
+        """True for one request and one response, the only kind that NATS carries too."""
         return not self.client_streaming and not self.server_streaming
 
     @property
@@ -41,7 +46,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Contract:
-    """One domain's service."""
+    """The service of one domain and its methods by name."""
 
     name: str
     full_name: str
@@ -50,7 +55,10 @@ class Contract:
 
 @cache
 def contract(name: str) -> Contract:
-    """The contract of a domain, e.g. ``"retrieval"``; raises ``NotFound`` with the nearest names."""
+    """Return the contract of a domain, e.g. ``"retrieval"``.
+
+    Raises ``NotFound`` with the nearest known names.
+    """
     if name not in DOMAINS:
         raise NotFound("service", name, DOMAINS)
     module = importlib.import_module(f"fathom.api.{name}.v1.{name}_pb2")
@@ -70,9 +78,14 @@ def contract(name: str) -> Contract:
     return Contract(name, service.full_name, MappingProxyType(methods))
 
 
+def contract_version() -> str:
+    """Return the version of the contract's packages, e.g. ``"v1"``; it changes only when callers must change."""
+    return contract(DOMAINS[0]).full_name.split(".")[-2]
+
+
 @cache
 def proto_hash() -> str:
-    """SHA-256 over the serialized descriptors of all domains; part of every version stamp."""
+    """Return the SHA-256 over the serialized descriptors of all domains; it is part of every version stamp."""
     files = set()
     for name in DOMAINS:
         module = importlib.import_module(f"fathom.api.{name}.v1.{name}_pb2")
@@ -83,3 +96,8 @@ def proto_hash() -> str:
                 files.add((descriptor.name, descriptor.serialized_pb))
                 pending.extend(descriptor.dependencies)
     return sha256(b"".join(content for _, content in sorted(files)))
+
+
+async def once(message: Message) -> AsyncGenerator[Message, None]:
+    """An iterator over one message."""
+    yield message

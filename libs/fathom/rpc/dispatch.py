@@ -1,4 +1,4 @@
-"""From a method and its requests to the servicer's method, through the chain of interceptors."""
+"""Dispatch of a call to the servicer's method through the interceptor chain."""
 
 from __future__ import annotations
 
@@ -12,27 +12,33 @@ from fathom.call import Call
 from fathom.errors import Internal, NotImplementedYet, NotReady
 from fathom.obs import Telemetry
 from fathom.rpc.contract import Contract, Method, contract
-from fathom.rpc.interceptors import Deadline, Errors, Handler, Idempotency, Metrics, Trace, chain
+from fathom.rpc.idempotency import MAX_BYTES, Idempotency
+from fathom.rpc.interceptors import Deadline, Errors, Handler, Metrics, Trace, chain
 from fathom.rpc.service import Service
 
 RETRY_WHILE_WARMING_S = 0.5
 
 
 class Dispatcher:
-    """Runs calls of one service for every transport; ``ready`` opens and closes the door."""
+    """Runs the calls of one service for every transport; rejects calls with ``NotReady`` unless ``ready``."""
 
-    def __init__(self, service: Service, telemetry: Telemetry) -> None:
+    def __init__(self, service: Service, telemetry: Telemetry, *, idempotency_bytes: int = MAX_BYTES) -> None:
+        """``idempotency_bytes`` bounds the replies that are held for repeated requests."""
         self.service = service
         self.contract: Contract = contract(service.name)
         self.ready = False
         self._telemetry = telemetry
-        self._idempotency = Idempotency()
+        held_bytes = telemetry.rpc.held_bytes.labels(service.name)
+        self._idempotency = Idempotency(held_bytes, max_bytes=idempotency_bytes)
         self._handlers: dict[str, Handler] = {}
 
     def handle(
         self, method: Method, requests: AsyncIterator[Message], call: Call, transport: str
     ) -> AsyncGenerator[Message, None]:
-        """Responses of one call; exactly one unless the method streams them. Raises ``FathomError`` only."""
+        """Yield the responses of one call: exactly one unless the method streams them.
+
+        Raises ``FathomError`` only.
+        """
         return self._handler(transport)(method, requests, call)
 
     def _handler(self, transport: str) -> Handler:
@@ -68,7 +74,7 @@ class Dispatcher:
 
 
 def checked(response: Any, method: Method) -> Message:
-    """The response, when it is of the contract's type; a servicer that returns another is at fault."""
+    """Return the response, or raise ``Internal`` if the servicer returned a type other than the contract's."""
     if not isinstance(response, method.response_type):
         raise Internal(f"{method.service}.{method.name} returned {type(response).__name__}")
     return response

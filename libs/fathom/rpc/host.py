@@ -1,7 +1,7 @@
-"""Runs services: builds their dependencies, opens their doors, warms them up, drains them.
+"""Host for services: builds their dependencies, serves them, warms them up and drains them.
 
-``main`` is the whole ``__main__`` of a service; ``services.local`` hosts all of them in one process
-with the same ``hosting``.
+``main`` is the whole ``__main__`` of a service; ``services.local`` hosts all of them in one process with the same
+``hosting``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from fathom.config import Settings, load
 from fathom.errors import FathomError
 from fathom.obs import Telemetry
 from fathom.rpc.dispatch import Dispatcher
+from fathom.rpc.idempotency import MAX_BYTES
 from fathom.rpc.lifetime import end_with_parent
 from fathom.rpc.mount import mount
 from fathom.rpc.server import GrpcServer
@@ -40,19 +41,21 @@ Host = Callable[[Any, Deps, "Runtime"], AbstractAsyncContextManager[Any]]
 
 
 class Runtime(Settings):
-    """Where a service listens and whom it talks to; section ``runtime``, ``FATHOM_RUNTIME_*``."""
+    """Addresses a service listens on and connects to; section ``runtime``, ``FATHOM_RUNTIME_*``."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; a pod says 0.0.0.0."""
+    """Address to listen on; pods use 0.0.0.0."""
     port: int = 0
-    """Port to listen on; 0 takes any free one."""
+    """Port to listen on; 0 picks any free one."""
     metrics_port: int = -1
-    """Port of ``/metrics``; 0 takes any free one, -1 serves none."""
+    """Port of ``/metrics``; 0 picks any free one, -1 disables it."""
     bus_url: str = "memory://"
-    """``nats://host:port``, or ``memory://`` for a service on its own."""
+    """``nats://host:port``, or ``memory://`` for a service that runs alone."""
     ack_wait_s: float = Field(default=ACK_WAIT_S, gt=0)
-    """Seconds of silence after which work that a process took from the bus goes to another; all processes of a bus
-    say the same, and their heartbeats come well within it."""
+    """Seconds without a heartbeat after which a message taken from the bus is redelivered to another process.
+
+    All processes of a bus must use the same value and send heartbeats well within it.
+    """
     store_url: str = "memory://"
     """``file:///dir``, ``s3://key:secret@host:port/bucket`` or ``memory://``."""
     endpoints: Mapping[str, str] = Field(default_factory=dict)
@@ -64,16 +67,18 @@ class Runtime(Settings):
     otlp_endpoint: str = ""
     """OTLP/gRPC endpoint for traces; empty exports none."""
     call_attempts: int = Field(default=10, ge=1)
-    """How often a call to another service is tried; 20 take half a minute, which a single pod may need to move."""
+    """Maximum attempts for a call to another service; 20 attempts take half a minute, which a pod may need to move."""
+    idempotency_bytes: int = Field(default=MAX_BYTES, ge=0)
+    """Bytes of replies that are held, for ten minutes at most, to answer repeated requests."""
     grace_s: float = 5.0
-    """Seconds that running calls get to end on shutdown."""
+    """Seconds that running calls get to finish on shutdown."""
     die_with_parent: bool = False
-    """End when the parent process ends, however it ends: for children of a local stack."""
+    """End when the parent process ends for any reason; used for the children of a local stack."""
 
 
 @dataclass(frozen=True)
 class Hosted:
-    """A service with open doors."""
+    """A running service and the tasks that watch it."""
 
     name: str
     url: str
@@ -82,16 +87,17 @@ class Hosted:
     """Ends with the warm-up, and with its error when it fails."""
     metrics_port: int
     following: asyncio.Task[None]
-    """Ends with an error when the service is of no use any more."""
+    """Ends with an error when the service can no longer be used."""
 
 
 @asynccontextmanager
 async def dependencies(
     name: str, runtime: Runtime, log: TextIO | None = None, *, lane: Lane = Lane.INTERACTIVE
 ) -> AsyncIterator[Deps]:
-    """Telemetry (to ``log``, by default stderr), store, bus and clients as ``runtime`` says; closed in reverse.
+    """Open telemetry, store, bus and clients as configured by ``runtime``; close them in reverse order.
 
-    ``lane`` is that of calls that are not made while handling another one.
+    Telemetry logs to ``log``, by default stderr. ``lane`` applies to calls that are not made while handling another
+    one.
     """
     telemetry = Telemetry(
         name,
@@ -120,12 +126,12 @@ async def dependencies(
 
 @asynccontextmanager
 async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterator[Hosted]:
-    """Serves over gRPC at once and over the bus when warm; drains on exit.
+    """Serve over gRPC at once and over the bus after the warm-up; drain on exit.
 
-    Health is NOT_SERVING until ``warm_up`` returns and again while draining. ``Hosted.warm`` ends
-    with the warm-up's error when it fails. Raises ``PortInUse``.
+    Health is NOT_SERVING until ``warm_up`` returns and again while draining. ``Hosted.warm`` ends with the warm-up's
+    error when it fails. Raises ``PortInUse``.
     """
-    dispatcher = Dispatcher(service, deps.telemetry)
+    dispatcher = Dispatcher(service, deps.telemetry, idempotency_bytes=runtime.idempotency_bytes)
     server = GrpcServer(dispatcher, runtime.host, runtime.port)
     subscriptions: list[Closable] = []
 
@@ -168,7 +174,7 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
 
 
 async def within(ends: float, work: Awaitable[None]) -> None:
-    """Waits for the work until a moment of the monotonic clock, then cancels it."""
+    """Await ``work``; cancel it at ``ends`` (monotonic seconds)."""
     try:
         async with asyncio.timeout(max(0.0, ends - time.monotonic())):
             await work
@@ -177,7 +183,7 @@ async def within(ends: float, work: Awaitable[None]) -> None:
 
 
 async def until_signalled(*duties: asyncio.Task[None]) -> None:
-    """Returns on SIGINT or SIGTERM; raises when one of the duties fails."""
+    """Return on SIGINT or SIGTERM; raise when one of the duties fails."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
@@ -198,17 +204,17 @@ def arguments(name: str, argv: list[str] | None) -> argparse.Namespace:
 
 
 def main(name: str, config: type[Settings], build: Build, argv: list[str] | None = None) -> None:
-    """Runs one gRPC service until SIGTERM; exits with status 1 and one clear line on a ``FathomError``."""
+    """Run one gRPC service until SIGTERM; exit with status 1 and a one-line message on a ``FathomError``."""
     run_or_exit(name, lambda: run(name, config, build, argv, hosting))
 
 
 def main_http(name: str, config: type[Settings], build: Build, argv: list[str] | None = None) -> None:
-    """Runs one HTTP service (an object with ``app``, ``warm_up`` and ``close``), likewise."""
+    """Run one HTTP service (an object with ``app``, ``warm_up`` and ``close``) until SIGTERM; exits like ``main``."""
     run_or_exit(name, lambda: run(name, config, build, argv, hosting_http))
 
 
 async def run(name: str, config: type[Settings], build: Build, argv: list[str] | None, host: Host) -> None:
-    """Settings, dependencies, doors; returns when the process is told to end."""
+    """Load the settings, open the dependencies and serve; return when the process is asked to stop."""
     options = arguments(name, argv)
     runtime, settings = load(Runtime, "runtime", file=options.config), load(config, name, file=options.config)
     if runtime.die_with_parent:
@@ -219,7 +225,7 @@ async def run(name: str, config: type[Settings], build: Build, argv: list[str] |
 
 @dataclass(frozen=True)
 class HostedHttp:
-    """An HTTP service with an open door."""
+    """A running HTTP service and the tasks that watch it."""
 
     name: str
     url: str
@@ -229,7 +235,10 @@ class HostedHttp:
 
 @asynccontextmanager
 async def hosting_http(service: Any, deps: Deps, runtime: Runtime) -> AsyncIterator[HostedHttp]:
-    """Serves ``service.app`` with uvicorn in this loop; drains on exit. Raises ``PortInUse``."""
+    """Serve ``service.app`` with uvicorn in this event loop; drain on exit.
+
+    Raises ``PortInUse``.
+    """
     import uvicorn
 
     from fathom.rpc.sockets import listen
@@ -258,7 +267,7 @@ async def hosting_http(service: Any, deps: Deps, runtime: Runtime) -> AsyncItera
 
 
 def run_or_exit(name: str, program: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs a coroutine function on uvloop; a ``FathomError`` becomes one line on stderr and status 1."""
+    """Run a coroutine function on uvloop; a ``FathomError`` becomes one line on stderr and exit status 1."""
     import uvloop
 
     try:

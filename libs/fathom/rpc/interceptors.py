@@ -1,18 +1,16 @@
-"""The chain around every handler, the same on gRPC, NATS and in process, for all four kinds of method.
+"""Interceptor chain around every handler, the same on gRPC, NATS and in process and for all four method kinds.
 
-A handler takes requests as an async iterator and gives responses as one, whatever the kind of the
-method; so each interceptor is written once. Order, outermost first: trace, metrics, errors,
-idempotency, deadline.
+A handler takes and returns async iterators of messages whatever the kind of the method, so each interceptor is written
+once. Order, outermost first: trace, metrics, errors, idempotency (see ``idempotency``), deadline.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from google.protobuf.message import Message
@@ -33,7 +31,7 @@ class Interceptor(Protocol):
 
 
 def chain(handler: Handler, *interceptors: Interceptor) -> Handler:
-    """``handler`` inside all interceptors; the first one is outermost."""
+    """Wrap ``handler`` in all interceptors; the first one is outermost."""
     for interceptor in reversed(interceptors):
         handler = interceptor(handler)
     return handler
@@ -41,7 +39,7 @@ def chain(handler: Handler, *interceptors: Interceptor) -> Handler:
 
 @dataclass(frozen=True)
 class Trace:
-    """One span per call, child of the caller's; handlers see its id in ``call.traceparent``."""
+    """Opens one span per call, child of the caller's; handlers see its id in ``call.traceparent``."""
 
     telemetry: Telemetry
 
@@ -114,16 +112,21 @@ class Errors:
                 log.info("call failed", reason=error.reason, error=error.message)
                 raise
             except Exception as error:
-                log.exception("handler failed", error=type(error).__name__)
-                message = f"{method.service}.{method.name} failed inside; see its log for request {call.request_id}"
-                raise errors.Internal(message, metadata={"request_id": call.request_id}) from error
+                # The type names the cause; the text stays in the log, for it may hold secrets and paths.
+                cause = type(error).__name__
+                log.exception("handler failed", error=cause)
+                message = (
+                    f"{method.service}.{method.name} failed inside ({cause}); see its log for request {call.request_id}"
+                )
+                metadata = {"request_id": call.request_id, "culprit": method.service, "cause": cause}
+                raise errors.Internal(message, metadata=metadata) from error
 
         return guarded
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """Runs the handler with the call as current one and stops it when the caller's time is spent."""
+    """Runs the handler with the call as the current one and stops it at the caller's deadline."""
 
     def __call__(self, handler: Handler) -> Handler:
         async def bounded(
@@ -134,92 +137,15 @@ class Deadline:
                     try:
                         # The limit and the current call hold while the handler runs, not while the consumer does.
                         with calling(call):
-                            async with asyncio.timeout(call.remaining_s()):
+                            async with asyncio.timeout(call.remaining_s()) as limit:
                                 response = await anext(responses)
                     except StopAsyncIteration:
                         return
                     except TimeoutError as error:
+                        if not limit.expired():  # the handler's own, e.g. of a socket: ``Errors`` reports it
+                            raise
                         message = f"{method.service}.{method.name} was stopped at its deadline"
                         raise errors.DeadlineExceeded(message, metadata={"culprit": method.service}) from error
                     yield response
 
         return bounded
-
-
-@dataclass
-class Entry:
-    """The outcome of one request id."""
-
-    request: bytes
-    outcome: asyncio.Future[Message]
-    expires: float
-
-
-@dataclass
-class Idempotency:
-    """Gives the first outcome again for a unary call with a known ``request_id``.
-
-    A concurrent duplicate waits for the running one. Failures are forgotten, so that a retry runs again.
-    """
-
-    capacity: int = 4096
-    ttl_s: float = 600.0
-    entries: OrderedDict[tuple[str, str, str], Entry] = field(default_factory=OrderedDict)
-
-    def __call__(self, handler: Handler) -> Handler:
-        async def deduplicated(
-            method: Method, requests: AsyncIterator[Message], call: Call
-        ) -> AsyncGenerator[Message, None]:
-            if not (method.unary and method.acts):
-                async with aclosing(handler(method, requests, call)) as responses:
-                    async for response in responses:
-                        yield response
-                return
-            request = await anext(requests)
-            request_id: str = getattr(request, "request_id")  # noqa: B009 - the field exists: method.acts
-            if not request_id:
-                yield await self._run(handler, method, request, call)
-                return
-            key, encoded = (method.path, call.tenant, request_id), request.SerializeToString(deterministic=True)
-            known = self.entries.get(key)
-            if known is not None and known.expires > time.monotonic():
-                if known.request != encoded:
-                    raise errors.Conflict(
-                        f"request_id {request_id!r} was used for another {method.name} request",
-                        metadata={"field": "request_id"},
-                    )
-                yield await asyncio.shield(known.outcome)
-                return
-            yield await self._first(key, encoded, handler, method, request, call)
-
-        return deduplicated
-
-    async def _first(
-        self, key: tuple[str, str, str], encoded: bytes, handler: Handler, method: Method, request: Message, call: Call
-    ) -> Message:
-        outcome: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        outcome.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be waiting
-        self.entries[key] = Entry(encoded, outcome, time.monotonic() + self.ttl_s)
-        while len(self.entries) > self.capacity:
-            self.entries.popitem(last=False)
-        try:
-            response = await self._run(handler, method, request, call)
-        except BaseException as error:
-            self.entries.pop(key, None)
-            if isinstance(error, errors.FathomError):
-                outcome.set_exception(error)
-            else:
-                outcome.set_exception(errors.NotReady("the first attempt of this request was cut short"))
-            raise
-        outcome.set_result(response)
-        return response
-
-    @staticmethod
-    async def _run(handler: Handler, method: Method, request: Message, call: Call) -> Message:
-        async with aclosing(handler(method, once(request), call)) as responses:
-            return await anext(responses)
-
-
-async def once(message: Message) -> AsyncGenerator[Message, None]:
-    """An iterator over one message."""
-    yield message

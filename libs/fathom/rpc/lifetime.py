@@ -1,4 +1,4 @@
-"""Ties a child's life to its parent's, so that a killed stack leaves no process behind (Linux)."""
+"""Tying a child process to its parent, so that a killed stack leaves no process behind (Linux)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 def end_with_parent() -> None:
-    """Asks the kernel for SIGTERM when the parent dies; ends at once if that has happened already."""
+    """Ask the kernel for SIGTERM when the parent dies; end at once if it is dead already.
+
+    Raises ``OSError`` when ``prctl`` fails.
+    """
     parent = os.getppid()
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    # The parent may have died before prctl took effect; the kernel does not signal that.
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def ending_with_parent(command: Sequence[str], number: signal.Signals = signal.SIGTERM) -> list[str]:
-    """``command`` such that its process, of the same pid, gets ``number`` when this process dies."""
+    """Return ``command`` wrapped so that its process, with the same pid, gets ``number`` when this process dies."""
     return [sys.executable, "-I", "-S", "-c", BECOME, str(os.getpid()), str(int(number)), *command]

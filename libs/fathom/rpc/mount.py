@@ -1,4 +1,4 @@
-"""The NATS door: a dispatcher's unary methods on subjects, shared by a queue group of its replicas."""
+"""NATS server: a dispatcher's unary methods on subjects, shared by a queue group of replicas."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from fathom.bus.base import Bus, Closable, Message
 from fathom.bus.streams import rpc_subject
 from fathom.call import Call
 from fathom.errors import FathomError, InvalidField
-from fathom.rpc.contract import Method
+from fathom.rpc.contract import Method, once
 from fathom.rpc.dispatch import Dispatcher
-from fathom.rpc.interceptors import once
-from fathom.rpc.status import to_status
-
-STATUS_HEADER = "fathom-status"
+from fathom.rpc.status import STATUS_HEADER, to_status
 
 
 async def mount(dispatcher: Dispatcher, bus: Bus) -> list[Closable]:
-    """Serves every unary method on its subject; close what is returned to drain."""
+    """Serve every unary method on its subject; close the returned subscriptions to drain."""
     return [
         await bus.serve(rpc_subject(method.service, method.name), method.service, reply(dispatcher, method))
         for method in dispatcher.contract.methods.values()
@@ -29,7 +26,7 @@ async def mount(dispatcher: Dispatcher, bus: Bus) -> list[Closable]:
 
 
 def reply(dispatcher: Dispatcher, method: Method) -> Callable[[Message], Awaitable[Message]]:
-    """A handler that answers with the response, or with a status under the header ``fathom-status``."""
+    """Return a handler that replies with the response, or with a status under the header ``fathom-status``."""
 
     async def handler(message: Message) -> Message:
         try:

@@ -1,4 +1,4 @@
-"""The gRPC door: every method of a dispatcher, health by service name, and reflection."""
+"""gRPC server: every method of a dispatcher, health by service name, and reflection."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from grpc_reflection.v1alpha import reflection
 
 from fathom.call import Call
 from fathom.errors import FathomError, PayloadTooLarge
-from fathom.rpc.contract import Method
+from fathom.rpc.contract import MAX_MESSAGE_BYTES, Method, once
 from fathom.rpc.dispatch import Dispatcher
-from fathom.rpc.interceptors import once
 from fathom.rpc.status import to_status
 
-MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 SERVER_OPTIONS = (
     # One more byte than a client may send, so that the typed error comes before the transport's own.
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES + 1024),
@@ -44,7 +42,7 @@ class GrpcServer:
         self._facts: set[str] = set()
 
     async def start(self) -> None:
-        """Binds and answers health checks; raises ``FathomError`` when the port is taken."""
+        """Bind the port and answer health checks; raise ``PortInUse`` when the port is taken."""
         full_name = self._dispatcher.contract.full_name
         self._server.add_generic_rpc_handlers([generic_handler(self._dispatcher)])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -58,7 +56,7 @@ class GrpcServer:
         await self._server.start()
 
     async def set_serving(self, serving: bool) -> None:
-        """Sets readiness of the service; "live" is serving as long as the process answers."""
+        """Set the readiness of the service and its facts; "live" stays SERVING as long as the process answers."""
         state = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         facts = self._dispatcher.service.facts() if serving else ()
         for name in (*HEALTH_NAMES, self._dispatcher.contract.full_name, *facts):
@@ -68,34 +66,36 @@ class GrpcServer:
         self._facts.update(facts)
 
     async def leave(self) -> None:
-        """Turns health to NOT_SERVING for good; calls are still answered."""
+        """Turn health to NOT_SERVING for good; calls are still answered."""
         await self._health.enter_graceful_shutdown()
 
     async def stop(self, grace_s: float) -> None:
-        """Takes no new calls, lets running ones end for ``grace_s`` seconds, then closes."""
+        """Refuse new calls, let running ones finish for ``grace_s`` seconds, then close."""
         await self._server.stop(grace_s)
 
 
 class PortInUse(FathomError):
-    """The port is taken; the message names service and port."""
+    """The port is taken; the message names service and port, and who listens where that is known."""
 
     code, reason = "FAILED_PRECONDITION", "CONFLICT"
 
-    def __init__(self, service: str, host: str, port: int) -> None:
+    def __init__(self, service: str, host: str, port: int, holder: str = "") -> None:
+        by = f" by {holder}" if holder else ""
         super().__init__(
-            f"{service} cannot listen on {host}:{port}: the port is in use; choose another or 0 for any",
+            f"{service} cannot listen on {host}:{port}: the port is in use{by}; "
+            "choose another one, or 0 for any (--port 0)",
             metadata={"service": service, "port": str(port)},
         )
 
 
 def generic_handler(dispatcher: Dispatcher) -> grpc.GenericRpcHandler:
-    """All methods of the contract as gRPC handlers."""
+    """Return all methods of the contract as gRPC handlers."""
     handlers = {name: method_handler(dispatcher, method) for name, method in dispatcher.contract.methods.items()}
     return grpc.method_handlers_generic_handler(dispatcher.contract.full_name, handlers)
 
 
 def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHandler:
-    """One method; its kind decides which of gRPC's four shapes it takes."""
+    """Return the gRPC handler of one method; its kind decides which of gRPC's four shapes is used."""
 
     async def stream(argument: Any, context: Any) -> AsyncGenerator[Message, None]:
         requests = argument if method.client_streaming else once(argument)
@@ -128,12 +128,12 @@ def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHand
 
 
 def within_limit(message: Message) -> Message:
-    """The message, or ``PayloadTooLarge`` instead of the transport's untyped refusal."""
+    """Return the message; raise ``PayloadTooLarge`` before the transport refuses it with an untyped error."""
     if (size := message.ByteSize()) > MAX_MESSAGE_BYTES:
         raise PayloadTooLarge(size, MAX_MESSAGE_BYTES)
     return message
 
 
 def headers(context: Any) -> dict[str, str]:
-    """The call's text metadata; binary entries are not ours."""
+    """Return the call's text metadata, without binary entries."""
     return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}

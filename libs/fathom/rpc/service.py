@@ -1,4 +1,4 @@
-"""What a service hands to its host, and what it is given."""
+"""Interface between a service and its host: ``Service`` with its life cycle, ``Deps`` with its dependencies."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 async def nothing() -> None:
-    """The warm-up and close of a service that needs neither."""
+    """Do nothing: the default warm-up, drain, finish and close of a service."""
 
 
 def no_facts() -> tuple[str, ...]:
-    """The facts of a service that has none to tell."""
+    """Return no facts, the default of a service."""
     return ()
 
 
 async def no_changes() -> AsyncIterator[bool]:
-    """The changes of a service that stays as it is."""
+    """Yield nothing: the default of a service whose ability to serve never changes."""
     return
     yield True
 
@@ -33,15 +33,17 @@ async def no_changes() -> AsyncIterator[bool]:
 class Service:
     """A servicer with its life cycle.
 
-    ``servicer`` has one async method ``(request, call)`` per RPC, named as the RPC; streaming
-    responses are async generators, streaming requests arrive as async iterators. RPCs that it
-    lacks answer UNIMPLEMENTED, with the plan from its optional mapping ``unimplemented``.
-    Health turns SERVING when ``warm_up`` has returned. ``facts`` are further names under which it
-    then serves: what a probe can ask for and find or not, such as a level of isolation. ``changes``
-    gives whether it can serve at every change after the warm-up, which health follows; it raises when
-    the service is of no use any more. At the end come, within the grace period, ``drain``, which
-    returns when what this replica alone holds is done with, while calls are still answered; ``finish``, which
-    returns when work that no call stands for is done, while running calls end; and then ``close``.
+    ``servicer`` has one async method ``(request, call)`` per RPC, named as the RPC; streaming responses are async
+    generators, streaming requests arrive as async iterators. Missing RPCs answer UNIMPLEMENTED, with the plan from the
+    optional mapping ``unimplemented``.
+
+    Health turns SERVING when ``warm_up`` has returned. ``facts`` are further health names that are then SERVING, so
+    that a probe can test for a property such as a level of isolation. ``changes`` yields, after the warm-up, whether
+    the service can serve whenever that changes, and health follows; it raises when the service can no longer be used.
+
+    Shutdown runs three steps within the grace period: ``drain`` returns when work that only this replica holds is done
+    (calls are still answered); ``finish`` returns when background work is done (while running calls end); then
+    ``close``.
     """
 
     name: str
@@ -56,7 +58,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Deps:
-    """The outside world of a service, built by its host and handed to ``build(config, deps)``."""
+    """External dependencies of a service, built by its host and passed to ``build(config, deps)``."""
 
     clients: Clients
     store: ObjectStore

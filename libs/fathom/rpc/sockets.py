@@ -4,33 +4,61 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from fathom.rpc.server import PortInUse
 
+LISTENING = "0A"
+"""The state of a listening socket in ``/proc/net/tcp``."""
+
 
 def listen(service: str, host: str, port: int) -> socket.socket:
-    """A bound listening socket; raises ``PortInUse`` naming the service."""
+    """Return a bound listening socket; raise ``PortInUse`` naming the service."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise PortInUse(service, host, port) from error
+        raise PortInUse(service, host, port, listener_of(port)) from error
     listener.listen(128)
     return listener
 
 
 @contextmanager
-def reserved_port(host: str = "127.0.0.1") -> Iterator[int]:
-    """A port that nobody else is given while the context lasts, for a server that may come and go on it.
+def reserved_port(host: str = "127.0.0.1", port: int = 0, service: str = "a service") -> Iterator[int]:
+    """Reserve a port for the duration of the context, for a server that may stop and restart on it.
 
-    The socket stays bound and never listens. Once it is bound it allows the address to be reused, so
-    that a server which allows it too (gRPC, uvicorn, Go's) can bind and listen beside it; the system
-    hands the port neither to a socket bound to port 0 nor to an outgoing connection.
+    The socket stays bound and never listens. Any free port is taken unless ``port`` names one. Raise ``PortInUse``,
+    which names ``service``, when another process listens on it.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
-        holder.bind((host, 0))
+        if port:  # without it, connections that are about to end would block the port for a minute
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            holder.bind((host, port))
+        except OSError as error:
+            raise PortInUse(service, host, port, listener_of(port)) from error
+        # Set after the bind: a server that allows reuse too (gRPC, uvicorn, Go's) can then bind and listen beside this
+        # socket, but the kernel gives the port neither to a bind to port 0 nor to an outgoing connection.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         yield holder.getsockname()[1]
+
+
+def listener_of(port: int) -> str:
+    """Return name and id of the process that listens on a TCP port, "" where that cannot be seen (Linux).
+
+    Other users' processes show their sockets to root only.
+    """
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            rows = [line.split() for line in Path(table).read_text().splitlines()[1:]]
+            inodes |= {row[9] for row in rows if row[3] == LISTENING and int(row[1].rpartition(":")[2], 16) == port}
+    for entry in Path("/proc").glob("[0-9]*/fd/*") if inodes else ():
+        with suppress(OSError):
+            if entry.readlink().name.removeprefix("socket:[").removesuffix("]") in inodes:
+                process = entry.parents[1]
+                return f"{(process / 'comm').read_text().strip()}, process {process.name}"
+    return ""

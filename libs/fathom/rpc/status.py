@@ -1,4 +1,7 @@
-"""``FathomError`` ⇄ ``google.rpc.Status`` with ``ErrorInfo``, ``BadRequest`` and ``RetryInfo`` (AIP-193)."""
+"""Conversion of ``FathomError`` to and from ``google.rpc.Status`` (``ErrorInfo``, ``BadRequest``, ``RetryInfo``).
+
+The layout follows AIP-193.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from fathom import errors
 from fathom.errors import FathomError, rebuild
 
 DOMAIN = "fathom"
+STATUS_HEADER = "fathom-status"
+"""Marks a reply over the bus that carries a status in place of a response."""
 OK = Status(code=Code.OK)
 
 _BY_CODE: dict[str, type[FathomError]] = {
@@ -23,7 +28,7 @@ _BY_CODE: dict[str, type[FathomError]] = {
 
 
 def to_status(error: FathomError) -> Status:
-    """The error as a status that any gRPC client understands."""
+    """Convert the error to a status that any gRPC client understands."""
     status = Status(code=Code.Value(error.code), message=error.message)
     status.details.add().Pack(ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=dict(error.metadata)))
     if isinstance(error, errors.InvalidField):
@@ -37,7 +42,7 @@ def to_status(error: FathomError) -> Status:
 
 
 def from_status(status: Status) -> FathomError:
-    """The typed error that a status stands for; message, metadata and retry delay are kept."""
+    """Convert a status to its typed error, keeping message, metadata and retry delay."""
     info, retry_after_s = ErrorInfo(), None
     for detail in status.details:
         if detail.Is(ErrorInfo.DESCRIPTOR):
@@ -51,12 +56,14 @@ def from_status(status: Status) -> FathomError:
 
 
 def from_grpc(error: grpc.aio.AioRpcError, service: str, method: str) -> FathomError:
-    """The typed error behind a failed gRPC call; a bare UNAVAILABLE names the service as culprit."""
+    """Convert a failed gRPC call to its typed error; bare UNAVAILABLE and CANCELLED name the service as culprit."""
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
             return from_status(Status.FromString(value))
     code, details = error.code().name, error.details() or ""
-    if code == "UNAVAILABLE":
+    # A server that stops may answer a call at its door with a bare CANCELLED. It never means the caller: grpc.aio
+    # raises asyncio.CancelledError for a call that its own side cancelled.
+    if code in ("UNAVAILABLE", "CANCELLED"):
         return errors.DependencyFailed(service, f"cannot be reached ({details})")
     if code == "DEADLINE_EXCEEDED":
         return errors.DeadlineExceeded(f"{service}.{method} did not answer in time", metadata={"culprit": service})

@@ -1,4 +1,4 @@
-"""Objects by key, behind one interface: a local folder, any S3 service, or memory."""
+"""Object storage behind one interface: a local folder, any S3 service, or memory."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from fathom.config import ConfigError
+from fathom.extras import name_missing_extra
 from fathom.store.base import ObjectStore, StoredObject
 
 __all__ = ["ObjectStore", "StoredObject", "open_store"]
 
 
 def open_store(url: str) -> ObjectStore:
-    """Opens ``file:///abs/dir``, ``s3://KEY:SECRET@host:port/bucket?secure=false`` or ``memory://``.
+    """Open ``file:///abs/dir``, ``s3://KEY:SECRET@host:port/bucket?secure=false`` or ``memory://``.
 
-    Each ``memory://`` is a store of its own. Nothing is contacted yet. Raises ``ConfigError`` for
-    any other URL.
+    Each ``memory://`` is a separate store. Nothing is contacted yet. Raises ``ConfigError`` for any other URL,
+    ``MissingExtra`` for S3 without the package minio.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory":
@@ -29,7 +30,8 @@ def open_store(url: str) -> ObjectStore:
 
         return FolderStore(Path(unquote(parts.path)))
     if parts.scheme == "s3":
-        from fathom.store.s3 import S3Store, S3Target
+        with name_missing_extra():
+            from fathom.store.s3 import S3Store, S3Target
 
         return S3Store(S3Target.from_url(url))
     raise ConfigError(

@@ -1,4 +1,4 @@
-"""What every object store does, and which keys it takes."""
+"""Interface of every object store, and the keys it accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX_PATTERN = re.compile(rf"(?:{SEGMENT}/)*(?:{SEGMENT})?")
 
 @dataclass(frozen=True)
 class StoredObject:
-    """What is known of an object without its bytes; ``sha256`` is lower-case hexadecimal."""
+    """Metadata of an object; ``sha256`` is lower-case hexadecimal."""
 
     key: str
     size_bytes: int
@@ -29,40 +29,43 @@ class StoredObject:
 class ObjectStore(Protocol):
     """Whole objects by key. Writes are atomic and replace; reads verify the checksum.
 
-    Every method raises ``InvalidField("key")`` for a key outside ``KEY_PATTERN`` and
-    ``DependencyFailed`` when the store cannot be reached after bounded retries.
+    Every method raises ``InvalidField("key")`` for a key outside ``KEY_PATTERN`` and ``DependencyFailed`` when the
+    store cannot be reached after bounded retries.
     """
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
-        """Stores ``data`` under ``key``, replacing what was there."""
+        """Store ``data`` under ``key``, replacing any existing object."""
         ...
 
     async def get(self, key: str, sha256: str | None = None) -> bytes:
-        """The object's bytes, verified against the recorded checksum and ``sha256`` if given.
+        """Return the object's bytes, verified against the recorded checksum and ``sha256`` if given.
 
         Raises ``NotFound`` or ``CorruptData``.
         """
         ...
 
     async def head(self, key: str) -> StoredObject | None:
-        """The object's record, or None without such an object."""
+        """Return the object's metadata, or None if it does not exist."""
         ...
 
     async def list(self, prefix: str) -> list[StoredObject]:
-        """Records of all objects whose key starts with ``prefix`` (any string, not only folders), sorted by key."""
+        """Return the metadata of all objects whose key starts with ``prefix``, sorted by key.
+
+        ``prefix`` may be any string, not only a folder.
+        """
         ...
 
     async def delete(self, key: str) -> None:
-        """Removes the object; no error when there is none."""
+        """Remove the object; no error when it does not exist."""
         ...
 
     async def close(self) -> None:
-        """Frees connections; the store is not used afterwards."""
+        """Free connections; the store must not be used afterwards."""
         ...
 
 
 def checked_key(key: str) -> str:
-    """Returns ``key`` when it is safe for every backend; else ``InvalidField("key")``."""
+    """Return ``key`` if every backend can store it safely; raise ``InvalidField("key")`` otherwise."""
     if len(key) > MAX_KEY_LENGTH or not KEY_PATTERN.fullmatch(key):
         raise InvalidField(
             "key",
@@ -73,14 +76,14 @@ def checked_key(key: str) -> str:
 
 
 def checked_prefix(prefix: str) -> str:
-    """Returns ``prefix`` when some key can start with it; else ``InvalidField("prefix")``."""
+    """Return ``prefix`` if some key can start with it; raise ``InvalidField("prefix")`` otherwise."""
     if len(prefix) > MAX_KEY_LENGTH or not PREFIX_PATTERN.fullmatch(prefix):
         raise InvalidField("prefix", f"{prefix[:80]!r} starts no valid key")
     return prefix
 
 
 def verified(key: str, data: bytes, *expected: str | None) -> bytes:
-    """Returns ``data`` when its SHA-256 equals every given checksum; else ``CorruptData``."""
+    """Return ``data`` if its SHA-256 equals every given checksum; raise ``CorruptData`` otherwise."""
     actual = digest(data)
     for checksum in expected:
         if checksum is not None and checksum != actual:

@@ -1,8 +1,8 @@
-"""Objects in a local folder, one file each.
+"""Object store in a local folder, one file per object.
 
-A file is one line of JSON with size, SHA-256 and media type, then the object's bytes. Record and
-bytes in one file make a write atomic with a single rename: a crash leaves the old object or the
-new one, never one's bytes under the other's checksum. ``tail -n +2 FILE`` prints the bytes.
+A file is one line of JSON with size, SHA-256 and media type, then the object's bytes. Metadata and bytes in one file
+make a write atomic with a single rename: a crash leaves the old object or the new one, never one's bytes under the
+other's checksum. ``tail -n +2 FILE`` prints the bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class FolderStore:
-    """An ``ObjectStore`` in ``root``, which is made when first written to."""
+    """An ``ObjectStore`` in ``root``, which is created on the first write."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -49,7 +49,7 @@ class FolderStore:
         await in_thread(self._delete, checked_key(key))
 
     async def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: there are no connections to free."""
 
     def _path(self, key: str) -> Path:
         return self._root / (key + SUFFIX)
@@ -106,7 +106,7 @@ class FolderStore:
 
 
 async def in_thread(work: Callable[..., R], *arguments: object) -> R:
-    """Runs file work outside the event loop; a disk that fails is ``DependencyFailed``."""
+    """Run file work outside the event loop; raise ``DependencyFailed`` when the disk fails."""
     try:
         return await asyncio.to_thread(work, *arguments)
     except OSError as error:
@@ -114,7 +114,7 @@ async def in_thread(work: Callable[..., R], *arguments: object) -> R:
 
 
 def read_record(key: str, file: BinaryIO) -> StoredObject:
-    """Reads the first line, leaving ``file`` at the object's bytes; ``CorruptData`` when it is no record."""
+    """Read the first line, leaving ``file`` at the object's bytes; raise ``CorruptData`` when it is malformed."""
     line = file.readline(MAX_RECORD_BYTES)
     try:
         record = json.loads(line)
@@ -124,7 +124,7 @@ def read_record(key: str, file: BinaryIO) -> StoredObject:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes a rename in ``folder`` outlive a power cut."""
+    """Flush the directory so that a rename in ``folder`` survives a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Objects in this process: for unit tests and for services that run on their own."""
+"""In-memory object store for unit tests and services that run alone."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ class MemoryStore:
         self._objects.pop(checked_key(key), None)
 
     async def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: there are no connections to free."""

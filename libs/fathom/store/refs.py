@@ -1,4 +1,4 @@
-"""Between objects of the store and ``ObjectRef`` of the contract."""
+"""Conversion between stored objects and the message type ``ObjectRef``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from fathom.store.base import ObjectStore, StoredObject
 
 
 def to_ref(stored: StoredObject) -> common_pb2.ObjectRef:
-    """The reference that travels in messages."""
+    """Convert an object's metadata to the reference used in messages."""
     return common_pb2.ObjectRef(
         key=stored.key, size_bytes=stored.size_bytes, sha256=stored.sha256, content_type=stored.content_type
     )
 
 
 def from_ref(ref: common_pb2.ObjectRef) -> StoredObject:
-    """The record that a reference stands for."""
+    """Convert a reference to an object's metadata."""
     return StoredObject(ref.key, ref.size_bytes, ref.sha256, ref.content_type)
 
 
 async def read_ref(store: ObjectStore, ref: common_pb2.ObjectRef) -> bytes:
-    """The bytes that a reference points at.
+    """Return the bytes that a reference points to.
 
     Raises ``NotFound``, or ``CorruptData`` when checksum or size differ from the reference.
     """

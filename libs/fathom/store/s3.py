@@ -1,4 +1,4 @@
-"""Objects in a bucket of any S3 service, through minio-py in threads."""
+"""Object store in a bucket of any S3 service, through minio-py in threads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class S3Target:
-    """Where a bucket is. Empty keys mean ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``."""
+    """Location and credentials of a bucket. Empty keys mean ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``."""
 
     endpoint: str
     bucket: str
@@ -49,7 +49,10 @@ class S3Target:
 
     @classmethod
     def from_url(cls, url: str) -> S3Target:
-        """Reads ``s3://KEY:SECRET@host:port/bucket?secure=false&region=us-east-1``; else ``ConfigError``."""
+        """Parse ``s3://KEY:SECRET@host:port/bucket?secure=false&region=us-east-1``.
+
+        Raises ``ConfigError`` for a malformed URL.
+        """
         parts = urlsplit(url)
         query = parse_qs(parts.query)
         bucket = parts.path.strip("/")
@@ -78,8 +81,8 @@ class S3Target:
 class S3Store:
     """An ``ObjectStore`` in one existing bucket.
 
-    The SHA-256 lies in the object's user metadata. For an object that another program put there
-    without one, ``head`` and ``list`` read it once to compute it.
+    The SHA-256 is kept in the object's user metadata. For an object that another program stored without it, ``head``
+    and ``list`` read the object once to compute it.
     """
 
     def __init__(self, target: S3Target, *, attempts: int = ATTEMPTS, backoff_s: float = BACKOFF_S) -> None:
@@ -135,7 +138,7 @@ class S3Store:
             return
 
     async def close(self) -> None:
-        """Closes idle connections."""
+        """Close idle connections."""
         self._http.clear()
 
     def _put(self, key: str, data: bytes, content_type: str) -> StoredObject:
@@ -172,7 +175,7 @@ class S3Store:
         return [item.object_name for item in found if item.object_name and not item.is_dir]
 
     async def _retried(self, key: str, work: Callable[[], R]) -> R:
-        """Runs ``work`` in a thread, again after transient failures, at most ``attempts`` times."""
+        """Run ``work`` in a thread; repeat it after transient failures, at most ``attempts`` times."""
         for attempt in range(1, self._attempts + 1):
             try:
                 return await asyncio.to_thread(work)
@@ -184,7 +187,7 @@ class S3Store:
         raise AssertionError("unreachable: attempts is at least 1")
 
     def _typed(self, key: str, error: Exception) -> FathomError:
-        """The typed error behind what minio-py or urllib3 raised."""
+        """Return the typed error for an exception of minio-py or urllib3."""
         status, code = outcome(error)
         if status == 0:
             return DependencyFailed(CULPRIT, f"cannot be reached ({type(error).__name__})")
@@ -198,7 +201,7 @@ class S3Store:
 
 
 def outcome(error: Exception) -> tuple[int, str]:
-    """HTTP status and S3 error code of a failed call; ``(0, "")`` when there was no response."""
+    """Return HTTP status and S3 error code of a failed call; ``(0, "")`` when there was no response."""
     if isinstance(error, S3Error):
         return error.response.status, error.code or ""
     if isinstance(error, ServerError):
@@ -211,5 +214,5 @@ def outcome(error: Exception) -> tuple[int, str]:
 
 
 def setting(message: str) -> ConfigError:
-    """A failure that no retry mends."""
+    """Return the error for a wrong setting, which no retry can fix."""
     return ConfigError(f"store_url: {message}", metadata={"field": "store_url"})

@@ -49,7 +49,7 @@ class Known:
     @classmethod
     def read(cls, path: Path = FILE) -> Known:
         """Raises pydantic's ``ValidationError`` for a file of another form."""
-        file = KnownFile.model_validate(yaml.load(path.read_text(encoding="utf-8"), Loader=FAST))
+        file = KnownFile.model_validate(yaml.load(path.read_text(encoding="utf-8"), Loader=FAST))  # noqa: S506 - a SafeLoader
         return cls(
             {normal(name): tuple(item.fields) for item in file.concepts for name in item.names},
             {normal(name): item.id for item in file.series for name in item.names},

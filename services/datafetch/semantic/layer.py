@@ -127,7 +127,7 @@ def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, s
 def read_file(path: Path) -> SemanticFile:
     """One YAML file; raises ``InvalidField`` naming file and key."""
     try:
-        return SemanticFile.model_validate(yaml.load(path.read_text(encoding="utf-8"), Loader=FAST) or {})
+        return SemanticFile.model_validate(yaml.load(path.read_text(encoding="utf-8"), Loader=FAST) or {})  # noqa: S506 - a SafeLoader
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

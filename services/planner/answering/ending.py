@@ -148,7 +148,7 @@ def replace_material(material: Sequence[Material], episode: Episode) -> Sequence
 def room_for_correction(episode: Episode) -> bool:
     """Return whether no correction has been requested yet and enough time is left for another draft."""
     asked = any(CHECKED in message.content for step in episode.steps for message in step.new_messages)
-    return not asked and episode.task.limits.deadline - time.time() > RESERVE_S
+    return not asked and episode.task.limits.deadline - time.monotonic() > RESERVE_S
 
 
 def correction(doubts: Sequence[Mark], episode: Episode, tokens: int) -> Message:

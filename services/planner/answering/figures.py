@@ -77,11 +77,13 @@ class Figures:
 
     async def _run(self, code: str, call_id: str, number: int, episode: Episode) -> CodeRecord:
         """Run a cell and return its record; if it cannot run at all, the traceback holds the reason."""
-        left = episode.task.limits.deadline - time.time() - SPARE_S
+        left = episode.task.limits.deadline - time.monotonic() - SPARE_S
         try:
-            async with asyncio.timeout(max(0.0, left)):
+            async with asyncio.timeout(max(0.0, left)) as limit:
                 made = await self.cell(call_id, {"code": code})
         except TimeoutError:
+            if not limit.expired():
+                return CodeRecord(id=call_id, code=code, traceback="TimeoutError: the cell did not answer in time")
             return CodeRecord(id=call_id, code=code, traceback="TimeoutError: the time for this run was spent")
         except FathomError as error:
             return CodeRecord(id=call_id, code=code, traceback=f"{type(error).__name__}: {error.message}")
@@ -95,7 +97,7 @@ class Figures:
 
     async def _mended(self, record: CodeRecord, request_id: str, episode: Episode) -> str:
         """Request a repair once; return "" when there is none or the code is unchanged."""
-        left = episode.task.limits.deadline - time.time() - SPARE_S
+        left = episode.task.limits.deadline - time.monotonic() - SPARE_S
         try:
             async with asyncio.timeout(max(0.0, left)):
                 mended = await self.coder.mend(request_id, episode, record.code, record.traceback)

@@ -25,7 +25,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fathom import distribution_version
+from fathom import __version__
 from fathom.call import Call, Lane, calling
 from fathom.errors import InvalidField
 from fathom.ids import content_hash, new_id
@@ -119,7 +119,7 @@ def server(workspaces: Workspaces, stage: Stage, timeout_s: float, *, alone: boo
             result: CallToolResult = await workspace.call(params.name, params.arguments or {}, timeout_s)
             return result
 
-    return Server("fathom", version=distribution_version(), on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server("fathom", version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 def session_of(context: Any) -> str:

@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
-from fathom import distribution_version
+from fathom import __version__
 from services.planner.mcp import relay
 from services.planner.mcp.settings import McpServer
 
@@ -81,7 +81,7 @@ def client(server: McpServer, on_message: MessageHandlerFnT) -> Client:
     return Client(
         streams(server),
         read_timeout_seconds=server.timeout_s,
-        client_info=Implementation(name="fathom", version=distribution_version()),
+        client_info=Implementation(name="fathom", version=__version__),
         message_handler=on_message,
         cache=None,
     )

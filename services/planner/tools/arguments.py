@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from jsonschema import Draft202012Validator
@@ -16,6 +17,8 @@ from fathom.protocol.tolerant import read_object
 
 MAX_CHARS = 200_000
 MAX_PROBLEMS, PROBLEM_CHARS = 3, 240
+MAX_CHECKERS = 256
+"""Checkers that are held: those of all tools of a planner, mounted ones (16,000 characters of schema each) included."""
 WRAPPERS = ("arguments", "parameters", "args", "input")
 
 
@@ -75,12 +78,27 @@ def writable(value: Any) -> bool:
     return True
 
 
+def make_checker(name: str, parameters: Mapping[str, Any]) -> Checker:
+    """Return the checker of a tool's schema, made once for equal schemas: checking one costs a millisecond.
+
+    Raises ``jsonschema.SchemaError`` for a schema that is none.
+    """
+    # In the schema's own order, for its errors name the arguments in it.
+    return compile_checker(name, json.dumps(dict(parameters)))
+
+
+@lru_cache(maxsize=MAX_CHECKERS)
+def compile_checker(name: str, schema: str) -> Checker:
+    """Check a schema, as JSON, against the meta-schema and compile it; failures are not held."""
+    parameters = json.loads(schema)
+    Draft202012Validator.check_schema(parameters)
+    return Checker(name, parameters)
+
+
 class Checker:
-    """Checks arguments against a tool's schema."""
+    """Checks arguments against a tool's schema, which ``compile_checker`` has found sound; holds no state of a call."""
 
     def __init__(self, name: str, parameters: Mapping[str, Any]) -> None:
-        """Raises ``jsonschema.SchemaError`` for a schema that is none."""
-        Draft202012Validator.check_schema(dict(parameters))
         self._name = name
         self._properties = parameters.get("properties", {})
         self._required = parameters.get("required", ())

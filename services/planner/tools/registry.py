@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fathom.errors import FathomError, InvalidField, NotFound
 from fathom.protocol.messages import ToolCall, ToolSpec
 from services.planner.model import Kind, Material, ToolResult, ToolState
-from services.planner.tools.arguments import Checker, read_arguments
+from services.planner.tools.arguments import make_checker, read_arguments
 from services.planner.tools.gates import Gates
 from services.planner.tools.intents import intent_of
 from services.planner.tools.tool import Finding, Numbered, Reply, Tool, shortened
@@ -67,7 +67,7 @@ class Registry:
         """
         self._known = {result.call.id: result for result in known}
         self._tools = {tool.name: tool for tool in tools}
-        self._checkers = {tool.name: Checker(tool.name, tool.parameters) for tool in tools}
+        self._checkers = {tool.name: make_checker(tool.name, tool.parameters) for tool in tools}
         self._material = material
         self._bounds, self._report = bounds or Bounds(), report
         self._specs = tuple(specify(tool) for tool in sorted(tools, key=lambda tool: tool.name))

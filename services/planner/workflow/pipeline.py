@@ -250,7 +250,7 @@ class Pipeline:
         return self._cut_short is not None and self._cut_short.index == len(self.episode.steps)
 
     def _account(self) -> Account:
-        return account(self.episode, self.episode.task.limits, self._stage.prices, time.time())
+        return account(self.episode, self.episode.task.limits, self._stage.prices, time.monotonic())
 
     @property
     def _today(self) -> date:

@@ -1,8 +1,8 @@
-"""Files → documents: JSONL, Parquet, HTML, plain text and PDF, each by a kept library.
+"""File parsers for JSONL, Parquet, HTML, plain text and PDF, each based on a maintained library.
 
-What cannot be read is reported with its line, row or page, and the rest still comes. Everything is
-bounded (``Limits``). Parsing is plain computation: call it in a thread. No file ever came here from
-the live web: live access was not tried, the tests make their files themselves.
+Unreadable parts are reported with their line, row or page, and the rest is still returned. Everything is bounded
+(``Limits``). Parsing is CPU-bound: call it in a thread. Files from the live web were never tried; the tests create
+their own files.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ SUFFIXES = {
 def parse(
     data: bytes, media_type: str, source: str, limits: Limits | None = None
 ) -> Iterator[ParsedDocument | ParseIssue]:
-    """The documents of a file, and an issue for each part that is none, in the file's order.
+    """Yield the documents of a file, and an issue for each unreadable part, in the file's order.
 
-    ``media_type`` may carry a charset (``text/html; charset=gbk``); ``source`` names the file in every result.
-    Raises at once ``InvalidField("media_type")`` for one that is not in ``MEDIA_TYPES`` and ``PayloadTooLarge``;
+    ``media_type`` may carry a charset (``text/html; charset=gbk``); ``source`` names the file in every result. Raises
+    at once ``InvalidField("media_type")`` for one that is not in ``MEDIA_TYPES`` and ``PayloadTooLarge``;
     ``MissingExtra`` on the first step when the format's library is not installed.
     """
     bounds = limits or Limits()
@@ -63,7 +63,7 @@ def parse(
 
 
 def split(media_type: str) -> tuple[str, str]:
-    """Type and charset of a media type, in lower case; the charset is "" when there is none."""
+    """Return type and charset of a media type, in lower case; the charset is "" when there is none."""
     header = Message()
     header["content-type"] = media_type.replace("\n", " ").replace("\r", " ")
     charset = header.get_param("charset", "")
@@ -71,7 +71,7 @@ def split(media_type: str) -> tuple[str, str]:
 
 
 def media_type_of(name: str) -> str:
-    """The media type of a file's name; raises ``InvalidField("name")`` for an unknown ending."""
+    """Return the media type for a file name; raise ``InvalidField("name")`` for an unknown extension."""
     for suffix, media_type in SUFFIXES.items():
         if name.lower().endswith(suffix):
             return media_type

@@ -1,4 +1,4 @@
-"""HTML and plain text: the readable part of a page, by trafilatura."""
+"""Parser of HTML and plain text: the readable part of a page, by trafilatura."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs
 
 
 def trafilatura() -> Any:
-    """The trafilatura module; raises ``MissingExtra``."""
+    """Import and return the trafilatura module; raise ``MissingExtra``."""
     try:
         return importlib.import_module("trafilatura")
     except ImportError as error:
@@ -26,7 +26,7 @@ def trafilatura() -> Any:
 
 
 def read_html(data: bytes, source: str, charset: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
-    """One document: main text with its tables, title, day of publication, language; navigation is left out."""
+    """Yield one document: main text with tables, title, publication date, language; navigation is dropped."""
     library = trafilatura()
     try:
         if data.count(b"<") > limits.html_tags:
@@ -57,7 +57,7 @@ def read_html(data: bytes, source: str, charset: str, limits: Limits) -> Iterato
 
 
 def extracted(library: Any, page: str, source: str) -> Any:
-    """Raises ``Unreadable`` for a page that the library gives nothing for or chokes on."""
+    """Extract the page; raise ``Unreadable`` when the library finds nothing or fails."""
     # A fragment is a page without its frame, which the library does not read.
     page = page if FRAME.search(page) else f"<html><body>{page}</body></html>"
     url = source if source.startswith(("http://", "https://")) else None
@@ -73,7 +73,7 @@ def extracted(library: Any, page: str, source: str) -> Any:
 
 
 def day(text: str | None) -> Any:
-    """The page's own day; None when it gives none or an impossible one."""
+    """Parse the page's own date; None when it has none or an impossible one."""
     try:
         return moment(text) if text else None
     except Unreadable:
@@ -81,19 +81,17 @@ def day(text: str | None) -> Any:
 
 
 def declared(data: bytes) -> str:
-    """The charset that a page declares in its first bytes; "" without one."""
+    """Return the charset that a page declares in its first bytes; "" without one."""
     found = CHARSET.search(data[:4096])
     return found.group(1).decode("ascii") if found else ""
 
 
 def decoded(data: bytes, charset: str) -> str:
-    """Text by byte order mark, declared charset, UTF-8, GB 18030, in this order; never fails.
-
-    GB 2312 and GBK are read as GB 18030, which holds both: pages that declare the former often use the latter.
-    """
+    """Decode text by byte order mark, declared charset, UTF-8, GB 18030, in this order; never fails."""
     for mark, name in BOMS:
         if data.startswith(mark):
             return data.decode(name, errors="replace")
+    # GB 2312 and GBK are read as GB 18030, a superset: pages that declare the former often use the latter.
     wide = "gb18030" if charset.lower() in {"gb2312", "gbk", "gb_2312-80"} else charset
     for name in (wide, "utf-8", "gb18030"):
         try:
@@ -104,7 +102,7 @@ def decoded(data: bytes, charset: str) -> str:
 
 
 def read_text(data: bytes, source: str, charset: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
-    """One document of a plain text or Markdown; a first line ``# Title`` is its title."""
+    """Yield one document of a plain text or Markdown; a first line ``# Title`` is its title."""
     text = decoded(data, charset).strip()
     if not text or "\x00" in text:
         yield ParseIssue(source, "file", "is binary, not text" if text else "is empty")

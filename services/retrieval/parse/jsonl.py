@@ -1,4 +1,4 @@
-"""JSON lines: one object per line. A bad line is reported with its number and the rest is read."""
+"""Parser of JSON lines: one object per line. A bad line is reported with its number and the rest is read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from services.retrieval.parse.records import read_record
 
 
 def read_jsonl(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
-    """Lines end at \\n only: U+2028 and its like are legal inside a JSON string. Empty lines are no lines."""
+    """Yield the document or issue of each line that is not empty."""
     start, number, taken = 3 if data.startswith(b"\xef\xbb\xbf") else 0, 0, 0
     while start < len(data):
+        # Only \n ends a line: U+2028 and its like are legal inside a JSON string.
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
         line, start, number = data[start:end].strip(), end + 1, number + 1
@@ -32,7 +33,7 @@ def read_jsonl(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocum
 
 
 def decode(line: bytes, limits: Limits) -> Any:
-    """The value of one line; raises ``Unreadable`` with the cause."""
+    """Decode one line; raise ``Unreadable`` with the cause."""
     if len(line) > 8 * limits.text_chars:
         raise Unreadable(f"has {len(line):,} bytes, over the limit of {8 * limits.text_chars:,}")
     try:

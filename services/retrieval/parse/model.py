@@ -1,4 +1,4 @@
-"""What a parser gives: documents, and what could not become one, with its place."""
+"""Results of a parser: documents, and issues with their position."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class ParsedDocument:
-    """One document as it stood in a file.
+    """One document as found in a file.
 
-    ``id`` is "" when the file names none; ``published`` is timezone-aware, None when unknown; ``place`` says
-    where in the file it stood (``line 3``, ``row 7``, ``file``). ``page_starts`` are the offsets in ``text`` (in
-    characters) at which the pages of a PDF begin, empty for other formats.
+    ``id`` is "" when the file names none; ``published`` is timezone-aware, None when unknown; ``place`` is its position
+    in the file (``line 3``, ``row 7``, ``file``). ``page_starts`` are the offsets in ``text`` (in characters) at which
+    the pages of a PDF begin, empty for other formats.
     """
 
     text: str
@@ -35,7 +35,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True)
 class ParseIssue:
-    """Something that could not be read. ``lost`` is False when its document came all the same, poorer."""
+    """Something that could not be read. ``lost`` is False when its document was still returned, incomplete."""
 
     source: str
     place: str
@@ -48,21 +48,21 @@ class ParseIssue:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one call of ``parse``; sizes in bytes or characters, time in seconds."""
+    """Limits of one call of ``parse``; sizes in bytes or characters, time in seconds."""
 
     file_bytes: int = 64 << 20
     unpacked_bytes: int = 512 << 20
-    """What compressed parts may grow to, by the file's own figures."""
+    """Maximum decompressed size of compressed parts, by the file's own figures."""
     text_chars: int = 8_000_000
-    """Longest text of one document."""
+    """Maximum text length of one document."""
     documents: int = 5_000_000
     pages: int = 3_000
     page_bytes: int = 8 << 20
-    """Longest content stream of one PDF page, unpacked."""
+    """Maximum decompressed size of one PDF page's content stream."""
     html_tags: int = 200_000
     seconds: float = 120.0
-    """Checked between rows and pages: a single row or page is bounded by its size."""
+    """Checked between rows and pages; a single row or page is bounded by its size."""
 
 
 class Unreadable(ValueError):
-    """A part of a file is not what it should be; the message becomes the issue's reason."""
+    """A part of a file is malformed; the message becomes the issue's reason."""

@@ -1,7 +1,7 @@
-"""The text of a PDF, page by page, by pypdf: pure Python, so that a hostile file cannot break the process.
+"""Parser of PDF text, page by page, by pypdf: pure Python, so that a hostile file cannot crash the process.
 
-pypdf bounds what a compressed stream may grow to (75 MB); a page's content is bounded here as well.
-Scanned pages hold no text; they are reported, there is no character recognition.
+pypdf limits the size of a decompressed stream (75 MB); a page's content is limited here as well. Scanned pages have no
+text; they are reported, there is no character recognition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BREAK = "\n\n"
 
 
 def pypdf() -> Any:
-    """The pypdf module; raises ``MissingExtra``."""
+    """Import and return the pypdf module; raise ``MissingExtra``."""
     try:
         return importlib.import_module("pypdf")
     except ImportError as error:
@@ -28,7 +28,7 @@ def pypdf() -> Any:
 
 
 def read_pdf(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
-    """One issue per page without text that can be read, then one document of all others."""
+    """Yield one issue per page without readable text, then one document of all others."""
     library = pypdf()
     try:
         reader = opened(library, data)
@@ -61,7 +61,7 @@ def read_pdf(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocumen
 
 
 def opened(library: Any, data: bytes) -> Any:
-    """Raises ``Unreadable`` for a file under a password."""
+    """Open a PDF; raise ``Unreadable`` for a password-protected one."""
     reader = library.PdfReader(io.BytesIO(data), strict=False)
     if reader.is_encrypted and not reader.decrypt(""):
         raise Unreadable("it is under a password")
@@ -69,7 +69,7 @@ def opened(library: Any, data: bytes) -> Any:
 
 
 def page_text(reader: Any, index: int, limits: Limits) -> str:
-    """Text of a page; raises ``Unreadable`` when there is too much of it or none."""
+    """Return the text of a page; raise ``Unreadable`` when it has too much content or no text."""
     page = reader.pages[index]
     contents = page.get_contents()
     size = len(contents.get_data()) if contents is not None else 0
@@ -83,13 +83,14 @@ def page_text(reader: Any, index: int, limits: Limits) -> str:
 
 
 def described(reader: Any) -> tuple[str, dict[str, str]]:
-    """Title, and the day of creation as metadata: a file is made before it is published, nobody knows how long."""
+    """Return the title, and the creation date as metadata."""
     try:
         facts = reader.metadata
         title = str(facts.title or "").strip() if facts else ""
         made = facts.creation_date if facts else None
     except Exception:  # a broken date or title is no reason to lose the text
         return "", {}
+    # Not as the publication date: a file is created an unknown time before it is published.
     return title, {"created": made.isoformat()} if isinstance(made, datetime) else {}
 
 

@@ -1,4 +1,4 @@
-"""A row, as JSONL and Parquet hold them, becomes a document."""
+"""Conversion of a row of JSONL or Parquet to a document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METADATA_VALUES = 64
 
 
 def read_record(row: object, source: str, place: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
-    """The document of a row, and an issue for each thing in it that is wrong."""
+    """Yield the document of a row, and an issue for each fault in it."""
     try:
         if not isinstance(row, Mapping):
             raise Unreadable(f"is {type(row).__name__}, not an object with fields")
@@ -59,7 +59,7 @@ def read_record(row: object, source: str, place: str, limits: Limits) -> Iterato
 
 
 def title_and_text(row: Mapping[str, Any], limits: Limits) -> tuple[str, str]:
-    """Title and text; raises ``Unreadable`` without a text."""
+    """Return title and text; raise ``Unreadable`` without a text."""
     name = next((name for name in TEXT if row.get(name) is not None), None)
     if name is None:
         raise Unreadable(f"has no text: none of the fields {', '.join(TEXT)}")
@@ -83,7 +83,7 @@ def first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def scalar(row: Mapping[str, Any], field: str) -> str:
-    """A field as text; raises ``Unreadable`` for a list or an object."""
+    """Return a field as text; raise ``Unreadable`` for a list or an object."""
     value = first(row, NAMES[field])
     if value is None:
         return ""
@@ -103,7 +103,10 @@ def names_of(value: Any) -> tuple[str, ...]:
 
 
 def moment(value: Any) -> datetime | None:
-    """ISO 8601 and the usual spellings of a day, epoch seconds or milliseconds; UTC where no zone is given."""
+    """Parse a time: ISO 8601, common date formats, epoch seconds or milliseconds; UTC without a zone.
+
+    Raises ``Unreadable`` for anything else.
+    """
     if value is None:
         return None
     found: datetime | None = None
@@ -133,7 +136,7 @@ def spelled(text: str) -> datetime | None:
 
 
 def epoch(number: float) -> datetime | None:
-    """Eight digits are a day as a number; more than 1e11 are milliseconds."""
+    """Parse a number as a time: eight digits are a date, more than 1e11 are milliseconds, others seconds."""
     if 19_000_101 <= number <= 21_001_231 and number.is_integer():
         return spelled(str(int(number)))
     try:
@@ -143,7 +146,7 @@ def epoch(number: float) -> datetime | None:
 
 
 def metadata(row: Mapping[str, Any]) -> dict[str, str]:
-    """The fields that have no place of their own, when they are plain and short."""
+    """Return the remaining fields whose values are scalar and short."""
     kept = ((name, row[name]) for name in row if isinstance(name, str) and name not in KNOWN)
     plain = ((name, str(value)) for name, value in kept if isinstance(value, str | int | float | date))
     return dict([(name, value) for name, value in plain if len(value) <= 1_000][:METADATA_VALUES])

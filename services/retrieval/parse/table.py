@@ -1,4 +1,4 @@
-"""Parquet: one document per row, under the same field names as JSONL."""
+"""Parser of Parquet: one document per row, under the same field names as JSONL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BATCH = 256
 
 
 def pyarrow() -> Any:
-    """The pyarrow module; raises ``MissingExtra``."""
+    """Import and return the pyarrow module; raise ``MissingExtra``."""
     try:
         import pyarrow as module
         import pyarrow.parquet
@@ -23,9 +23,10 @@ def pyarrow() -> Any:
 
 
 def read_parquet(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
-    """Row groups are read one after the other; one that cannot be read is reported with its rows.
+    """Yield the documents of all rows, reading one row group after the other.
 
-    Sizes are checked against the file's own figures before anything is unpacked.
+    A row group that cannot be read is reported with its rows. Sizes are checked against the file's own figures before
+    anything is decompressed.
     """
     pa = pyarrow()
     try:
@@ -50,14 +51,15 @@ def read_parquet(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDoc
 
 
 def opened(pa: Any, data: bytes) -> Any:
-    """Texts stay dictionaries where the file has them so: a long text that repeats is held once."""
+    """Open a Parquet file, keeping dictionary-encoded text columns."""
     plain = pa.parquet.ParquetFile(pa.BufferReader(data))
+    # Kept as dictionaries, so that a long text that repeats is held once.
     texts = [field.name for field in plain.schema_arrow if pa.types.is_string(field.type)]
     return pa.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=texts, pre_buffer=False)
 
 
 def checked(pa: Any, file: Any, limits: Limits) -> None:
-    """Raises ``Unreadable`` when no column is a text or the file would unpack to too much."""
+    """Raise ``Unreadable`` when no column is a text or the file would decompress to too much."""
     names = file.schema_arrow.names
     if not set(names) & set(TEXT):
         raise Unreadable(f"no column of {', '.join(TEXT)}; there are {', '.join(names[:20])}")
@@ -67,7 +69,7 @@ def checked(pa: Any, file: Any, limits: Limits) -> None:
 
 
 def rows(file: Any, group: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Offset within the group and values of each row."""
+    """Yield the offset within the group and the values of each row."""
     offset, names = 0, file.schema_arrow.names
     # A file that repeats a name would hide columns; columns without a place are kept out when there are many.
     wanted = names if len(names) <= 64 else [name for name in names if name in KNOWN]

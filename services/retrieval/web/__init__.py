@@ -1,6 +1,6 @@
-"""The web: search engines behind one interface, and a fetcher of pages. Off until an address or a key is set.
+"""The web: search engines behind one interface, and a page fetcher. Off until an address or a key is set.
 
-Live access was not tried here: the tests serve the vendors' answers and the pages from this machine.
+Live access was not tried: the tests serve the vendors' responses and the pages locally.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ ENGINES: dict[str, type[SearXNG] | type[Tavily] | type[Brave] | type[Serper]] = 
 
 
 def engine(name: str, config: WebConfig) -> WebSearch:
-    """The engine of that name; raises ``NotFound`` with the known names, ``NotConfigured`` with the setting."""
+    """Return the engine of that name; raise ``NotFound`` with the known names, ``NotConfigured`` with the setting."""
     if name not in ENGINES:
         raise NotFound("web search engine", name, sorted(ENGINES))
     return ENGINES[name](config)
 
 
 def configured(config: WebConfig) -> list[WebSearch]:
-    """All engines that have their address or key, in the order of ``ENGINES``; often none."""
+    """Return all engines that have their address or key, in the order of ``ENGINES``; often none."""
     found: list[WebSearch] = []
     for kind in ENGINES.values():
         try:

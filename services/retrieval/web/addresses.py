@@ -1,7 +1,7 @@
-"""Which addresses may be fetched from: public ones, resolved once, and connected to as resolved.
+"""Address checks for fetching: only public addresses, resolved once, and connected to as resolved.
 
-A name that is checked and then resolved again can point elsewhere the second time (DNS rebinding). So the
-name is resolved here, all its addresses must be allowed, and the connection is made to one of these.
+A name that is checked and then resolved again can point elsewhere the second time (DNS rebinding). So the name is
+resolved here, all its addresses must be allowed, and the connection is made to one of these.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BlockedAddress(InvalidField):
 
 @dataclass(frozen=True)
 class Target:
-    """Where to connect: ``address`` is the one to use, ``host`` stays in the Host header and the certificate."""
+    """Destination of a request: ``address`` is connected to, ``host`` is for the Host header and the certificate."""
 
     scheme: str
     host: str
@@ -45,7 +45,7 @@ class Target:
 
     @property
     def url(self) -> str:
-        """The URL with the address in the host's place."""
+        """The URL with the address in place of the host."""
         literal = f"[{self.address}]" if self.address.version == 6 else str(self.address)
         return f"{self.scheme}://{literal}:{self.port}{self.path}"
 
@@ -57,7 +57,7 @@ class Target:
 
 
 def split(url: str, ports: Sequence[int]) -> tuple[str, str, int, str]:
-    """Scheme, host, port and path with query; raises ``InvalidField("url")`` or ``BlockedAddress``."""
+    """Return scheme, host, port and path with query; raise ``InvalidField("url")`` or ``BlockedAddress``."""
     if len(url) > MOST_URL or any(ord(char) <= 32 or ord(char) == 127 for char in url) or "\\" in url:
         raise InvalidField("url", "is too long or holds a space, a backslash or a control character")
     try:
@@ -79,14 +79,14 @@ def split(url: str, ports: Sequence[int]) -> tuple[str, str, int, str]:
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, in the system's order; numbers in any spelling are names too."""
+    """Return the addresses of a name, in the system's order; numeric hosts in any notation count as names."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
 
 
 async def target(url: str, ports: Sequence[int], allowed: Sequence[Network], resolver: Resolver = resolve) -> Target:
-    """Where ``url`` leads. Raises ``InvalidField``, ``BlockedAddress``, and ``DependencyFailed`` for unknown names."""
+    """Resolve ``url``; raise ``InvalidField``, ``BlockedAddress``, and ``DependencyFailed`` for unknown names."""
     scheme, host, port, path = split(url, ports)
     try:
         texts = await resolver(host, port)
@@ -102,7 +102,7 @@ async def target(url: str, ports: Sequence[int], allowed: Sequence[Network], res
 
 
 def reachable(address: Address, allowed: Sequence[Network]) -> bool:
-    """True for a public address, or one in an allowed network; addresses inside addresses are looked at too."""
+    """Return True for a public address, or one in an allowed network; embedded addresses are checked too."""
     if any(address.version == network.version and address in network for network in allowed):
         return True
     if address in DOORS or not address.is_global or address.is_multicast or address.is_reserved:
@@ -111,7 +111,7 @@ def reachable(address: Address, allowed: Sequence[Network]) -> bool:
 
 
 def embedded(address: Address) -> list[Address]:
-    """The IPv4 addresses that an IPv6 one carries: mapped, compatible, 6to4, Teredo, NAT64."""
+    """Return the IPv4 addresses embedded in an IPv6 one: mapped, compatible, 6to4, Teredo, NAT64."""
     if not isinstance(address, ipaddress.IPv6Address):
         return []
     found: list[Address | None] = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]

@@ -1,4 +1,4 @@
-"""What a web search gives, and the one interface of all engines."""
+"""Results of a web search, and the common interface of all engines."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ class TimeRange:
     before: datetime | None = None
 
     def allows(self, when: datetime | None) -> bool:
-        """A result without a time passes no range: nobody can say that it was there."""
+        """Return True if the time is in the range."""
         if self.after is None and self.before is None:
             return True
+        # A result without a time passes no range: it may not have existed then.
         return when is not None and (
             (self.after is None or when >= self.after) and (self.before is None or when < self.before)
         )
 
     def last_day(self) -> datetime | None:
-        """The last day of which anything is allowed; engines take whole days."""
+        """Return the last allowed day; engines accept whole days only."""
         return None if self.before is None else self.before - timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
 class WebResult:
-    """One result: no full text, that is ``PageFetcher``'s. ``published`` is timezone-aware, None when unknown."""
+    """One result without full text, which ``PageFetcher`` reads. ``published`` is timezone-aware, None if unknown."""
 
     url: str
     title: str
@@ -55,22 +56,22 @@ class WebResult:
 
 
 class WebSearch(Protocol):
-    """A search engine on the web."""
+    """A web search engine."""
 
     name: ClassVar[str]
 
     async def search(
         self, query: str, limit: int, published: TimeRange | None = None, deadline: float | None = None
     ) -> list[WebResult]:
-        """At most ``limit`` results, best first; fewer, never others, when a time range is asked for.
+        """Return at most ``limit`` results, best first; with a time range only results within it.
 
-        ``deadline`` is on the monotonic clock in seconds. Raises ``InvalidField`` for query and limit, and
-        the errors of ``fathom.http.HttpClient.request``.
+        ``deadline`` is on the monotonic clock in seconds. Raises ``InvalidField`` for query and limit, and the errors
+        of ``fathom.http.HttpClient.request``.
         """
         ...
 
     async def aclose(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         ...
 
 
@@ -82,7 +83,7 @@ class NotConfigured(ConfigError):
 
 
 def key_of(engine: str, setting: str, variable: str) -> str:
-    """The key in the environment variable that the setting names; raises ``NotConfigured``."""
+    """Return the key from the environment variable that the setting names; raise ``NotConfigured``."""
     key = os.environ.get(variable, "").strip() if variable else ""
     if not key:
         raise NotConfigured(engine, f"{setting} to the name of an environment variable that holds the key ({variable})")
@@ -90,7 +91,7 @@ def key_of(engine: str, setting: str, variable: str) -> str:
 
 
 def asked(query: str, limit: int, most: int = MOST_RESULTS) -> tuple[str, int]:
-    """Query and limit within bounds; raises ``InvalidField``."""
+    """Return query and limit within bounds; raise ``InvalidField``."""
     text = " ".join(query.split())
     if not text:
         raise InvalidField("query", "is empty")
@@ -102,7 +103,10 @@ def asked(query: str, limit: int, most: int = MOST_RESULTS) -> tuple[str, int]:
 
 
 def rows_of(answer: Any, culprit: str, *path: str) -> list[Mapping[str, Any]]:
-    """The list of objects under ``path``; empty when a part is absent, ``MalformedAnswer`` when it is no list."""
+    """Return the list of objects under ``path``, empty when a part is absent.
+
+    Raises ``MalformedAnswer`` if it is no list.
+    """
     for name in path:
         if not isinstance(answer, dict):
             raise MalformedAnswer(culprit, f"{name!r} is expected in an object, not in {type(answer).__name__}")
@@ -117,7 +121,7 @@ def rows_of(answer: Any, culprit: str, *path: str) -> list[Mapping[str, Any]]:
 def results(
     found: Iterable[tuple[Any, Any, Any, Any]], engine: str, limit: int, published: TimeRange | None
 ) -> list[WebResult]:
-    """Rows of url, title, summary and time as results: each address once, only http(s), only what the range allows."""
+    """Convert rows of url, title, summary and time to results: unique http(s) URLs within the time range."""
     kept: dict[str, WebResult] = {}
     for url, title, summary, when in found:
         if not isinstance(url, str) or not url.startswith(("http://", "https://")) or url in kept:
@@ -131,12 +135,12 @@ def results(
 
 
 def plain(text: Any) -> str:
-    """One line without markup and entities; "" for anything but text."""
+    """Return one line without markup and entities; "" for anything but text."""
     return " ".join(html.unescape(MARKUP.sub("", text)).split()) if isinstance(text, str) else ""
 
 
 def moment(value: Any, now: datetime | None = None) -> datetime | None:
-    """A time as engines write it: ISO, RFC 2822, ``May 20, 2024``, ``3 days ago``; None when it is none of these."""
+    """Parse a time as engines write it: ISO, RFC 2822, ``May 20, 2024``, ``3 days ago``; None for anything else."""
     if not isinstance(value, str) or not value.strip():
         return None
     text = value.strip()
@@ -152,5 +156,5 @@ def moment(value: Any, now: datetime | None = None) -> datetime | None:
 
 
 def reader(form: str) -> Callable[[str], datetime]:
-    """Reads one spelling."""
+    """Return a parser of one format."""
     return lambda text: datetime.strptime(text, form)

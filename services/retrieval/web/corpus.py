@@ -1,7 +1,7 @@
 """The web as a corpus: found by an engine, read by the fetcher, with ids like any other document's.
 
-Only what a search has shown can be read, so that no text can make the system fetch an address of its choice.
-Live access was not tried here.
+Only pages that a search has shown can be read, so that no text can make the system fetch an address of its choice. Live
+access was not tried.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAST = timedelta(microseconds=1)
 
 
 class WebCorpus:
-    """One event loop's. ``remembered`` ids stay readable, ``kept_chars`` of pages are kept as read."""
+    """The web corpus of one event loop; caches ``remembered`` results and ``kept_chars`` characters of pages."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class WebCorpus:
     async def search(
         self, query: str, limit: int, allowed: Filter | None = None, deadline: float | None = None
     ) -> list[Document]:
-        """At most ``limit`` pages, best first; ``text`` is the engine's summary, ``source`` the host.
+        """Return at most ``limit`` pages, best first; ``text`` is the engine's summary, ``source`` the host.
 
-        The first engine that answers is taken. Raises ``NotConfigured`` without any, ``InvalidField`` for the query
-        and for filters that the web cannot fulfil, ``DependencyFailed`` with every engine's reason.
+        Uses the first engine that answers. Raises ``NotConfigured`` without any, ``InvalidField`` for the query and for
+        filters that the web does not support, ``DependencyFailed`` with every engine's reason.
         """
         bounds = allowed or Filter()
         if bounds.entities:
@@ -64,9 +64,9 @@ class WebCorpus:
         return list(found.values())
 
     async def fetch(self, ident: str, as_of: datetime | None = None, deadline: float | None = None) -> Document:
-        """The page's readable text. The engine's date counts where the page gives none.
+        """Return the page's readable text; the engine's date is used where the page has none.
 
-        Raises ``NotFound`` for an id that no search has shown or that is younger than ``as_of``, and the errors of
+        Raises ``NotFound`` for an id that no search has shown or that is newer than ``as_of``, and the errors of
         ``PageFetcher.fetch``.
         """
         result = self._known.get(ident)
@@ -81,7 +81,7 @@ class WebCorpus:
         return document
 
     async def aclose(self) -> None:
-        """Closes the engines."""
+        """Close the engines."""
         for engine in self._engines:
             await engine.aclose()
 
@@ -133,23 +133,23 @@ class WebCorpus:
 
 
 def shown(result: WebResult) -> Document:
-    """A result as a document, its text the summary."""
+    """Convert a result to a document whose text is the summary."""
     return Document(ident_of(result.url), result.title, result.summary, result.published, host(result.url), TYPE, ())
 
 
 def ident_of(url: str) -> str:
-    """``web-`` and 24 hexadecimal digits; addresses that differ in case of the host or fragment are one."""
+    """Return ``web-`` and 24 hexadecimal digits; URLs that differ only in host case or fragment have the same id."""
     parts = urlsplit(url)
     plain = urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path or "/", parts.query, ""))
     return "web-" + hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:24]
 
 
 def host(url: str) -> str:
-    """The host without ``www.``."""
+    """Return the host without ``www.``."""
     return (urlsplit(url).hostname or "").removeprefix("www.")
 
 
 def ranged(allowed: Filter) -> TimeRange:
-    """Times of a filter: ``as_of`` is inclusive, ``before`` exclusive."""
+    """Convert the times of a filter, of which ``as_of`` is inclusive and ``before`` exclusive."""
     ends = [end for end in (allowed.before, allowed.as_of + LEAST if allowed.as_of else None) if end is not None]
     return TimeRange(allowed.after, min(ends, default=None))

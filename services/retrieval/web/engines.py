@@ -1,6 +1,6 @@
-"""Four engines: SearXNG (one's own, no key), Tavily, Brave, Serper. Addresses can be set, so that tests serve them.
+"""Four engines: SearXNG (self-hosted, no key), Tavily, Brave, Serper. Addresses are configurable for tests.
 
-Requests follow the vendors' published contracts; live access was not tried here.
+Requests follow the vendors' published contracts; live access was not tried.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class SearXNG:
     name: ClassVar[str] = "searxng"
 
     def __init__(self, config: WebConfig) -> None:
-        """Raises ``NotConfigured`` without an address."""
+        """Create the client; raise ``NotConfigured`` without an address."""
         if not config.searxng_url:
             raise NotConfigured(self.name, "retrieval.web.searxng_url")
         self._url = config.searxng_url.rstrip("/") + "/search"
@@ -28,7 +28,7 @@ class SearXNG:
     async def search(
         self, query: str, limit: int, published: TimeRange | None = None, deadline: float | None = None
     ) -> list[WebResult]:
-        """See ``WebSearch``. SearXNG knows ranges that end today; others are cut out of its answer."""
+        """Search, see ``WebSearch``. SearXNG supports only ranges that end today; others are filtered here."""
         text, limit = asked(query, limit)
         params = {"q": text, "format": "json", "safesearch": "1"}
         if published and published.after:
@@ -48,7 +48,7 @@ class SearXNG:
 
 
 def ranged(age: timedelta) -> dict[str, str]:
-    """SearXNG's word for a range that holds ``age``; nothing beyond a year."""
+    """Return SearXNG's shortest range that covers ``age``; nothing beyond a year."""
     for word, days in (("day", 1), ("month", 30), ("year", 365)):
         if age <= timedelta(days=days):
             return {"time_range": word}
@@ -61,7 +61,7 @@ class Tavily:
     name: ClassVar[str] = "tavily"
 
     def __init__(self, config: WebConfig) -> None:
-        """Raises ``NotConfigured`` without a key."""
+        """Create the client; raise ``NotConfigured`` without a key."""
         key = key_of(self.name, "retrieval.web.tavily_key_env", config.tavily_key_env)
         self._url = config.tavily_url.rstrip("/") + "/search"
         self._client = HttpClient(self.name, policy(config), {"authorization": f"Bearer {key}"})
@@ -69,7 +69,7 @@ class Tavily:
     async def search(
         self, query: str, limit: int, published: TimeRange | None = None, deadline: float | None = None
     ) -> list[WebResult]:
-        """See ``WebSearch``. Only news carry a time here, so a range asks for news."""
+        """Search, see ``WebSearch``. Only news carry a time here, so a range searches news."""
         text, limit = asked(query, limit, most=20)
         body: dict[str, Any] = {"query": text, "max_results": limit, "search_depth": "basic"}
         if published and published.after:
@@ -91,7 +91,7 @@ class Brave:
     name: ClassVar[str] = "brave"
 
     def __init__(self, config: WebConfig) -> None:
-        """Raises ``NotConfigured`` without a key."""
+        """Create the client; raise ``NotConfigured`` without a key."""
         key = key_of(self.name, "retrieval.web.brave_key_env", config.brave_key_env)
         self._url = config.brave_url.rstrip("/") + "/res/v1/web/search"
         self._client = HttpClient(self.name, policy(config), {"x-subscription-token": key})
@@ -99,7 +99,7 @@ class Brave:
     async def search(
         self, query: str, limit: int, published: TimeRange | None = None, deadline: float | None = None
     ) -> list[WebResult]:
-        """See ``WebSearch``. Brave refuses queries of more than 400 characters: they are cut at a word."""
+        """Search, see ``WebSearch``. Brave refuses queries of more than 400 characters, so they are cut at a word."""
         text, limit = asked(query, limit, most=20)
         params: dict[str, Any] = {"q": shortened(text, 400), "count": limit, "text_decorations": "false"}
         if published and (published.after or published.before):
@@ -116,7 +116,7 @@ class Brave:
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most ``limit`` characters, cut at a space where there is one."""
+    """Cut to at most ``limit`` characters, at a space if possible."""
     return text if len(text) <= limit else text[: limit + 1].rpartition(" ")[0] or text[:limit]
 
 
@@ -126,7 +126,7 @@ class Serper:
     name: ClassVar[str] = "serper"
 
     def __init__(self, config: WebConfig) -> None:
-        """Raises ``NotConfigured`` without a key."""
+        """Create the client; raise ``NotConfigured`` without a key."""
         key = key_of(self.name, "retrieval.web.serper_key_env", config.serper_key_env)
         self._url = config.serper_url.rstrip("/") + "/search"
         self._client = HttpClient(self.name, policy(config), {"x-api-key": key})
@@ -134,7 +134,7 @@ class Serper:
     async def search(
         self, query: str, limit: int, published: TimeRange | None = None, deadline: float | None = None
     ) -> list[WebResult]:
-        """See ``WebSearch``."""
+        """Search, see ``WebSearch``."""
         text, limit = asked(query, limit)
         body: dict[str, Any] = {"q": text, "num": limit}
         if published and (published.after or published.before):

@@ -1,4 +1,4 @@
-"""Reads one page of the web: where it may, as much as it may, as long as it may. Live access was not tried here."""
+"""Fetcher of one web page, within limits of address, size and time. Live access was not tried."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 def unsupported(host: str, media_type: str) -> UnreadableContent:
-    """What is nothing that can be read as text; ``media_type`` is what it says to be."""
+    """Return the error for content that cannot be read as text; ``media_type`` is the declared one."""
     said = f"{host} sent {media_type or 'no content type'}, which is none of {', '.join(READABLE)}"
     return UnreadableContent(host, said, media_type)
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page that was read. ``url`` is where it was in the end, ``issues`` what of it could not be read."""
+    """A page that was read. ``url`` is the final one after redirects, ``issues`` the unreadable parts."""
 
     url: str
     media_type: str
@@ -45,7 +45,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer of a host; ``location`` is where it sends, "" when it sends nowhere."""
+    """One response of a host; ``location`` is its redirect target, "" without one."""
 
     media_type: str
     body: bytes
@@ -53,12 +53,12 @@ class Reply:
 
 
 class PageFetcher:
-    """Fetches pages. One instance serves many callers at a time on one event loop."""
+    """Fetches pages; one instance serves many concurrent callers on one event loop."""
 
     def __init__(self, config: WebConfig, resolver: Resolver = resolve, trusted: ssl.SSLContext | None = None) -> None:
-        """``trusted`` holds the certificates to trust, the public ones by default.
+        """Create the fetcher; ``trusted`` holds the certificates to trust, the public ones by default.
 
-        Raises ``MissingExtra`` without httpx and ``ValueError`` for a network that is none.
+        Raises ``MissingExtra`` without httpx and ``ValueError`` for a malformed network.
         """
         self._config, self._resolver, self._httpx = config, resolver, httpx()
         self._trusted = trusted or self._httpx.create_ssl_context(trust_env=False)
@@ -67,11 +67,11 @@ class PageFetcher:
         self._lanes = HostLanes(config.fetch_per_host)
 
     async def fetch(self, url: str, deadline: float | None = None) -> Page:
-        """The readable text behind ``url``; ``deadline`` is on the monotonic clock, in seconds.
+        """Return the readable text behind ``url``; ``deadline`` is on the monotonic clock, in seconds.
 
-        Raises ``InvalidField("url")``, ``BlockedAddress``, ``UnreadableContent``,
-        ``AnswerTooLarge``, ``MalformedAnswer``, ``UpstreamRefused`` (404 and its like), ``Overloaded``,
-        ``DependencyFailed`` and ``DeadlineExceeded``.
+        Raises ``InvalidField("url")``, ``BlockedAddress``, ``UnreadableContent``, ``AnswerTooLarge``,
+        ``MalformedAnswer``, ``UpstreamRefused`` (404 and its like), ``Overloaded``, ``DependencyFailed`` and
+        ``DeadlineExceeded``.
         """
         end = time.monotonic() + self._config.fetch_seconds
         end = end if deadline is None else min(end, deadline)
@@ -94,7 +94,7 @@ class PageFetcher:
         return Page(final, reply.media_type, documents[0], issues, len(reply.body))
 
     async def _follow(self, url: str, deadline: float) -> tuple[str, Reply]:
-        """The first answer that sends nowhere else; each place on the way is checked like the first."""
+        """Follow redirects to the first response that is none; each target is checked like the first."""
         url = url.partition("#")[0]
         for _ in range(self._config.fetch_redirects + 1):
             reply = await self._attempts(url, deadline)
@@ -148,7 +148,7 @@ class PageFetcher:
 
 
 def guessed(host: str, body: bytes) -> str:
-    """The media type by the first bytes, for hosts that give none; raises ``UnreadableContent``."""
+    """Guess the media type from the first bytes, for hosts that send none; raise ``UnreadableContent``."""
     start = body[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"%pdf-"):
         return "application/pdf"
@@ -158,7 +158,7 @@ def guessed(host: str, body: bytes) -> str:
 
 
 class HostLanes:
-    """At most so many fetches per host at a time; hosts that nobody waits for are forgotten."""
+    """Limits concurrent fetches per host; forgets idle hosts."""
 
     def __init__(self, per_host: int) -> None:
         self._per_host = per_host
@@ -166,12 +166,12 @@ class HostLanes:
 
     @property
     def hosts(self) -> Mapping[str, int]:
-        """How many are in or before each lane."""
+        """Number of running and waiting fetches per host."""
         return {host: users for host, (_, users) in self._lanes.items()}
 
     @asynccontextmanager
     async def of(self, host: str) -> AsyncIterator[None]:
-        """Waits for a place in the lane of ``host``."""
+        """Wait for a free slot of ``host``."""
         lane, users = self._lanes.get(host, (asyncio.Semaphore(self._per_host), 0))
         self._lanes[host] = lane, users + 1
         try:

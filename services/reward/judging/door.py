@@ -1,4 +1,4 @@
-"""JudgePairs: proto ⇄ judge, no logic."""
+"""RPC JudgePairs: proto to and from the judge, no logic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STYLES = {
 
 
 async def judge_pairs(judge: Judge, request: pb.JudgePairsRequest) -> pb.JudgePairsResponse:
-    """Judgements aligned with the pairs."""
+    """Judge the pairs; return judgements aligned with them. Raises ``InvalidField("style")``."""
     if request.style not in STYLES:
         raise InvalidField("style", f"{request.style} is none")
     pairs = [Pair(pair.question, pair.left, pair.right, pair.reference) for pair in request.pairs]

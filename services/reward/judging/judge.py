@@ -1,4 +1,4 @@
-"""Asks the model: both orders, several votes, replies that cannot be read once more, nothing twice."""
+"""Voting by the judge model: both orders, several votes, retries of unreadable replies, a cache of votes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Ballot:
-    """One vote to be had: what is shown first and second, to which version of which judge."""
+    """One vote to request: the answers shown first and second, the judge's version and the prompt."""
 
     style: Style
     prompt: Prompt
@@ -53,13 +53,13 @@ class Ballot:
 
     @property
     def key(self) -> str:
-        """What the reply depends on."""
+        """Hash of everything that the reply depends on."""
         said = [self.judge, self.prompt.version, self.question, self.reference, self.first, self.second]
         return content_hash([*said, self.number, self.temperature])
 
     @property
     def messages(self) -> list[Message]:
-        """System prompt and material; every text is quoted, so that none can speak to the judge."""
+        """System prompt and material; every text is quoted, so that none can instruct the judge."""
         parts = [("Question", self.question), ("Reference", self.reference)]
         parts += [("First answer", self.first), ("Second answer", self.second)]
         said = "\n\n".join(f"# {title}\n{quoted(text)}" for title, text in parts if text or title.endswith("answer"))
@@ -67,7 +67,7 @@ class Ballot:
 
 
 class Judge:
-    """Judges pairs through ``clients.policy``; votes are remembered, the oldest of too many go."""
+    """Judges pairs through ``clients.policy``; caches votes and evicts the least recently used."""
 
     def __init__(self, settings: JudgeSettings, clients: Clients, registry: CollectorRegistry | None, log: Any) -> None:
         self._settings, self._clients, self._log = settings, clients, log
@@ -81,10 +81,10 @@ class Judge:
     async def judge(
         self, pairs: Sequence[Pair], style: Style | None = None, votes: int = 0
     ) -> tuple[list[Judgement], str]:
-        """Judgements aligned with the pairs, and the judge's version.
+        """Return judgements aligned with the pairs, and the judge's version.
 
-        A vote that fails is counted, never guessed. Raises ``InvalidField`` that names the pair's field, and
-        ``FathomError`` when the judge's model is not known.
+        A vote that fails is counted, never guessed. Raises ``InvalidField`` naming the pair's field, and
+        ``FathomError`` when the judge's model is unknown.
         """
         settings = self._settings
         style, votes = style or settings.style, votes or settings.votes
@@ -146,7 +146,10 @@ class Judge:
             self._known.popitem(last=False)
 
     async def _asked(self, ballot: Ballot) -> Opinion:
-        """The opinion; the judge is told what is wrong with a reply. Raises ``FathomError`` after its last try."""
+        """Return the opinion; send an unreadable reply back with its fault.
+
+        Raises ``FathomError`` after the last attempt.
+        """
         messages, wrong = ballot.messages, ""
         for attempt in range(self._settings.attempts):
             text = await self._completed(messages, ballot, attempt)

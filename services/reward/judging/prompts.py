@@ -18,7 +18,7 @@ HEADER = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 
 
 class Header(BaseModel):
-    """What a prompt says of itself; the same as its file's name."""
+    """Header of a prompt file; must agree with the file's name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,7 +28,7 @@ class Header(BaseModel):
     language: Language
     output: Literal["json"]
     top: int = Field(ge=1)
-    """Best score of its scale."""
+    """Highest score of its scale."""
 
     @property
     def id(self) -> str:
@@ -44,12 +44,12 @@ class Prompt:
 
     @property
     def version(self) -> str:
-        """Id and the beginning of the text's checksum: what a vote depends on."""
+        """Id and the start of the text's checksum, so that votes of changed prompts are not mixed up."""
         return f"{self.header.id}#{sha256(self.body.encode())[:8]}"
 
 
 class Prompts:
-    """The package's prompts; raises ``CorruptData`` that names a file."""
+    """The package's prompts; raises ``CorruptData`` naming a malformed file."""
 
     def __init__(self) -> None:
         entries = resources.files("services.reward.prompts").iterdir()
@@ -60,7 +60,7 @@ class Prompts:
         ]
 
     def find(self, name: str, language: Language, version: int = 0) -> Prompt:
-        """That version, or for 0 the newest; raises ``NotFound``."""
+        """Return that version, or for 0 the newest; raise ``NotFound``."""
         fitting = [
             prompt
             for prompt in self._prompts
@@ -74,7 +74,10 @@ class Prompts:
 
 
 def read_prompt(file: str, text: str) -> Prompt:
-    """Raises ``CorruptData`` for a header that is missing, wrong, or says something else than the file's name."""
+    """Parse a prompt file.
+
+    Raises ``CorruptData`` for a header that is missing, malformed, or contradicts the file's name.
+    """
     found = HEADER.match(text)
     try:
         header = Header.model_validate(yaml.safe_load(found.group(1)) if found else None)

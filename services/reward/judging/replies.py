@@ -1,4 +1,4 @@
-"""What a judge replies: a JSON object by style, read tolerantly and checked strictly."""
+"""Replies of the judge: a JSON object per style, parsed tolerantly and validated strictly."""
 
 from __future__ import annotations
 
@@ -60,24 +60,24 @@ class Rubric(BaseModel):
 
 REPLIES: Mapping[Style, type[Pairwise] | type[Rubric]] = {Style.PAIRWISE: Pairwise, Style.RUBRIC: Rubric}
 SCALES: Mapping[Style, int] = {Style.PAIRWISE: 10, Style.RUBRIC: 9}
-"""Largest difference of two scores."""
+"""Maximum difference of two scores."""
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """One reply: ``margin`` of the answer that was shown first, in [-1, 1], and why."""
+    """One reply: ``margin`` of the answer that was shown first, in [-1, 1], and the reason."""
 
     margin: float
     reason: str
 
 
 def schema(style: Style) -> str:
-    """The JSON schema of a reply, for engines that can follow one."""
+    """Return the JSON schema of a reply, for engines with guided decoding."""
     return json.dumps(REPLIES[style].model_json_schema(), sort_keys=True)
 
 
 def read(style: Style, text: str) -> Opinion | str:
-    """The opinion, or in words what is wrong with the reply."""
+    """Parse a reply; return the opinion, or a message saying what is wrong."""
     found = read_object(text)
     if found is None:
         return "there is no JSON object"

@@ -1,4 +1,4 @@
-"""From votes to a judgement: both orders count alike, and a preference for a place is seen. Pure."""
+"""Aggregation of votes to a judgement: both orders have equal weight, and position bias is measured. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from services.reward.judging.settings import JudgeSettings
 
 
 class Grade(IntEnum):
-    """From the left answer's side; numbers as in the contract."""
+    """Grade of the left answer; numbers as in the contract."""
 
     NOT_JUDGED = 0
     BAD = 1
@@ -22,7 +22,7 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True)
 class Vote:
-    """One reading: the left answer's ``margin`` in [-1, 1], None for a reply that could not be had or read."""
+    """One vote: the left answer's ``margin`` in [-1, 1], None for a reply that failed or was unreadable."""
 
     left_first: bool
     margin: float | None
@@ -31,7 +31,7 @@ class Vote:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the votes of a pair make; ``margin`` is their mean."""
+    """Result of a pair's votes; ``margin`` is their mean."""
 
     grade: Grade
     reason: str
@@ -43,9 +43,10 @@ class Judgement:
 
 
 def judged(votes: Sequence[Vote], settings: JudgeSettings) -> Judgement:
-    """The judgement. Without a vote in each order there is none: a preference for a place could not be told."""
+    """Aggregate the votes; without a vote in each order the result is NOT_JUDGED."""
     read = [(vote, vote.margin) for vote in votes if vote.margin is not None]
     failed = len(votes) - len(read)
+    # Position bias could not be told from preference.
     if len({vote.left_first for vote, _ in read}) < 2:
         missing = next((vote.reason for vote in votes if vote.margin is None), "")
         return Judgement(Grade.NOT_JUDGED, f"no vote in each order: {missing}", failed=failed, votes=len(read))
@@ -63,12 +64,12 @@ def judged(votes: Sequence[Vote], settings: JudgeSettings) -> Judgement:
 
 
 def sign(margin: float, even: float) -> int:
-    """Who wins: 1 the left, -1 the right, 0 neither."""
+    """Return the winner: 1 the left, -1 the right, 0 neither."""
     return 0 if abs(margin) <= even else (1 if margin > 0 else -1)
 
 
 def graded(margin: float, winner: int, settings: JudgeSettings) -> Grade:
-    """Five grades of votes that agree."""
+    """Return the grade, one of five, of votes that agree."""
     if winner == 0:
         return Grade.EVEN
     clear = abs(margin) >= settings.clear_margin

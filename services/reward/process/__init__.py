@@ -1,1 +1,1 @@
-"""The implicit process reward model behind ScoreProcess and UpdateModel; torch is imported when it is first asked."""
+"""The implicit process reward model behind ScoreProcess and UpdateModel; torch is imported on first use."""

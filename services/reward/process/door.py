@@ -1,4 +1,4 @@
-"""ScoreProcess and UpdateModel: proto ⇄ process model, no logic."""
+"""RPCs ScoreProcess and UpdateModel: proto to and from the process model, no logic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from services.reward.process.network import ProcessItem
 
 
 async def score(model: ProcessModel, request: pb.ScoreProcessRequest) -> pb.ScoreProcessResponse:
-    """Rewards aligned with the items and their tokens."""
+    """Return rewards aligned with the items and their tokens."""
     rewards, version, metrics = await model.score(items_from(request), request.group_size)
     return pb.ScoreProcessResponse(
         scores=[pb.ProcessScore(rewards=row) for row in rewards], model_version=version, metrics=metrics
@@ -22,7 +22,7 @@ async def score(model: ProcessModel, request: pb.ScoreProcessRequest) -> pb.Scor
 
 
 async def update(model: ProcessModel, store: ObjectStore, request: pb.UpdateModelRequest) -> pb.UpdateModelResponse:
-    """Reads the batch and steps; raises ``CorruptData`` for bytes that are no batch."""
+    """Read the batch and take a step; raise ``CorruptData`` for bytes that are no batch."""
     checked_id("request_id", request.request_id)
     if not request.batch.key:
         raise InvalidField("batch", "names no object")

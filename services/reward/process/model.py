@@ -1,7 +1,7 @@
-"""The process reward model of this replica: it follows the one truth in the bucket ``PROCESS``, and steps it on.
+"""This replica's process reward model: follows the shared state in the bucket ``PROCESS`` and advances it.
 
-A step is computed here, its state stored whole, then made the truth by compare-and-set; a replica that is behind
-takes up the truth before it answers. So a step that is cut off anywhere has not happened.
+A step is computed here, its state stored completely, then published by compare-and-set; a replica that is behind loads
+the published state before it answers. A step interrupted at any point therefore has no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Scores = tuple[list[list[float]], int, Mapping[str, float]]
 
 
 class ProcessModel:
-    """Scores and steps, one at a time."""
+    """Scores and trains, one operation at a time."""
 
     def __init__(self, settings: ProcessSettings, store: ObjectStore, keys: KeyValue, log: Any) -> None:
         self._settings, self._store, self._keys, self._log = settings, store, keys, log
@@ -35,28 +35,30 @@ class ProcessModel:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def score(self, items: Sequence[ProcessItem], group_size: int) -> Scores:
-        """Rewards per token, the version that gave them, and metrics.
+        """Return rewards per token, the model version that computed them, and metrics.
 
         Raises ``FailedPrecondition`` when no model is configured, ``MissingExtra``, ``CorruptData``, and
-        ``InvalidField`` that names what is wrong with the items.
+        ``InvalidField`` naming the fault in the items.
         """
         self._check(items, group_size)
         return await self._alone(self._score(items, group_size))
 
     async def update(self, request_id: str, items: Sequence[ProcessItem], group_size: int, batch: str) -> Step:
-        """One step; the same ``request_id`` gives the same answer. ``batch`` is the SHA-256 of what was sent.
+        """Take one step; the same ``request_id`` returns the same answer.
 
-        Raises as ``score``, and ``Conflict`` when another replica took a step meanwhile: nothing has changed then.
+        ``batch`` is the SHA-256 of the batch as sent. Raises as ``score``, and ``Conflict`` when another replica took a
+        step meanwhile: nothing has changed then.
         """
         self._check(items, group_size)
         return await self._alone(self._update(request_id, items, group_size, batch))
 
     async def close(self) -> None:
-        """Waits for what is being computed: a thread cannot be stopped."""
+        """Wait for running computations."""
+        # A thread cannot be stopped.
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _alone(self, work: Coroutine[Any, Any, R]) -> R:
-        """Does the work with the lock held to its end, even when the caller goes away."""
+        """Finish the work with the lock held, even when the caller is cancelled."""
 
         async def locked() -> R:
             async with self._lock:
@@ -95,7 +97,7 @@ class ProcessModel:
         return step
 
     async def _forget(self, before: History, after: History) -> None:
-        """Removes checkpoints that are no longer listed; one that cannot be removed is only in the way."""
+        """Delete checkpoints that are no longer listed; one that cannot be deleted only wastes space."""
         for version in set(before.checkpoints) - set(after.checkpoints):
             try:
                 await self._store.delete(before.checkpoints[version].key)
@@ -103,7 +105,7 @@ class ProcessModel:
                 self._log.warning("an old checkpoint stays", key=before.checkpoints[version].key, error=str(error))
 
     async def _current(self) -> tuple[Network, History, int]:
-        """The network in the truth's state, the truth and its revision."""
+        """Return the network in the published state, that state and its revision."""
         if self._settings.model is None:
             raise FailedPrecondition(
                 "no process reward model is configured: set reward.process.model to a model's folder",
@@ -125,7 +127,7 @@ class ProcessModel:
         return self._network, history, revision
 
     def _check(self, items: Sequence[ProcessItem], group_size: int) -> None:
-        """Raises ``InvalidField`` for what no model could take."""
+        """Raise ``InvalidField`` for items that no model could accept."""
         settings = self._settings
         if not 1 <= len(items) <= settings.max_items:
             raise InvalidField("items", f"must be 1 to {settings.max_items:,}")

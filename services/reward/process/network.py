@@ -1,4 +1,4 @@
-"""The network with its optimiser, as bytes in and out; the only importer of torch. Blocking, one thread at a time."""
+"""The network with its optimiser; the only importer of torch. Blocking, one thread at a time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Network:
         )
 
     def score(self, items: Sequence[ProcessItem], group_size: int) -> tuple[list[list[float]], dict[str, float]]:
-        """Rewards per token of each item, and the recipe's metrics."""
+        """Return rewards per token of each item, and the recipe's metrics."""
         batch, outcome = self._batch(items)
         scored = self._model.score(batch, group_size, outcome)
         rows = scored.rewards.tolist()
@@ -73,7 +73,10 @@ class Network:
         return rewards, finite(scored.metrics)
 
     def update(self, items: Sequence[ProcessItem], group_size: int) -> dict[str, float]:
-        """One pass over the items; raises ``Internal`` when the loss is not finite: the state is then of no use."""
+        """Train one pass over the items.
+
+        Raises ``Internal`` when the loss is not finite, after which the state is unusable.
+        """
         batch, outcome = self._batch(items)
         return finite(self._model.update(batch, outcome, group_size).metrics)
 
@@ -91,7 +94,7 @@ class Network:
         return moved, torch.tensor([item.outcome for item in items], dtype=torch.float32, device=device)
 
     def state(self) -> bytes:
-        """Weights of phi and the optimiser's state."""
+        """Serialise phi's weights and the optimiser's state."""
         import torch
 
         buffer = io.BytesIO()
@@ -99,7 +102,7 @@ class Network:
         return buffer.getvalue()
 
     def load_state(self, data: bytes, key: str) -> None:
-        """Takes up a state; raises ``CorruptData(key)`` for one of another model."""
+        """Load a state; raise ``CorruptData(key)`` for one of another model."""
         import torch
 
         try:
@@ -112,7 +115,7 @@ class Network:
 
 
 def network_from(folder: Path, device: str) -> Any:
-    """A causal language model in float32 from a folder; raises ``MissingExtra`` or ``CorruptData``."""
+    """Load a causal language model in float32 from a folder; raise ``MissingExtra`` or ``CorruptData``."""
     try:
         import torch
 
@@ -133,7 +136,7 @@ def network_from(folder: Path, device: str) -> Any:
 
 
 def finite(metrics: Any) -> dict[str, float]:
-    """The metrics; raises ``Internal`` when one is not finite."""
+    """Return the metrics; raise ``Internal`` when one is not finite."""
     wrong = [name for name, value in metrics.items() if not math.isfinite(value)]
     if wrong:
         raise Internal(f"{wrong[0]} of the process reward model is not finite")

@@ -1,4 +1,4 @@
-"""What is known of the model's versions: one entry in the bucket ``PROCESS``, changed by compare-and-set.
+"""Version history of the model: one entry in the bucket ``PROCESS``, changed by compare-and-set.
 
 Format 1::
 
@@ -21,7 +21,7 @@ KEPT_STEPS = 32
 
 @dataclass(frozen=True)
 class Step:
-    """What an update answered: the version it made and its metrics. ``batch`` is the SHA-256 of what it learnt from."""
+    """Result of an update: the version it created and its metrics. ``batch`` is the SHA-256 of its training batch."""
 
     version: int
     batch: str
@@ -30,21 +30,21 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """The present version, 0 for the model as configured, with the checkpoints and steps that are still known."""
+    """The current version, 0 for the model as configured, with the retained checkpoints and steps."""
 
     version: int = 0
     checkpoints: Mapping[int, StoredObject] = field(default_factory=dict)
     steps: Mapping[str, Step] = field(default_factory=dict)
 
     def answered(self, request_id: str, batch: str) -> Step | None:
-        """What this request answered before; raises ``Conflict`` when it came with another batch."""
+        """Return the earlier answer to this request, None if it is new; raise ``Conflict`` when its batch differs."""
         step = self.steps.get(request_id)
         if step is not None and step.batch != batch:
             raise Conflict(f"request_id {request_id!r} came with another batch", metadata={"field": "request_id"})
         return step
 
     def after(self, request_id: str, step: Step, checkpoint: StoredObject, kept: int) -> History:
-        """With one step more; the oldest checkpoints and steps go."""
+        """Return the history with one more step, without the oldest checkpoints and steps."""
         checkpoints = {**self.checkpoints, step.version: checkpoint}
         steps = {**self.steps, request_id: step}
         newest = sorted(checkpoints)[-kept:]
@@ -56,7 +56,7 @@ class History:
         )
 
     def to_json(self) -> bytes:
-        """UTF-8 JSON of format 1."""
+        """Serialise as UTF-8 JSON of format 1."""
         return json.dumps(
             {
                 "format": FORMAT,
@@ -73,7 +73,7 @@ class History:
 
     @classmethod
     def from_json(cls, data: bytes, key: str) -> History:
-        """Reads an entry; raises ``CorruptData(key)``."""
+        """Parse an entry; raise ``CorruptData(key)``."""
         try:
             parsed = json.loads(data)
             if parsed["format"] != FORMAT:

@@ -6,11 +6,13 @@ is the end of them all; without one it ends them itself.
 
 from __future__ import annotations
 
+import mimetypes
 import os
 import resource
 import select
 import signal
 import socket
+import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from services.sandbox.jail import kernel, landlock, rootfs, seccomp, status
-from services.sandbox.jail.plan import HOME, INSIDE_UID, Plan
+from services.sandbox.jail.plan import HOME, INSIDE_UID, Plan, home_variables
 
 READABLE_PROC = ("/proc/cpuinfo", "/proc/meminfo")
 WRITABLE_DEVICES = tuple(f"/dev/{name}" for name in rootfs.DEVICES)
@@ -27,11 +29,12 @@ ROUNDS = 1_000
 
 @dataclass(frozen=True)
 class Session:
-    """What a session is built of: its plan, readable paths, filters by walls, status channel, and the worker's own
-    socket with what the worker does over it."""
+    """What a session is built of: its plan, readable paths, the mounts at them where the fork server had to open them,
+    filters by walls, status channel, and the worker's own socket with what the worker does over it."""
 
     plan: Plan
     paths: tuple[str, ...]
+    runtime: Mapping[str, int]
     programs: Mapping[str, bytes]
     channel: socket.socket
     socket: int
@@ -49,7 +52,7 @@ def live(session: Session) -> NoReturn:
         stage = "root file system"
         if plan.walls == "namespace":
             socket.sethostname("session")
-            rootfs.build(session.paths, plan.scratch_bytes, plan.scratch_files, plan.shm_bytes)
+            rootfs.build(session.paths, session.runtime or rootfs.open_runtime(session.paths), plan)
         stage = "user"
         become_user(plan)
         stage = "scratch folder"
@@ -67,7 +70,7 @@ def live(session: Session) -> NoReturn:
         worker = os.fork()
         if worker == 0:
             signal.set_wakeup_fd(-1)
-            os.environ["HOME"] = home
+            move_home(home)
             start_worker(session)
         for descriptor in (session.socket, 0, 1, 2):
             with suppress(OSError):
@@ -102,6 +105,12 @@ def become_user(plan: Plan) -> None:
         os.setresgid(plan.uid, plan.uid, plan.uid)
         os.setresuid(plan.uid, plan.uid, plan.uid)
         kernel.dumpable()
+
+
+def move_home(home: str) -> None:
+    """Name the scratch folder wherever Python looks for a home or for temporary files, also where it has looked."""
+    os.environ |= home_variables(home)
+    tempfile.tempdir = None
 
 
 def start_worker(session: Session) -> NoReturn:
@@ -145,9 +154,9 @@ def confine(plan: Plan, paths: tuple[str, ...]) -> None:
     domain.read((*paths, *READABLE_PROC, f"/proc/{os.getpid()}"))
     if plan.walls == "namespace":
         domain.read(("/etc",))
-        domain.write((HOME, "/dev/shm"))
+        domain.write((HOME, rootfs.TEMPORARY, "/dev/shm"))
     else:
-        domain.read(("/etc/localtime",))
+        domain.read(("/etc/localtime", *(str(path) for path in mimetypes.knownfiles)))
         domain.write((plan.scratch,))
     domain.write(WRITABLE_DEVICES)
     domain.restrict()

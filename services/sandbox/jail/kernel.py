@@ -31,6 +31,7 @@ MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, MOVE_MOUNT_F_EMPTY_PATH = 1, os.O_CLOEXEC, 4
 
 # Handles that keep Python's lock: a child that starts in the middle of a call must still hold it.
 LIBC = ctypes.PyDLL(None, use_errno=True)
@@ -94,13 +95,27 @@ def unshare(flags: int) -> None:
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """mount(2)."""
-    arguments = (source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    paths = os.fsencode(source), os.fsencode(target)
+    arguments = (*paths, kind.encode(), ctypes.c_ulong(flags), options.encode())
     checked(int(LIBC.mount(*arguments)), f"mount {kind or 'bind'} on {target}")
 
 
 def unmount(target: str, flags: int) -> None:
     """umount2(2)."""
-    checked(int(LIBC.umount2(target.encode(), flags)), f"unmount {target}")
+    checked(int(LIBC.umount2(os.fsencode(target), flags)), f"unmount {target}")
+
+
+def open_tree(path: str) -> int:
+    """Call open_tree(2): return a copy of the mounts at a path and below it, attached nowhere yet."""
+    try:
+        return call("open_tree", AT_FDCWD, os.fsencode(path), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} on {path}") from error
+
+
+def attach_tree(tree: int, target: str) -> None:
+    """Call move_mount(2): attach what ``open_tree`` gave."""
+    call("move_mount", tree, b"", AT_FDCWD, os.fsencode(target), MOVE_MOUNT_F_EMPTY_PATH)
 
 
 class MountAttributes(ctypes.Structure):
@@ -113,7 +128,7 @@ def set_mount(target: str, attributes: int, *, recursive: bool) -> None:
     """mount_setattr(2): adds attributes to a mount, and to those below it when ``recursive``."""
     wanted = MountAttributes(set=attributes)
     flags = AT_RECURSIVE if recursive else 0
-    call("mount_setattr", AT_FDCWD, target.encode(), flags, ctypes.byref(wanted), ctypes.sizeof(wanted))
+    call("mount_setattr", AT_FDCWD, os.fsencode(target), flags, ctypes.byref(wanted), ctypes.sizeof(wanted))
 
 
 class CapabilityHeader(ctypes.Structure):

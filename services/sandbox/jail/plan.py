@@ -13,6 +13,11 @@ HOME = "/home/session"
 INSIDE_UID = 1000
 
 
+def home_variables(home: str) -> dict[str, str]:
+    """Return the environment's names for a session's home folder, which holds its temporary files too."""
+    return {"HOME": home, "TMPDIR": home, "IPYTHONDIR": f"{home}/.ipython"}
+
+
 @dataclass(frozen=True)
 class Plan:
     """How to wall in one session.

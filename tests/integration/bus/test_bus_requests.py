@@ -13,6 +13,7 @@ from fathom.bus.claim import CLAIM_HEADER
 from fathom.bus.streams import events_subject, rpc_subject, run_durable, run_subject
 from fathom.call import Lane
 from fathom.errors import DeadlineExceeded, Internal, InvalidField, NotFound, NotReady
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.integration.bus.conftest import Make
@@ -130,16 +131,22 @@ async def test_malformed_messages_are_refused_before_they_travel(make: Make) -> 
 async def test_close_ends_consumers_and_followers(make: Make) -> None:
     lab = await make()
 
-    async def drain(deliveries: AsyncIterator[Delivery]) -> list[Delivery]:
-        return [delivery async for delivery in deliveries]
+    found: dict[str, bytes] = {}
+
+    async def drain(name: str, deliveries: AsyncIterator[Delivery]) -> None:
+        async for delivery in deliveries:
+            found[name] = delivery.payload
 
     waiting = [
-        asyncio.create_task(drain(lab.bus.consume(WORKERS))),
-        asyncio.create_task(drain(lab.bus.follow(events_subject("run-1")))),
+        asyncio.create_task(drain("consumer", lab.bus.consume(WORKERS))),
+        asyncio.create_task(drain("follower", lab.bus.follow(events_subject("run-1")))),
     ]
-    await asyncio.sleep(0.05)  # let both reach the server; they end either way
+    await lab.bus.publish(WORK, b"work", message_id="1")
+    await lab.bus.publish(events_subject("run-1"), b"event", message_id="2")
+    await eventually(lambda: len(found) == 2)
     await lab.bus.close()
     async with asyncio.timeout(5):
-        assert await asyncio.gather(*waiting) == [[], []]
+        await asyncio.gather(*waiting)
+    assert found == {"consumer": b"work", "follower": b"event"}
     with pytest.raises(NotReady):
         await lab.bus.request(SEARCH, b"", headers={}, timeout_s=1)

@@ -41,15 +41,14 @@ async def test_publish_drops_duplicates(make: Make) -> None:
 
 async def test_ack_ends_a_message_and_is_final(make: Make) -> None:
     lab = await make(ack_wait_s=SHORT_S)
-    await lab.put(b"1")
-    (delivery,) = await lab.take(1)
+    await lab.put(b"1", b"witness")
+    delivery, _ = await lab.take(2)
     await delivery.ack()
     await delivery.in_progress()
     with pytest.raises(Conflict):
         await delivery.nak()
-    await asyncio.sleep(SHORT_S)  # the time after which an unsettled message would come again
-    await lab.put(b"2")
-    assert [d.payload for d in await lab.take(1)] == [b"2"]
+    # What nobody settled comes again, in its order: were the first message open, it would come before the witness.
+    assert [(d.payload, d.attempt) for d in await lab.take(1)] == [(b"witness", 2)]
 
 
 async def test_lanes_are_separate_queues(make: Make) -> None:
@@ -89,13 +88,13 @@ async def test_nak_redelivers_after_its_delay(make: Make) -> None:
     await first.nak()
     (second,) = await lab.take(1)
     assert (first.attempt, second.attempt, second.sequence) == (1, 2, first.sequence)
-    began = asyncio.get_running_loop().time()
+    await lab.put(b"2")
+    (other,) = await lab.take(1)
     await second.nak(SHORT_S)
-    (third,) = await lab.take(1)
-    assert third.attempt == 3
-    assert asyncio.get_running_loop().time() - began >= SHORT_S * 0.9
+    await other.nak()
+    assert [(d.payload, d.attempt) for d in await lab.take(2)] == [(b"2", 2), (b"1", 3)], "the delay reverses them"
     with pytest.raises(InvalidField, match=r"^delay_s"):
-        await third.nak(-1)
+        await second.nak(-1)
 
 
 async def test_silence_redelivers_after_ack_wait(make: Make) -> None:
@@ -106,20 +105,25 @@ async def test_silence_redelivers_after_ack_wait(make: Make) -> None:
 
 
 async def test_in_progress_holds_a_message(make: Make) -> None:
-    lab = await make(ack_wait_s=SHORT_S)
-    await lab.put(b"1")
-    (held,) = await lab.take(1)
-    for _ in range(5):
-        await asyncio.sleep(SHORT_S / 2)  # 2.5 times ack_wait in all
+    """Another message, which comes again after each delay, says when more than ``ack_wait`` has passed."""
+    lab = await make(ack_wait_s=1.0, max_deliver=9)
+    await lab.put(b"1", b"witness")
+    held, witness = await lab.take(2)
+    for _ in range(6):
+        await witness.nak(0.25)
+        (witness,) = await lab.take(1)
+        assert witness.payload == b"witness"
         await held.in_progress()
+    await witness.ack()
     await held.nak()
-    assert [d.attempt for d in await lab.take(1)] == [2]
+    assert [(d.payload, d.attempt) for d in await lab.take(1)] == [(b"1", 2)]
 
 
 async def test_dead_letter_copies_then_ends(make: Make) -> None:
     lab = await make(ack_wait_s=SHORT_S)
     sequence = await lab.bus.publish(WORK, b"poison", message_id="1", headers={"tenant": "acme"})
-    (delivery,) = await lab.take(1)
+    await lab.put(b"witness")
+    delivery, _ = await lab.take(2)
     await delivery.dead_letter("cannot be\nparsed: 无法解析")
     (letter,) = await lab.read(ALL_DEAD, 1)
     assert (letter.subject, letter.payload) == (f"fathom.dead.{RUNS}.{WORKERS}", b"poison")
@@ -128,9 +132,9 @@ async def test_dead_letter_copies_then_ends(make: Make) -> None:
     assert [letter.headers[name] for name in (DEAD_STREAM, DEAD_SUBJECT, DEAD_SEQUENCE, DEAD_ATTEMPTS)] == [
         RUNS, WORK, str(sequence), "1",
     ]  # fmt: skip
-    await asyncio.sleep(SHORT_S)  # the time after which an unsettled message would come again
-    await lab.put(b"next")
-    assert [d.payload for d in await lab.take(1)] == [b"next"]
+    assert [(d.payload, d.attempt) for d in await lab.take(1)] == [(b"witness", 2)], (
+        "were the poison open, it came first"
+    )
 
 
 async def test_what_is_delivered_too_often_becomes_a_dead_letter(make: Make) -> None:

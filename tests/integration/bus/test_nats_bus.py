@@ -221,7 +221,7 @@ async def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
 async def test_a_missing_binary_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingExtra, match=r"fathom\[nats\]"):
+    with pytest.raises(MissingExtra, match=r"fathom\[nats-server\]"):
         await NatsServer(tmp_path).start()
     monkeypatch.setenv("FATHOM_NATS_BIN", str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="FATHOM_NATS_BIN"):

@@ -16,6 +16,7 @@ from tests.integration.cluster.images import image
 from tests.integration.cluster.manifests import Document, Secrets, Surroundings, Workload, workloads
 from tests.integration.cluster.network import DOMAIN, NODE, Network, serve_names, serve_virtual
 from tests.integration.cluster.probes import Probe, probe
+from tests.support.waiting import eventually
 
 BACKOFF_S = (0.0, 10.0, 20.0, 40.0)
 """Between a container's end and its next start, as the kubelet does."""
@@ -208,10 +209,8 @@ class Cluster:
         """Returns when all (or these) pods are ready; raises ``NotReady`` with the last words of those that are not."""
         waited = self.pods if pods is None else pods
         try:
-            async with asyncio.timeout(timeout_s):
-                while not all(pod.ready for pod in waited):
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
+            await eventually(lambda: all(pod.ready for pod in waited), within_s=timeout_s)
+        except AssertionError:
             late = [pod for pod in waited if not pod.ready]
             words = [f"{pod.name}, {pod.restarts} restarts:\n{tail(pod.container.log)}" for pod in late]
             raise NotReady("\n".join(words)) from None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.integration.cluster.images import DEVICES, FOLDERS, SETTINGS, SYSTEM, Image
 from tests.integration.cluster.manifests import Surroundings, Unsupported, Workload, expanded
+from tests.support.waiting import eventually
 
 RESOLV = "nameserver {server}\nsearch {namespace}.{domain} {domain} cluster.local\noptions ndots:5\n"
 
@@ -121,9 +122,8 @@ class Container:
     async def inner(self) -> int:
         """Process id, as the node sees it, of the container's process."""
         assert self.process is not None
-        while not (found := children(self.process.pid)):
-            await asyncio.sleep(0.01)
-        return found[0]
+        process = self.process.pid
+        return (await eventually(lambda: children(process)))[0]
 
     async def execute(self, command: Sequence[str]) -> int:
         """Runs a command in the container, as ``kubectl exec`` does; gives its exit status."""

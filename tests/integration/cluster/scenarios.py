@@ -23,6 +23,7 @@ from tests.integration.cluster.container import Container, tail
 from tests.integration.cluster.images import compiled
 from tests.integration.cluster.manifests import hook, running
 from tests.integration.cluster.network import NODE
+from tests.support.waiting import eventually
 
 VALUES = CHART / "ci" / "two-of-each-values.yaml"
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
@@ -70,7 +71,7 @@ async def object_store(folder: Path) -> asyncio.subprocess.Process:
 
 async def smoke(folder: Path) -> dict[str, Any]:
     """The README's question over HTTP and from a terminal in a pod, and ``helm test``."""
-    clock = Clock()
+    clock = Laps()
     async with cluster(folder, *ONE_OF_EACH) as found:
         clock("ready")
         running = {pod.name: await observed(pod) for pod in found.pods}
@@ -98,17 +99,18 @@ async def smoke(folder: Path) -> dict[str, Any]:
 
 async def graded(address: str, runs: int) -> dict[str, float]:
     """The counters of the watch over production, once so many runs are graded."""
-    async with aiohttp.ClientSession() as session, asyncio.timeout(30):
-        while True:
-            async with session.get(f"http://{address}:9090/metrics") as response:
-                lines = [line.rpartition(" ") for line in (await response.text()).splitlines() if line[0] != "#"]
-            found = {name: float(value) for name, _, value in lines if name.startswith("fathom_grading_")}
-            if sum(value for name, value in found.items() if name.startswith("fathom_grading_runs_total")) >= runs:
-                return found
-            await asyncio.sleep(0.2)
+
+    async def counted() -> dict[str, float]:
+        async with aiohttp.ClientSession() as session, session.get(f"http://{address}:9090/metrics") as response:
+            lines = [line.rpartition(" ") for line in (await response.text()).splitlines() if line[0] != "#"]
+        found = {name: float(value) for name, _, value in lines if name.startswith("fathom_grading_")}
+        done = sum(value for name, value in found.items() if name.startswith("fathom_grading_runs_total"))
+        return found if done >= runs else {}
+
+    return await eventually(counted, every_s=0.2)
 
 
-class Clock:
+class Laps:
     """Seconds between one call and the next, by name."""
 
     def __init__(self) -> None:

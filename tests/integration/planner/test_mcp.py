@@ -28,6 +28,7 @@ from services.planner.stage import Stage
 from services.planner.tools.registry import Bounds, Registry
 from services.planner.tools.think import Finish, Think
 from tests.integration.planner.toy_server import Toy, described
+from tests.support.waiting import eventually
 from tests.unit.planner.test_loop import Notes, Script, finish, research, task
 
 TOOLS = ("quote", "meant", "hang", "flood", "fail", "poison", "picky", "lying", "absent")
@@ -41,8 +42,7 @@ async def serving(toy: Toy, port: int) -> AsyncIterator[str]:
     http = toy.server().streamable_http_app()
     program = uvicorn.Server(uvicorn.Config(http, port=port, log_level="error", timeout_graceful_shutdown=1))
     running = asyncio.create_task(program.serve())
-    while not program.started:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: program.started)
     try:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
@@ -123,9 +123,11 @@ async def test_time_and_size_are_bounded_and_failures_name_the_server(mounts: Mo
     )
     flooded = await call(mounts, "toy_flood")
     assert len(flooded.content) < 8_000
-    async with asyncio.timeout(20):  # a flood may have cost the connection: it comes back by itself
-        while (await call(mounts, "toy_quote", symbol="MSFT")).status is not ToolState.OK:
-            await asyncio.sleep(0.2)
+
+    async def is_answered() -> bool:
+        return (await call(mounts, "toy_quote", symbol="MSFT")).status is ToolState.OK
+
+    await eventually(is_answered, every_s=0.2)  # a flood may have cost the connection: it comes back by itself
 
 
 async def test_malformed_arguments_never_reach_the_server(mounts: Mounts) -> None:
@@ -168,9 +170,12 @@ async def test_a_server_that_is_down_holds_nobody_up_and_comes_back_by_itself() 
         lost = await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))
         assert (lost.status, lost.material[0].kind) == (ToolState.FAILED, Kind.MISSING)
         assert "toy" in lost.content
-        async with serving(Toy(), port), asyncio.timeout(30):
-            while (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is not ToolState.OK:
-                await asyncio.sleep(0.2)
+
+        async def is_answered() -> bool:
+            return (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is ToolState.OK
+
+        async with serving(Toy(), port):
+            await eventually(is_answered, every_s=0.2)
         await mounts.close()
         later = Mounts([settings], store, structlog.get_logger())
         later.start()
@@ -196,9 +201,8 @@ async def test_a_program_whose_planner_is_gone_ends(tmp_path: Path) -> None:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
+    await eventually(lambda: note.exists() and note.read_text())
     async with asyncio.timeout(20):
-        while not (note.exists() and note.read_text()):
-            await asyncio.sleep(0.05)
         assert holder.stdin is not None
         holder.stdin.close()  # what the kernel does for a planner that was killed
         assert await holder.wait() == 1

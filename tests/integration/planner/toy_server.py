@@ -58,7 +58,7 @@ class Toy:
             case "meant":
                 return said(json.dumps(arguments))
             case "hang":
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             case "flood":
                 return said("x" * 9_000_000)
             case "fail":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
 import signal
@@ -26,6 +25,7 @@ from services.policy.engine import Engine
 from services.policy.model import Request
 from tests.integration.policy import scribe
 from tests.integration.policy.endpoint import Endpoint, endpoint
+from tests.support.waiting import eventually
 
 TOOLS = (
     ToolSpec("search", "finds documents", '{"type": "object", "properties": {"query": {"type": "string"}}}'),
@@ -73,9 +73,7 @@ class Contender:
 
     async def idle(self) -> None:
         """Returns when nothing is being generated any more."""
-        async with asyncio.timeout(30):
-            while self.running():
-                await asyncio.sleep(0.01)
+        await eventually(lambda: not self.running())
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import time
 from collections.abc import AsyncIterator
@@ -24,6 +23,7 @@ from fathom.rpc.service import Service
 from services.policy.model import Request
 from services.policy.server import PolicyServicer
 from tests.integration.policy.conftest import Contender
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 ENDLESS = Sampling(max_tokens=700, temperature=0.0)
@@ -77,13 +77,12 @@ async def test_a_crash_is_typed_and_the_next_one_is_served(contender: Contender)
         await collect(contender, asked)
     assert raised.value.message
     await contender.idle()
-    async with asyncio.timeout(240):  # an engine in a process of its own is started again
-        while True:
-            try:
-                after = await collect(contender, request(contender, "call"))
-                break
-            except (NotReady, DependencyFailed):
-                await asyncio.sleep(0.2)
+    after = await eventually(  # an engine in a process of its own is started again
+        lambda: collect(contender, request(contender, "call")),
+        within_s=240,
+        every_s=0.2,
+        ignoring=(NotReady, DependencyFailed),
+    )
     assert after[-1].text == before[-1].text
     assert after[-1].sampled_token_ids == before[-1].sampled_token_ids
     # What failed is not remembered: the same request id runs again.

@@ -22,6 +22,7 @@ from services.sandbox import server
 from services.sandbox.config import Config
 from services.sandbox.isolation import Level
 from tests.integration.sandbox.conftest import make_engine, run_cell
+from tests.support.waiting import eventually
 
 PNG = (
     "import base64\n"
@@ -99,9 +100,7 @@ async def test_the_fork_server_is_renewed_and_old_sessions_go_on() -> None:
     await run_cell(first, "kept = 7")
     for _ in range(4):
         await engine.close_session((await engine.create()).id)
-    async with asyncio.timeout(30):
-        while engine._fork_server.pid == old:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: engine._fork_server.pid != old)
     assert (await run_cell(first, "kept"))[1].result == "7"
     second = await engine.create()
     assert (await run_cell(second, "1 + 1"))[1].result == "2"

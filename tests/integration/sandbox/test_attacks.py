@@ -23,6 +23,7 @@ from services.sandbox.files import list_files, read_file
 from services.sandbox.procfs import process
 from services.sandbox.session import Session
 from tests.integration.sandbox.conftest import descendants, groups_of_ours, open_files, run_cell
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -321,9 +322,7 @@ async def test_sessions_share_nothing(walled: Engine, walls: str) -> None:
 
 
 async def pool_full(walled: Engine) -> None:
-    async with asyncio.timeout(30):
-        while len(walled._spares) < 2:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: len(walled._spares) >= 2)
 
 
 async def test_afterwards_nothing_is_left(walled: Engine, walls: str, witness: Session) -> None:

@@ -16,6 +16,7 @@ from services.sandbox.files import list_files
 from services.sandbox.server import outcome_to_proto
 from services.sandbox.session import Session
 from tests.integration.sandbox.conftest import alive, descendants, printed, run, sheet
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MIB = 1024 * 1024
@@ -86,9 +87,8 @@ async def test_a_child_that_left_the_session_goes_with_it(engine: Engine, end: s
         "subprocess.Popen(['/usr/bin/setsid', *sleep], env={}, start_new_session=True)"
     )
     await run(session, code)
-    async with asyncio.timeout(20):
-        while len(held := descendants(session.worker.init_pid)) < 2:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: len(descendants(session.worker.init_pid)) >= 2)
+    held = descendants(session.worker.init_pid)
     await run(session, end)
     await engine.close_session(session.id)
     assert not any(alive(pid) for pid in held)

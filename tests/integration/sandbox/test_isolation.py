@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fathom.cli import doctor
 from fathom.errors import DependencyFailed
 from services.sandbox import canary as canary_of
 from services.sandbox import isolation
@@ -88,7 +90,8 @@ async def test_every_layer_is_active_from_outside(walled: Engine, walls: str) ->
     if not groups.why_not:
         assert read(f"/proc/{pid}/cgroup").count("fathom-jail-") == (3 if groups.bounds_cpu else 2)
     fds = {os.readlink(f"/proc/{pid}/fd/{number}").split(":")[0] for number in os.listdir(f"/proc/{pid}/fd")}
-    assert fds <= {"/dev/null", "pipe", "socket"}
+    # In a file system of its own the host's /dev is mounted nowhere any more.
+    assert fds == {"/null" if walls == "namespace" else "/dev/null", "pipe", "socket"}
     assert len(os.listdir(f"/proc/{pid}/fd")) == 4
     assert "FATHOM" not in read(f"/proc/{pid}/environ")
     await walled.close_session(session.id)
@@ -116,6 +119,76 @@ async def test_a_user_without_privileges_gets_the_same_walls() -> None:
     assert seen["memory"][0] == "OOM"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to show Python in other folders")
+@pytest.mark.parametrize(
+    ("folder", "walls", "owner", "uid"),
+    [
+        ("/tmp/first contact ü 中/fathom", "namespace", 0, 0),
+        ("/tmp/first contact ü 中/fathom", "landlock", 0, 0),
+        ("/tmp/fathom", "namespace", 65_534, 65_534),
+        ("/tmp/fathom", "landlock", 65_534, 65_534),
+        ("/home/session/fathom", "namespace", 0, 0),
+        ("/home/somebody/fathom", "namespace", 1_001, 0),
+        ("/dev/shm/fathom", "namespace", 0, 0),
+    ],
+)
+async def test_python_and_the_checkout_may_be_in_any_folder(folder: str, walls: str, owner: int, uid: int) -> None:
+    program = Path(__file__).with_name("elsewhere.py")
+    command = [sys.executable, str(program), folder, walls, str(owner), str(uid)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert seen["prefix"] == ["OK", f"{folder}/.venv"]
+    assert seen["runtime"][0] == "OK"
+    assert seen["runtime"][1].startswith(f"{folder}/.venv/lib/")
+    assert seen["figure"] == ["OK", "application/vnd.plotly.v1+json", ""]
+    assert seen["temporary"] == ["OK", ""]
+    assert seen["tmp"] == (["OK", "1"] if walls == "namespace" else ["ERROR", "PermissionError"])
+    assert seen["read-only"][0] == "ERROR"
+    assert not [text for text in seen["missing"] if text.startswith("runtime")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to give up a capability")
+async def test_a_root_that_may_not_mount_gets_the_same_walls() -> None:
+    """As in a pod with users of its own, where only a session's first process may mount, in its own namespace."""
+    program = Path(__file__).with_name("elsewhere.py")
+    command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, str(program), sys.prefix, "namespace", "0", "0"]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert (seen["runtime"][0], seen["tmp"], seen["missing"]) == ("OK", ["OK", "1"], [])
+
+
+@pytest.mark.parametrize(
+    ("level", "says"),
+    [
+        (
+            "namespace",
+            ("user.max_user_namespaces", "landlock, the next", "FATHOM_SANDBOX_MIN_ISOLATION=landlock make run"),
+        ),
+        ("landlock", ("landlock\n",)),
+    ],
+)
+async def test_without_namespaces_the_refusal_names_the_switch_and_what_is_left(
+    level: str, says: tuple[str, ...]
+) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("without_namespaces.py")), level]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert all(text in done.stdout for text in says), done.stdout
+    assert "procMount" not in done.stdout
+
+
+async def test_the_doctor_builds_the_walls_before_there_are_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    (good,) = await doctor.walls()
+    assert (good.subject, good.good) == ("sandbox", True)
+    assert good.detail.startswith("isolation namespace")
+    monkeypatch.setenv("FATHOM_SANDBOX_MIN_ISOLATION", "guest-kernel")
+    (bad,) = await doctor.walls()
+    assert not bad.good
+    assert "sandbox.min_isolation is guest-kernel" in bad.detail
+
+
 async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A promise that the machine does not keep: here a control file that does not exist stops every fork."""
     engine = make_engine(min_isolation="namespace", spares=0)
@@ -126,7 +199,7 @@ async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch:
         return type(plan)(**{**plan.__dict__, "cgroups": ("/nonexistent/cgroup.procs",)})
 
     monkeypatch.setattr(WorkerProcess, "_plan", broken)
-    with pytest.raises(IsolationTooWeak, match=r"namespaces cannot be built .*remedy: allow unprivileged user"):
+    with pytest.raises(IsolationTooWeak, match=r"/nonexistent/cgroup.procs.*remedy: the error names the path"):
         await engine.start()
     with pytest.raises(DependencyFailed):
         await engine._fork_server.fork(None, [])  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from services.sandbox.engine import Engine
 from services.sandbox.events import Display, Output, Status
 from services.sandbox.session import Session
 from tests.integration.sandbox.conftest import FIGURE, begun, is_gone, make_engine, printed, run, sheet
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -44,14 +45,14 @@ async def test_a_slow_reader_costs_the_cell_nothing(engine: Engine) -> None:
     session = await engine.create(cell_wall_ms=150)
     async with aclosing(session.execute("", "print('a')\n7", 0)) as events:
         assert await anext(events) == Output("stdout", "a\n")
-        while session.busy:
-            await asyncio.sleep(0.02)
-        # Now the cell's time has long passed.
-        await asyncio.sleep(0.2)
+        await eventually(lambda: not session.busy)
+        other = await engine.create(cell_wall_ms=150)
+        assert (await run(other, "while True: pass"))[1].status is Status.TIMEOUT  # so has the first cell's time passed
         rest = [event async for event in events]
     assert rest[-1].status is Status.OK  # type: ignore[union-attr]
     assert (await run(session, "8"))[1].result == "8"
-    await engine.close_session(session.id)
+    for one in (session, other):
+        await engine.close_session(one.id)
 
 
 async def test_a_repeated_request_sees_the_cell_that_still_runs(lasting: Session) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -40,19 +39,20 @@ class ScriptedModel:
     scripts: Scripts = field(default_factory=dict)
     pause_s: float = 0.0
     """Between two pieces of a call's arguments; 0 sends them at once."""
-    ended: list[float] = field(default_factory=list)
-    """When each reply had been sent, by the monotonic clock."""
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
+    """The last piece of a reply that is sent in pieces waits for it."""
     seen: dict[str, Seen] = field(default_factory=dict)
 
     @contextmanager
     def telling(self, scripts: Scripts, pause_s: float = 0.0) -> Iterator[ScriptedModel]:
         """For a while these scripts and no others, begun anew."""
-        before = self.scripts, self.pause_s, self.ended, self.seen
-        self.scripts, self.pause_s, self.ended, self.seen = scripts, pause_s, [], {}
+        before = self.scripts, self.pause_s, self.seen
+        self.scripts, self.pause_s, self.seen = scripts, pause_s, {}
+        self.may_end.set()
         try:
             yield self
         finally:
-            self.scripts, self.pause_s, self.ended, self.seen = before
+            self.scripts, self.pause_s, self.seen = before
 
     def answer(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], str, int]:
         """The message's delta, why it ended, and how many tokens were asked."""
@@ -83,12 +83,14 @@ class ScriptedModel:
         base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
         usage = {"prompt_tokens": tokens, "completion_tokens": 30, "total_tokens": tokens + 30}
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        for piece in pieces(delta) if self.pause_s else [delta]:
+        sent = list(pieces(delta)) if self.pause_s else [delta]
+        for piece in sent:
+            if self.pause_s and piece is sent[-1]:
+                await self.may_end.wait()
             chunk = {**base, "choices": [{"index": 0, "delta": piece, "finish_reason": None}]}
             writer.write(f"data: {json.dumps(chunk)}\n\n".encode())
             await writer.drain()
             await asyncio.sleep(self.pause_s)
-        self.ended.append(time.monotonic())
         for chunk in (
             {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
             {**base, "choices": [], "usage": usage},

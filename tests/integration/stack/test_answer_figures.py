@@ -60,7 +60,7 @@ async def test_figures_of_an_answer(
         made = await Data(clients, session, None, 60.0)(f"{run_id}-0-0", {"question": "Apple adjusted close in 2020"})
         reply = made if isinstance(made, Reply) else made(1)
         material = tuple(Material(n, f.kind, f.item, f.variable) for n, f in enumerate(reply.findings, start=1))
-        task = Task(run_id, "Apple in 2020?", "m", Sampling(), Limits(5, 10_000, time.time() + 120))
+        task = Task(run_id, "Apple in 2020?", "m", Sampling(), Limits(5, 10_000, time.monotonic() + 120))
         episode = Episode(task, ())
         completion = Completion((), (), (), "", (), FinishReason.STOP, 0, 0, Usage(), True, "m")
         episode.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,6 +21,7 @@ from services.policy.config import RulesModel
 from tests.conftest import HOME
 from tests.integration.policy.endpoint import endpoint
 from tests.integration.stack.conftest import prepare
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow, pytest.mark.timeout(600)]
 READY = policy.MODEL_STATE_READY
@@ -69,9 +69,11 @@ async def test_an_endpoint_answers_and_its_trajectory_is_marked(clients: Clients
 
 async def test_a_small_model_ends_its_run(clients: Clients) -> None:
     """It knows no tools, but its run has an end, exact ids, and its name on the answer."""
-    async with asyncio.timeout(300):  # it is loaded first
-        while (await clients.policy.get_model(policy.GetModelRequest(model="small"))).model.state != READY:
-            await asyncio.sleep(0.5)
+
+    async def is_loaded() -> bool:
+        return (await clients.policy.get_model(policy.GetModelRequest(model="small"))).model.state == READY
+
+    await eventually(is_loaded, within_s=300, every_s=0.5)
     event, found = await ask(clients, "small")
     assert event.HasField("finished")
     assert found.exact

@@ -14,6 +14,7 @@ from fathom.clients import Clients
 from fathom.clients.runs import run, watch
 from fathom.ids import new_id
 from services.local import Endpoints
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.timeout(120)]
 Stack = tuple[Endpoints, Clients]
@@ -89,12 +90,12 @@ async def test_a_list_of_questions_is_shared_out_unasked(stack: Stack) -> None:
 
 async def begun(clients: Clients, run_id: str) -> list[str]:
     """The ids of both sub-runs, as soon as they are there."""
-    async with asyncio.timeout(30):
-        while True:
-            children = [child.run_id for child in (await record(clients, run_id)).children]
-            if len(children) == 2:
-                return children
-            await asyncio.sleep(0.02)
+
+    async def both() -> list[str]:
+        children = [child.run_id for child in (await record(clients, run_id)).children]
+        return children if len(children) == 2 else []
+
+    return await eventually(both)
 
 
 async def test_a_stopped_child_is_made_up_for_by_its_parent(stack: Stack) -> None:

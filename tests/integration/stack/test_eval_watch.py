@@ -23,6 +23,7 @@ from fathom.monitoring.ledger import Ledger
 from fathom.rpc.sockets import reserved_port
 from fathom.store.memory import MemoryStore
 from services.local import Endpoints
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 ROOT = Path(__file__).resolve().parents[3]
@@ -70,15 +71,15 @@ async def counts(url: str) -> dict[str, float]:
 
 async def asked(clients: Clients, ledger: Ledger, url: str, run_id: str) -> dict[str, float]:
     """Asks once the watch is ready; gives the counters when it has settled this run, and so all before it."""
-    async with asyncio.timeout(60):
-        while (await get(f"{url}/healthz/ready"))[0] != 200:
-            await asyncio.sleep(0.1)
+
+    async def is_ready() -> bool:
+        return (await get(f"{url}/healthz/ready"))[0] == 200
+
+    await eventually(is_ready, within_s=60, every_s=0.1)
     question = "Compare the price performance of Apple and Microsoft in 2019"
     async for _ in run(clients, pb.RunRequest(question=question, request_id=run_id)):
         pass
-    async with asyncio.timeout(60):
-        while not await ledger.settled(run_id, 0):
-            await asyncio.sleep(0.1)
+    await eventually(lambda: ledger.settled(run_id, 0), within_s=60, every_s=0.1)
     return await counts(url)
 
 

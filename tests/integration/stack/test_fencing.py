@@ -18,6 +18,7 @@ from fathom.ids import new_id
 from services.local import Endpoints
 from tests.integration.stack.planners import Planners, planners
 from tests.integration.stack.test_resume import QUESTION
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.timeout(150)]
 Stack = tuple[Endpoints, Clients]
@@ -55,9 +56,7 @@ async def test_a_planner_that_wakes_up_says_nothing_more_of_a_run_it_has_lost(
         request = pb.RunRequest(request_id=run_id, question=QUESTION)
         async with aclosing(clients.planner.run(request)) as responses:
             await anext(responses)
-        async with asyncio.timeout(20):
-            while not asleep:
-                await asyncio.sleep(0.05)
+        await eventually(lambda: asleep)
         other = "second" if asleep == ["first"] else "first"
         async with asyncio.timeout(60):
             events = await followed(found.urls[other], run_id)
@@ -66,9 +65,9 @@ async def test_a_planner_that_wakes_up_says_nothing_more_of_a_run_it_has_lost(
         assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
         before = await state(found.urls[other], run_id)
         found.processes[asleep[0]].send_signal(signal.SIGCONT)
-        async with asyncio.timeout(40):  # until it has found out
-            while "lost to another planner" not in found.logs[asleep[0]].read_text():
-                await asyncio.sleep(0.1)
+        await eventually(  # it finds out
+            lambda: "lost to another planner" in found.logs[asleep[0]].read_text(), within_s=40, every_s=0.1
+        )
         assert await followed(found.urls[other], run_id) == events
         assert [event.sequence for event in events] == list(range(1, len(events) + 1))
         assert sum(event.HasField("finished") for event in events) == 1

@@ -46,7 +46,7 @@ async def deps(stack: Stack) -> AsyncIterator[Deps]:
 
 
 async def play(deps: Deps, *lines: str, question: str = "why?") -> tuple[Episode, Notes, Stop]:
-    task = Task(new_id("run"), question, "script", Sampling(), Limits(12, 10_000, time.time() + 60))
+    task = Task(new_id("run"), question, "script", Sampling(), Limits(12, 10_000, time.monotonic() + 60))
     episode, notes = Episode(task, research().opening(task)), Notes()
     config = load(Config, "planner", environ={})
     made = Stages.of(config, deps, catalogue())(task, episode.steps)

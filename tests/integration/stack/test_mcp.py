@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from fathom.clients import Clients
 from fathom.rpc.sockets import reserved_port
 from services.local import Endpoints
+from tests.support.waiting import until_listening
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -73,7 +74,7 @@ async def test_over_http_each_session_has_its_own_workspace(stack: Stack) -> Non
         try:
             async with asyncio.timeout(90):
                 url = f"http://127.0.0.1:{port}/mcp"
-                await until_listening(port)
+                await until_listening("127.0.0.1", port)
                 async with httpx2.AsyncClient() as nobody:
                     for headers in ({}, {"authorization": "Bearer wrong"}):
                         assert (await nobody.post(url, json={}, headers=headers)).status_code == 401
@@ -86,17 +87,6 @@ async def test_over_http_each_session_has_its_own_workspace(stack: Stack) -> Non
             await http.aclose()
             process.send_signal(signal.SIGTERM)
             assert await asyncio.wait_for(process.wait(), 15) == 0
-
-
-async def until_listening(port: int) -> None:
-    while True:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.1)
-            continue
-        writer.close()
-        return
 
 
 async def test_an_open_door_needs_a_token(stack: Stack) -> None:

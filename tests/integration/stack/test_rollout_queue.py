@@ -20,6 +20,7 @@ from fathom.clients import Clients, connect
 from fathom.store import ObjectStore, open_store
 from services.local import Endpoints
 from tests.integration.stack.planners import Planners, planners
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.timeout(120)]
 Stack = tuple[Endpoints, Clients]
@@ -61,9 +62,8 @@ async def test_a_queued_rollout_outlives_the_planner_that_plays_it(stack: Stack,
         request = queued("ro-killed", tasks, group_size)
         for _ in range(2):
             assert (await clients.planner.submit_rollout(request)).rollout_id == "ro-killed"
+        await eventually(lambda: killed, within_s=60)
         async with asyncio.timeout(60):
-            while not killed:
-                await asyncio.sleep(0.05)
             survivor = "second" if killed == ["first"] else "first"
             others = connect({"planner": found.urls[survivor]})
             try:
@@ -92,19 +92,21 @@ async def left_without_its_watcher(found: Planners, name: str, store: ObjectStor
 
     async def hold(method: str, request_id: str) -> None:
         if method == "Generate" and request_id.startswith("ro-left") and not free.is_set():
-            await asyncio.sleep(60)
+            await free.wait()
 
     found.on_call.append(hold)
     clients, bus = connect({"planner": found.urls[name]}), await open_bus(found.bus, store)
     try:
         request = queued("ro-left", 2, 1)
         await clients.planner.submit_rollout(request)
+        await eventually(lambda: "ro-left" in found.logs[name].read_text())
+        await bus.bucket(AWAITED).delete("ro-left")  # as its age would
+
+        async def are_left() -> bool:
+            return len(await store.list("rollouts/ro-left/left/")) >= 2
+
+        await eventually(are_left)
         async with asyncio.timeout(30):
-            while "ro-left" not in found.logs[name].read_text():
-                await asyncio.sleep(0.05)
-            await bus.bucket(AWAITED).delete("ro-left")  # as its age would
-            while len(await store.list("rollouts/ro-left/left/")) < 2:
-                await asyncio.sleep(0.05)
             free.set()
             await clients.planner.submit_rollout(request)
             watch = pb.WatchRolloutRequest(rollout_id="ro-left")

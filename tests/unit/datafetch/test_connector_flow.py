@@ -10,15 +10,7 @@ import pytest
 from fathom.errors import DeadlineExceeded, DependencyFailed, InvalidField, NotFound, Overloaded
 from services.datafetch.connectors.cache import SharedCache
 from services.datafetch.connectors.flow import CircuitOpen, Lane, LanePolicy
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
+from tests.support.clock import Clock, loop_time, simulated
 
 FAST = LanePolicy(concurrency=2, per_second=1e6, failures=3, open_s=30)
 
@@ -46,10 +38,15 @@ async def test_concurrency_is_bounded() -> None:
     assert lane.counts.started == 10
 
 
+@simulated
 async def test_calls_keep_their_distance() -> None:
-    lane, before = Lane("vendor", LanePolicy(concurrency=4, per_second=50)), time.monotonic()
-    await asyncio.gather(*(lane.run(works) for _ in range(6)))
-    assert time.monotonic() - before >= 0.1
+    lane, begun = Lane("vendor", LanePolicy(concurrency=4, per_second=50), loop_time), list[float]()
+
+    async def work() -> None:
+        begun.append(loop_time())
+
+    await asyncio.gather(*(lane.run(work) for _ in range(6)))
+    assert begun == pytest.approx([0.0, 0.02, 0.04, 0.06, 0.08, 0.1])
 
 
 async def test_a_turn_after_the_deadline_is_refused_at_once() -> None:

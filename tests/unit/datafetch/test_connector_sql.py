@@ -105,14 +105,12 @@ async def test_questions_of_experts(place: Path) -> None:
 
 async def test_a_statement_without_end_is_stopped(place: Path) -> None:
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
-    started = time.monotonic()
     with pytest.raises(DeadlineExceeded):
-        await database(place).query(endless, deadline=started + 0.3)
+        await database(place).query(endless, deadline=time.monotonic() + 0.3)
     with pytest.raises(DeadlineExceeded):
         await database(place, seconds=0.2).query(endless)
     with pytest.raises(DeadlineExceeded):
-        await database(place).query("select 1", deadline=started - 1)
-    assert time.monotonic() - started < 10
+        await database(place).query("select 1", deadline=time.monotonic() - 1)
 
 
 async def test_databases_that_are_none(tmp_path: Path) -> None:

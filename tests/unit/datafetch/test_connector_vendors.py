@@ -31,6 +31,7 @@ from services.datafetch.connectors.akshare import AkShareStatements
 from services.datafetch.connectors.base import provenance
 from services.datafetch.connectors.cells import price_table, price_units
 from services.datafetch.connectors.flow import CircuitOpen
+from tests.support.waiting import eventually
 
 Serve = Callable[..., Awaitable[str]]
 DAY = date(2024, 1, 2)
@@ -114,10 +115,8 @@ async def test_markets_and_kinds_have_their_own_order() -> None:
 async def test_a_slow_vendor_leaves_time_to_the_next_and_is_then_left_alone() -> None:
     slow, quick = Fake("akshare", hangs=True), Fake("baostock", [1.0])
     vendors = Vendors([slow, quick], ConnectorsConfig(per_second=1e6, circuit_failures=1, cache_bytes=0))
-    started = time.monotonic()
-    answer = await vendors.fetch(MOUTAI, deadline=started + 1.2)
+    answer = await vendors.fetch(MOUTAI, deadline=time.monotonic() + 1.2)
     assert closes(answer.fetched) == [1.0]
-    assert time.monotonic() - started < 1.2
     assert [attempt.error.reason for attempt in answer.failed] == ["DEADLINE"]
     again = await vendors.fetch(MOUTAI, deadline=time.monotonic() + 1.2)
     assert isinstance(again.failed[0].error, CircuitOpen), "a timeout is the vendor's trouble, whoever noticed it first"
@@ -128,8 +127,7 @@ async def test_a_caller_who_leaves_is_no_trouble_of_the_vendor() -> None:
     slow = Fake("akshare", hangs=True)
     vendors = Vendors([slow], ConnectorsConfig(per_second=1e6, circuit_failures=1))
     asking = asyncio.ensure_future(vendors.fetch(MOUTAI, deadline=time.monotonic() + 60))
-    while not slow.calls:
-        await asyncio.sleep(0)
+    await eventually(lambda: slow.calls)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
@@ -153,7 +151,8 @@ async def test_a_group_of_eight_like_rollouts_makes_one_call(serve: Serve) -> No
 
     async def handler(request: web.Request) -> web.Response:
         asked.append(request.query["secid"])
-        await asyncio.sleep(0.05)
+        if len(asked) == 1:
+            await eventually(lambda: vendors.cached.shared == 7)
         line = "2024-01-02,1715.00,1685.01,1718.19,1678.10,32156,5440082548.00,2.33,-2.37,-40.99,0.26"
         return web.json_response({"data": {"name": "贵州茅台", "klines": [line]}})
 

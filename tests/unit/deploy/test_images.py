@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import fathom
 from deploy import images, locks, sbom
 from tests.images.dockerfile import Stage, ignored, stages
 
@@ -61,7 +62,7 @@ def test_labels_say_what_it_is(target: str) -> None:
     assert (said["version"], said["revision"]) == ("${VERSION}", "${REVISION}")
     assert said["description"]
     passed = images.command("buildah", target, {})
-    assert f"--build-arg=VERSION={EXTRAS['version']}" in passed
+    assert f"--build-arg=VERSION={fathom.__version__}" in passed
     assert any(re.fullmatch(r"--build-arg=REVISION=\S+", item) for item in passed)
 
 
@@ -198,7 +199,8 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_an_sbom_names_what_was_asked_for_with_versions(document: dict[str, Any]) -> None:
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
-    assert document["metadata"]["component"]["name"] == "fathom"
+    described = document["metadata"]["component"]
+    assert (described["name"], described["version"]) == ("fathom", fathom.__version__)
     components = {canonicalize_name(item["name"]): item for item in document["components"]}
     versions = locked("sandbox")
     assert set(components) == set(versions)

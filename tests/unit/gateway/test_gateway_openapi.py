@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+import fathom
 from tests.e2e.replay import ReplayHouse
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "openapi.json"
@@ -27,6 +28,10 @@ async def test_the_document_is_the_golden_one(door: Door) -> None:
     if os.environ.get("FATHOM_UPDATE_GOLDEN") == "1":
         GOLDEN.write_text(text, encoding="utf-8")
     assert text == GOLDEN.read_text(encoding="utf-8"), "routes changed: check, then FATHOM_UPDATE_GOLDEN=1"
+
+
+async def test_the_document_carries_the_version_of_the_package(door: Door) -> None:
+    assert (await door[0].get("/openapi.json")).json()["info"]["version"] == fathom.__version__
 
 
 async def test_every_reference_resolves_and_every_route_says_how_it_fails(door: Door) -> None:

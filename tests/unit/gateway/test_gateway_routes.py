@@ -18,6 +18,7 @@ from fathom.store.refs import to_ref
 from services.gateway.problems import STATUS, problem_of
 from tests.e2e.replay import ReplayHouse
 from tests.e2e.script import SHEET_ID
+from tests.support.waiting import eventually
 
 Door = tuple[httpx.AsyncClient, ReplayHouse]
 Opened = Callable[..., AbstractAsyncContextManager[Door]]
@@ -118,8 +119,7 @@ async def test_closing_ends_open_streams_so_that_the_server_can_drain(door: Door
     house.planner.hold(before=4)
     run_id = await ask(client)
     reading = asyncio.create_task(read_events(client, f"/v1/runs/{run_id}/events"))
-    while not house.planner.watched:
-        await asyncio.sleep(0)
+    await eventually(lambda: house.planner.watched)
     await house.service.close()
     events = await asyncio.wait_for(reading, 5)
     assert [kind for kind, _, _ in events] == ["run"] * len(events)
@@ -315,7 +315,7 @@ async def test_health_and_metrics(door: Door) -> None:
     client, house = door
     assert (await client.get("/healthz/live")).status_code == 200
     assert (await client.get("/healthz/ready")).status_code == 200
-    house.planner.gone = "is away"
+    house.dispatchers["planner"].ready = False
     ready = await client.get("/healthz/ready")
     assert (ready.status_code, ready.json()["culprit"]) == (503, "planner")
     assert (await client.get("/healthz/live")).status_code == 200

@@ -47,6 +47,11 @@ async def test_window_keeps_two_answers_and_ten_turns(engine: Engine, count: int
     assert omitted == max(0, count - 10)
 
 
+async def test_a_window_of_no_turns_is_refused_for_what_is_wrong(engine: Engine) -> None:
+    with pytest.raises(errors.InvalidField, match="max_turns: must be 1 or more"):
+        await engine.window("c1", 0, 0)
+
+
 @pytest.mark.parametrize(
     ("full_turns", "max_turns", "numbers", "answers"),
     [(1, 3, [2, 3, 4], 1), (5, 2, [3, 4], 2), (0, 1, [4], 0), (9, 9, [1, 2, 3, 4], 4)],

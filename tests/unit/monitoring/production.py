@@ -6,7 +6,7 @@ import asyncio
 import io
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -88,8 +88,8 @@ class Reward:
 class Production:
     """``ends`` publishes the end of a run; each ``watch`` is a copy with metrics of its own."""
 
-    def __init__(self, bus: Bus | None = None) -> None:
-        self.planner, self.reward = Planner(), Reward()
+    def __init__(self, bus: Bus | None = None, clock: Callable[[], float] = time.time) -> None:
+        self.planner, self.reward, self.clock = Planner(), Reward(), clock
         self.bus: Bus = bus or MemoryBus(MemoryStore(), topology())
         telemetry = Telemetry("test", stream=io.StringIO())
         peers: dict[str, object] = {"planner": self.planner, "reward": self.reward}
@@ -127,7 +127,7 @@ class Production:
             pb.RunEvent(run_id=run_id, answer_delta=pb.AnswerDelta(text="x")),
             pb.RunEvent(run_id=run_id, finished=pb.RunFinished(leg=leg)),
         ):
-            event.time.FromMicroseconds(int(time.time() * 1e6))
+            event.time.FromMicroseconds(int(self.clock() * 1e6))
             await self.bus.publish(events_subject(run_id), event.SerializeToString(), message_id=new_id("event"))
 
     def watch(self, *, bus: Bus | None = None, **settings: Any) -> Copy:
@@ -141,7 +141,7 @@ class Copy:
 
     def __init__(self, production: Production, config: Config, bus: Bus) -> None:
         self.registry = CollectorRegistry()
-        self.watch = Watch(config, production.clients, bus, self.registry, production.log)
+        self.watch = Watch(config, production.clients, bus, self.registry, production.log, production.clock)
 
     def counted(self, name: str, **labels: str) -> float:
         """A metric's value, 0 where it was never counted."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,14 +11,11 @@ from fathom.api.common.v1 import common_pb2 as common
 from fathom.bus.streams import GRADED
 from fathom.errors import DependencyFailed, Internal, InvalidField
 from fathom.monitoring import metrics
+from fathom.monitoring.config import Config
 from fathom.monitoring.ledger import Claim, Held, Ledger
+from tests.support.clock import loop_time, pass_time, simulated
+from tests.support.waiting import eventually
 from tests.unit.monitoring.production import Production, at_work
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 async def test_each_run_is_graded_once_also_after_a_restart() -> None:
@@ -29,7 +24,7 @@ async def test_each_run_is_graded_once_also_after_a_restart() -> None:
     await house.ends("run_1")
     async with at_work(first):
         await house.ends("run_2", model="smollm2")
-        await until(lambda: first.grades(model="smollm2") == 1)
+        await eventually(lambda: first.grades(model="smollm2") == 1)
         assert first.watch.ready
     assert (first.grades(), first.counted("fathom_grading_runs_total", model="rules")) == (1, 1)
     below, above = (
@@ -40,7 +35,7 @@ async def test_each_run_is_graded_once_also_after_a_restart() -> None:
     second = house.watch(graders=("tool_steps", "code"))
     await house.ends("run_3")
     async with at_work(second):
-        await until(lambda: second.grades() == 1)
+        await eventually(lambda: second.grades() == 1)
     asked = {answer: count for (grader, answer), count in house.reward.asked.items() if grader == "tool_steps"}
     assert asked == {"run_1": 1, "run_2": 1, "run_3": 1}
 
@@ -51,12 +46,12 @@ async def test_what_is_read_again_is_found_settled() -> None:
     copies = [house.watch(), house.watch()]
     await house.ends("run_1")
     async with at_work(copies[0]):
-        await until(lambda: copies[0].grades() == 1)
+        await eventually(lambda: copies[0].grades() == 1)
     keys = house.bus.bucket(GRADED)
     await keys.delete("read.position")
     await house.ends("run_2")
     async with at_work(copies[1]):
-        await until(lambda: copies[1].grades() == 1)
+        await eventually(lambda: copies[1].grades() == 1)
     assert house.reward.asked["tool_steps", "run_1"] == 1
     assert int((await keys.get("read.position")).value) == 4  # type: ignore[union-attr, arg-type]
 
@@ -67,46 +62,48 @@ async def test_two_copies_grade_each_run_once_between_them() -> None:
     async with at_work(*copies):
         for number in range(40):
             await house.ends(f"run_{number}")
-        await until(lambda: sum(copy.grades() for copy in copies) >= 40)
+        await eventually(lambda: sum(copy.grades() for copy in copies) >= 40)
     assert sum(copy.grades() for copy in copies) == 40
     assert set(house.reward.asked.values()) == {1}
 
 
+@simulated
 async def test_what_a_lost_copy_held_is_graded_when_its_lease_is_over() -> None:
-    house = Production()
+    house = Production(clock=loop_time)
     await house.ends("run_1")
-    lost = await Ledger(house.bus.bucket(GRADED), lease_s=0.2).claim("run_1", 0)
+    lost = await Ledger(house.bus.bucket(GRADED), lease_s=0.2, clock=loop_time).claim("run_1", 0)
     assert isinstance(lost, Claim)
     copy = house.watch()
     async with at_work(copy):
-        await asyncio.sleep(0.05)
+        await pass_time(0.05)
         assert copy.grades() == 0
         assert copy.watch.behind_s() > 0
         await house.ends("run_2")  # goes before it
-        await until(lambda: house.reward.asked["tool_steps", "run_2"] == 1)
-        await until(lambda: copy.grades() == 2)
+        await eventually(lambda: house.reward.asked["tool_steps", "run_2"] == 1)
+        await eventually(lambda: copy.grades() == 2)
     assert copy.watch.behind_s() == 0
     assert await Ledger(house.bus.bucket(GRADED), 1.0).position() == 4
 
 
+@simulated
 async def test_runs_wait_while_reward_or_planner_are_away_and_are_graded_afterwards() -> None:
-    house = Production()
+    house = Production(clock=loop_time)
     copy = house.watch(attempts=2)
     house.reward.away = True
     await house.ends("run_1")
     async with at_work(copy):
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         assert not copy.watch.ready
         house.reward.away = False
-        await until(lambda: copy.grades() == 1)
+        await eventually(lambda: copy.grades() == 1)
         for peer in (house.reward, house.planner):
             peer.away = True
             await house.ends(f"run_{type(peer).__name__}")
-            await asyncio.sleep(0.2)  # far more failures than attempts
+            await pass_time(0.2)  # far more failures than attempts
             assert copy.watch.behind_s() > 0.1
             assert copy.watch.alive()
             peer.away = False
-            await until(lambda: copy.watch.behind_s() == 0)
+            await eventually(lambda: copy.watch.behind_s() == 0)
     assert copy.grades() == 3
     assert copy.lacking("", "UNAVAILABLE") == copy.lacking("tool_steps", "UNAVAILABLE") == 0
 
@@ -117,15 +114,15 @@ async def test_a_run_that_fails_while_the_services_answer_is_given_up_and_counte
     house.reward.refuses["tool_steps"] = DependencyFailed("sandbox", "is gone")
     await house.ends("run_1")
     async with at_work(copy):
-        await until(lambda: copy.lacking("tool_steps", "UNAVAILABLE") == 1)
+        await eventually(lambda: copy.lacking("tool_steps", "UNAVAILABLE") == 1)
         house.reward.refuses = {"tool_steps": Internal("a defect")}
         await house.ends("run_2")
-        await until(lambda: copy.lacking("tool_steps", "INTERNAL") == 1)
+        await eventually(lambda: copy.lacking("tool_steps", "INTERNAL") == 1)
         house.reward.refuses, house.reward.fails = {}, {"tool_steps"}
         await house.ends("run_3")
-        await until(lambda: copy.lacking("tool_steps", "failed") == 1)
+        await eventually(lambda: copy.lacking("tool_steps", "failed") == 1)
         await house.ends("run_4", known=False)
-        await until(lambda: copy.lacking("", "NOT_FOUND") == 1)
+        await eventually(lambda: copy.lacking("", "NOT_FOUND") == 1)
     assert house.reward.asked["tool_steps", "run_1"] == 3, "tried as often as said"
     assert house.reward.asked["tool_steps", "run_2"] == 1, "what would fail again is not tried again"
     assert copy.grades() == 0, "a failure is no grade of 0"
@@ -142,7 +139,7 @@ async def test_references_and_the_share_decide_what_is_graded(tmp_path: Path) ->
     async with at_work(copy):
         for number in range(30):
             await house.ends(f"run_{number}")
-        await until(lambda: copy.grades("em") == len(drawn) and copy.watch.behind_s() == 0)
+        await eventually(lambda: copy.grades("em") == len(drawn) and copy.watch.behind_s() == 0)
     assert sorted(house.reward.asked) == sorted(("em", run_id) for run_id in drawn)
 
 
@@ -156,7 +153,7 @@ async def test_only_what_users_asked_for_is_graded_and_a_resumed_run_by_its_last
     await house.ends("run_1", leg=1)
     async with at_work(copy):
         await house.ends("run_2")
-        await until(lambda: copy.grades() == 2)
+        await eventually(lambda: copy.grades() == 2)
     assert dict(house.reward.asked) == {("tool_steps", "run_1"): 1, ("tool_steps", "run_2"): 1}
 
 
@@ -184,8 +181,9 @@ async def test_an_end_in_hand_is_finished_before_the_watch_stops_and_the_rest_is
     assert isinstance(await ledger.claim("run_2", 0), Claim), "what was not begun is anybody's"
 
 
+@simulated
 async def test_a_watch_that_is_cut_off_leaves_its_run_to_the_next_one_at_once() -> None:
-    house = Production()
+    house = Production(clock=loop_time)
     await house.ends("run_1")
     one, began = house.watch(), asyncio.Event()
     score = house.reward.Score
@@ -202,10 +200,9 @@ async def test_a_watch_that_is_cut_off_leaves_its_run_to_the_next_one_at_once() 
     await asyncio.gather(duty, return_exceptions=True)
     house.reward.Score = score  # type: ignore[method-assign]
     other = house.watch()
-    started = time.monotonic()
     async with at_work(other):
-        await until(lambda: other.grades() == 1)
-    assert time.monotonic() - started < 10, "not after a lease of minutes"
+        await eventually(lambda: other.grades() == 1)
+    assert loop_time() < Config().lease_s, "not after its lease"
 
 
 async def test_a_grader_that_there_is_not_stops_the_watch_with_its_name() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.bus.base import Bus
 from fathom.bus.memory import MemoryBus
 from fathom.bus.streams import MAX_DEPTH, topology
-from fathom.call import Lane
+from fathom.call import Lane, current_origin
 from fathom.clients import Clients
 from fathom.obs import Telemetry
 from fathom.protocol.hermes import format_tool_call, parse_tool_calls
@@ -41,6 +40,7 @@ from services.planner.tools.todo import TodoList
 from services.planner.tools.tool import Finding, Numbered, Reply, Tool, schema
 from services.planner.window.view import View
 from services.planner.worker import Worker
+from tests.support.clock import loop_time
 
 
 def echo(*texts: str) -> str:
@@ -59,6 +59,8 @@ class Script:
     lines: Sequence[str]
     by_question: dict[str, Sequence[str]] = field(default_factory=dict)
     sampled: list[str] = field(default_factory=list)
+    origins: list[dict[str, str]] = field(default_factory=list)
+    """For whom and in which trace each was sampled."""
     hold: Mapping[int, asyncio.Event] = field(default_factory=dict)
 
     async def generate(
@@ -74,6 +76,7 @@ class Script:
         if index in self.hold:
             await self.hold[index].wait()
         self.sampled.append(request_id)
+        self.origins.append(current_origin())
         line = self.by_question.get(task.question, self.lines)[index]
         ids = (200 + index, 201 + index)
         calls = parse_tool_calls(line)[1]
@@ -114,7 +117,7 @@ class House:
         **settings: Any,
     ) -> None:
         self.store: Any = store or MemoryStore()
-        self.bus: Any = bus or MemoryBus(self.store, topology(ack_wait_s=ack_wait_s))
+        self.bus: Any = bus or MemoryBus(self.store, topology(ack_wait_s=ack_wait_s), loop_time)
         self.record = Record(self.store)
         self.config = Config(heartbeat_s=0.05, **settings)
         self.policy = Script(lines)
@@ -170,12 +173,6 @@ class House:
                 if event.WhichOneof("event") == until:
                     break
         return found
-
-    async def until(self, true: Callable[[], bool], seconds: float = 5.0) -> None:
-        limit = time.monotonic() + seconds
-        while not true():
-            assert time.monotonic() < limit, "it never came"
-            await asyncio.sleep(0.005)
 
 
 def kinds(events: Sequence[pb.RunEvent]) -> list[str]:

@@ -215,7 +215,7 @@ class Run:
 
 
 def task(question: str = "How did it go?", history: tuple[Message, ...] = (), rounds: int = 60) -> Task:
-    return Task("run_1", question, "rules", Sampling(), Limits(rounds, 10**9, time.time() + 300), history=history)
+    return Task("run_1", question, "rules", Sampling(), Limits(rounds, 10**9, time.monotonic() + 300), history=history)
 
 
 async def play(

@@ -71,7 +71,7 @@ def passage() -> Material:
 def episode(*drafts: str, seconds: float = 100.0, material: Sequence[Material] | None = None) -> Episode:
     """An episode whose rounds said ``drafts``; the first has collected the material."""
     known = tuple(material if material is not None else (sheet(), code(), missing(), passage()))
-    task = Task("run_1", "How did Apple do?", "m", Sampling(), Limits(10, 10_000, time.time() + seconds))
+    task = Task("run_1", "How did Apple do?", "m", Sampling(), Limits(10, 10_000, time.monotonic() + seconds))
     made = Episode(task, ())
     call = ToolCall("c1", "finish", json.dumps({"answer": "x"}))
     for index, new in enumerate(drafts or ("",)):

@@ -19,12 +19,13 @@ from services.planner.model import Kind, Step, ToolResult, ToolState
 from services.planner.repeats import Repeats, key
 from services.planner.tools.registry import Registry
 from services.planner.tools.tool import Finding, Numbered, Reply, Tool, schema
+from tests.support.waiting import eventually, settle
 from tests.unit.planner.test_loop import Notes, Script, echo, finish, make
 
 
 @dataclass
 class Slow:
-    """A reading tool: the first calls take longest, so that answers come in the opposite order."""
+    """A reading tool: the first calls take the most turns of the loop, so that answers come in the opposite order."""
 
     name: str = "look"
     description: str = ""
@@ -39,7 +40,7 @@ class Slow:
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
         self.active += 1
         self.most = max(self.most, self.active)
-        await asyncio.sleep(0.02 / (arguments["n"] + 1))
+        await settle(20 // (arguments["n"] + 1))
         self.active -= 1
         self.log.append(f"{self.name} {arguments['n']}")
         if self.broken:
@@ -93,16 +94,21 @@ async def test_a_round_has_a_bounded_number_of_calls() -> None:
 
 
 async def test_a_round_that_is_cancelled_leaves_no_call_behind() -> None:
-    look = Slow()
+    class Endless(Slow):
+        async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
+            self.active += 1
+            await asyncio.Event().wait()
+            return await super().__call__(call_id, arguments)
+
+    look = Endless()
     runner, _, _ = calls_over(look)
     running = asyncio.create_task(runner.run(0, [call("look", n) for n in range(3)]))
-    while look.active < 3:
-        await asyncio.sleep(0)
+    await eventually(lambda: look.active == 3)
     assert (look.active, runner.waiting_for) == (3, "look")
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     before = len(asyncio.all_tasks())
-    await asyncio.sleep(0.05)
+    await settle(50)  # more turns than any of them would take
     assert (look.log, len(asyncio.all_tasks())) == ([], before)
 
 

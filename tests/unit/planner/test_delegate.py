@@ -15,6 +15,7 @@ from services.planner.delegation import child_id
 from services.planner.model import Kind, ToolState
 from services.planner.tools.delegate import Delegate
 from services.planner.tools.session import Session
+from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish, kinds, numbers
 
 
@@ -83,7 +84,7 @@ async def test_a_lost_parent_joins_the_children_that_are_there() -> None:
     await house.ask()
     async with house.working():
         await house.events(child_id("run_1", "run_1-0-0"))
-        await house.until(lambda: len(house.policy.sampled) >= 4)
+        await eventually(lambda: len(house.policy.sampled) >= 4)
     house.release.set()
     async with house.working(house.worker()):
         events = await house.events()
@@ -98,7 +99,7 @@ async def test_a_stopped_parent_stops_its_children() -> None:
     await house.ask()
     name = child_id("run_1", "run_1-0-1")
     async with house.working():
-        await house.until(lambda: f"{name}-0" in house.policy.sampled)
+        await eventually(lambda: f"{name}-0" in house.policy.sampled)
         assert await house.runs.worker.stop("run_1")
         assert (await house.events())[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED
         child = await house.events(name)

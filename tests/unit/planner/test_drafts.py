@@ -7,6 +7,7 @@ import io
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -23,6 +24,8 @@ from services.planner.engine import Engine
 from services.planner.events import Events
 from services.planner.model import Task
 from services.planner.window.view import View
+from tests.support.clock import pass_time, simulated
+from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish, numbers
 
 TEXTS = [
@@ -79,7 +82,7 @@ class Typist:
                 await self.release.wait()
             if hear is not None:
                 hear(line[start : start + 8])
-            await asyncio.sleep(0.005)
+            await pass_time(0.005)
         calls = parse_tool_calls(line)[1]
         return Completion((1,), (2,), (0.0,), line, calls, FinishReason.STOP, 1, 1, Usage(10, 5, 0, 1), True, "s")
 
@@ -88,6 +91,7 @@ ANSWER = "This is the answer, and it is long enough to be written in several pie
 
 
 @pytest.mark.parametrize("second", [ANSWER, "Another answer altogether, sampled anew [1]. " * 3], ids=["same", "other"])
+@simulated
 async def test_a_lost_workers_draft_is_gone_on_with_or_taken_back(second: str) -> None:
     house = House()
     first = Typist((echo("a"), finish(ANSWER)), hold=1)
@@ -95,7 +99,7 @@ async def test_a_lost_workers_draft_is_gone_on_with_or_taken_back(second: str) -
     await house.ask()
     async with house.working(house.worker(lambda: Engine(lambda protocol: first, house.stage))):
         await asyncio.wait_for(first.held.wait(), 5)
-        await asyncio.sleep(0.1)
+        await house.events(until="answer_delta")
     async with house.working(house.worker(lambda: Engine(lambda protocol: after, house.stage))):
         events = await house.events()
     finished = events[-1].finished
@@ -108,6 +112,7 @@ async def test_a_lost_workers_draft_is_gone_on_with_or_taken_back(second: str) -
     assert sum(event.answer_delta.draft for event in events) >= 2
 
 
+@simulated
 async def test_a_draft_that_was_no_answer_is_taken_back() -> None:
     """Prose before a call, in the round after a word of correction, when prose would have been taken for the answer."""
     house = House()
@@ -120,6 +125,7 @@ async def test_a_draft_that_was_no_answer_is_taken_back() -> None:
     assert read(events) == "Done [1]."
 
 
+@simulated
 async def test_a_stopped_run_leaves_no_draft_behind() -> None:
     house = House()
     typist = Typist((echo("a"), finish(ANSWER)), hold=1)
@@ -156,12 +162,14 @@ async def told(*events: pb.RunEvent) -> str:
     async def source() -> object:
         for event in events:
             yield event
-            await asyncio.sleep(0.15)  # a terminal is redrawn ten times a second
+            await eventually(partial(is_shown, event.answer_delta.text.partition("\n")[0]))
 
-    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    def is_shown(text: str) -> bool:
+        return text in output.getvalue()
+
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80, color_system=None)
     await as_text(source(), console, "")  # type: ignore[arg-type]
-    output = console.file
-    assert isinstance(output, io.StringIO)
     return output.getvalue()
 
 

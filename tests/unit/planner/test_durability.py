@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -12,11 +13,13 @@ import pytest
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.bus.streams import events_subject
+from fathom.bus.streams import DAY_S, events_subject
 from fathom.call import Lane
 from fathom.errors import Conflict, InvalidField, NotFound, NotReady
+from services.planner.engine import limits
 from services.planner.events import Events, follow, key
 from services.planner.record import Record
+from tests.support.waiting import eventually, settle
 from tests.unit.planner.house import House, echo, finish, kinds, numbers
 from tests.unit.planner.mortal import Life, MortalBus, MortalStore
 
@@ -35,7 +38,7 @@ async def test_another_worker_goes_on_in_the_middle_of_a_step() -> None:
     house = House(*LINES)
     await house.ask()
     async with house.working():
-        await house.until(lambda: any("b" in call for call in house.called))
+        await eventually(lambda: any("b" in call for call in house.called))
         await house.events(until="tool_finished")
     before = list(house.policy.sampled)
     house.release.set()
@@ -98,6 +101,34 @@ async def test_a_worker_killed_after_any_write_leaves_a_run_that_ends_the_same(w
     assert ended.hash == undisturbed.hash
 
 
+@pytest.mark.parametrize("jump_s", [-DAY_S, DAY_S])
+async def test_a_clock_that_is_set_in_the_middle_of_a_run_costs_it_no_time(
+    jump_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house, true_time = House(*LINES), time.time
+    await house.ask()
+    async with house.working():
+        await house.until(lambda: any("b" in call for call in house.called))
+        monkeypatch.setattr(time, "time", lambda: true_time() + jump_s)
+        house.release.set()
+        events = await house.events()
+    assert events[-1].finished.stop_reason == trajectory.STOP_REASON_FINISHED, events[-1].finished.error
+
+
+async def test_a_planner_whose_clock_is_a_day_behind_gives_a_run_its_time_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house, true_time = House(*LINES), time.time
+    house.release.set()
+    await house.ask()
+    began = (await house.record.header("run_1")).start_time
+    monkeypatch.setattr(time, "time", lambda: true_time() - DAY_S)
+    assert limits(9, 9, 60_000, began).deadline <= time.monotonic() + 60
+    async with house.working(house.worker()):
+        events = await house.events()
+    assert events[-1].finished.stop_reason == trajectory.STOP_REASON_FINISHED, events[-1].finished.error
+
+
 async def test_a_run_that_ends_its_workers_ends_itself() -> None:
     house = House(*LINES, ack_wait_s=0.4)
     await house.ask()
@@ -120,7 +151,7 @@ async def test_events_keep_their_order_and_wait_for_what_they_tell_of() -> None:
         events.publish(answer_delta=pb.AnswerDelta(text=str(number)))
     events.publish(finished=pb.RunFinished())
     flushing = asyncio.create_task(events.flush())
-    await asyncio.sleep(0.02)
+    await settle()
     assert not flushing.done()
     kept.set()
     await flushing
@@ -166,7 +197,7 @@ async def stopped(house: House) -> list[pb.RunEvent]:
     """The run, stopped while "wait" waits and "b" is done."""
     await house.ask()
     async with house.working():
-        await house.until(lambda: any("b" in call for call in house.called))
+        await eventually(lambda: any("b" in call for call in house.called))
         assert await house.runs.worker.stop("run_1") is True
         return await house.events()
 

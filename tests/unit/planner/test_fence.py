@@ -21,6 +21,8 @@ from services.planner.events import Events
 from services.planner.fence import TakenOver
 from services.planner.journal import Journal
 from services.planner.record import Leg, Record, Taken
+from tests.support.clock import pass_time, simulated
+from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish
 
 
@@ -104,7 +106,7 @@ async def test_notes_of_a_lost_planner_are_adopted_whole_or_not_at_all() -> None
     house = House(echo("a", "b"), finish("It is [1]."))
     await house.ask()
     async with house.working():
-        await house.until(lambda: len(house.called) == 2)
+        await eventually(lambda: len(house.called) == 2)
     record = house.record
     before = {name for _, name in await record.notes("run_1")}
     read = await Journal(record, "run_1", 99).read(len(await record.steps("run_1")))
@@ -114,18 +116,19 @@ async def test_notes_of_a_lost_planner_are_adopted_whole_or_not_at_all() -> None
     assert all(epoch in (99, *{epoch for epoch, _ in notes}) for epoch, _ in notes)
 
 
+@simulated
 async def test_a_worker_that_lost_its_run_leaves_it_alone() -> None:
     """Its tool hangs; meanwhile another one takes the run up and ends it; then the tool answers."""
     house = House(echo("wait"), echo("b"), finish("It is so [1] and [2]."), ack_wait_s=1.5)
     await house.ask()
     first, second = house.worker(), house.worker()
     async with house.working(first):
-        await house.until(lambda: house.policy.sampled == ["run_1-0"])
+        await eventually(lambda: house.policy.sampled == ["run_1-0"])
         taken = Events(house.bus, "run_1")
         await taken.take_up(2)  # as another planner does, when the lease has ended
         await house.record.take_up("run_1", Taken(taken.epoch, 0, 0))
         house.release.set()
-        await asyncio.sleep(0.3)
+        await pass_time(0.3)
         assert await house.record.steps("run_1") == []
         assert await house.record.finished("run_1", 0) is None
     async with house.working(second):
@@ -170,6 +173,7 @@ async def test_a_resumption_whose_planner_was_lost_is_made_by_the_next_one_who_a
         assert (await house.events(leg=1))[-1].finished.leg == 1
 
 
+@simulated
 async def test_the_same_run_delivered_twice_is_played_once() -> None:
     """Two messages for one run in the queue, two workers, both at it: one answer, each event once."""
     house = House(echo("a"), echo("b", "c"), finish("It is so [1] and [3]."))
@@ -178,7 +182,7 @@ async def test_the_same_run_delivered_twice_is_played_once() -> None:
         for name in ("again", "and again"):
             await house.bus.publish(run_subject(Lane.INTERACTIVE), b"run_1:0", message_id=name.replace(" ", "-"))
         events = await house.events()
-        await asyncio.sleep(0.5)
+        await pass_time(5.0)
         later = await house.events()
     assert later == events
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))

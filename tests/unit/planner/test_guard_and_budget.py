@@ -30,7 +30,7 @@ DONE = format_tool_call("todo", {"intent": "plan", "action": "done", "numbers": 
 
 
 def asked(question: str, max_rounds: int = 10, max_tokens: int = 10_000, max_cost: float = 0.0) -> Task:
-    bounds = Limits(max_rounds, max_tokens, time.time() + 20, max_cost=max_cost)
+    bounds = Limits(max_rounds, max_tokens, time.monotonic() + 20, max_cost=max_cost)
     return replace(task(), question=question, limits=bounds)
 
 
@@ -156,11 +156,11 @@ async def test_money_is_a_budget_when_tokens_have_a_price() -> None:
 
 async def test_time_is_warned_of_and_forces_the_last_round() -> None:
     about = asked("why?")
-    about = replace(about, limits=Limits(20, 10_000, time.time() + 1.5, 10.0))  # 85 % are gone
+    about = replace(about, limits=Limits(20, 10_000, time.monotonic() + 1.5, 10.0))  # 85 % are gone
     policy = Script(echo("a"), finish("b"))
     await make(policy, about).run()
     assert "seconds" in policy.requests[0][1][-1].content
-    about = replace(about, limits=Limits(20, 10_000, time.time() + 0.5, 10.0))
+    about = replace(about, limits=Limits(20, 10_000, time.monotonic() + 0.5, 10.0))
     policy = Script(echo("a"), finish("b"))
     loop = make(policy, about)
     assert (await loop.run()).stop is Stop.BUDGET or policy.requests[-1][1][-1].content.startswith(LAST_ROUND)

@@ -26,6 +26,7 @@ from services.planner.tools.think import Finish, Think
 from services.planner.tools.tool import Finding, Numbered, Reply, schema
 from services.planner.window.record import Compaction
 from services.planner.window.view import View
+from tests.support.waiting import eventually
 
 
 class Echo:
@@ -116,7 +117,7 @@ def research() -> Research:
 
 
 def task(max_rounds: int = 10, seconds: float = 20.0) -> Task:
-    return Task("run_1", "why?", "script", Sampling(), Limits(max_rounds, 10_000, time.time() + seconds))
+    return Task("run_1", "why?", "script", Sampling(), Limits(max_rounds, 10_000, time.monotonic() + seconds))
 
 
 def make(policy: Script, episode_task: Task | None = None, steps: Sequence[Step] = (), protocol: Any = None) -> Loop:
@@ -229,8 +230,7 @@ async def test_the_deadline_names_what_was_waited_for() -> None:
 async def test_stop_cancels_the_call_in_flight() -> None:
     loop = make(Script(echo("hang")))
     running = asyncio.create_task(loop.run())
-    while not notes(loop).log:
-        await asyncio.sleep(0)
+    await eventually(lambda: notes(loop).log)
     loop.stop()
     assert await running == Outcome(Stop.STOPPED)
 

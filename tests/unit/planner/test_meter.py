@@ -18,7 +18,7 @@ from services.policy.backends.rules.tokenizer import RulesTokenizer, load_vocabu
 
 TOKENIZER = RulesTokenizer(load_vocabulary())
 TOOLS = (ToolSpec("data", "Fetches tables.", '{"type": "object", "properties": {"question": {"type": "string"}}}'),)
-TASK = Task("run_1", "why?", "rules", Sampling(), Limits(9, 9_999, time.time() + 60))
+TASK = Task("run_1", "why?", "rules", Sampling(), Limits(9, 9_999, time.monotonic() + 60))
 
 
 class Rules:

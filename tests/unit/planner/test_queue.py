@@ -34,6 +34,8 @@ from services.planner.engine import Engine
 from services.planner.queue import RolloutQueue
 from services.planner.rollouts import Rollouts
 from services.planner.waiting import Waiting
+from tests.support.clock import loop_time, pass_time, simulated
+from tests.support.waiting import eventually, settle
 from tests.unit.planner.house import House, Script, echo, finish
 
 LINES = (echo("a"), finish("It is so."))
@@ -114,7 +116,7 @@ async def test_what_a_lost_planner_has_not_kept_another_plays() -> None:
     async with first.working():
         await watched(first, most=1)
         first.policy.hold = {1: asyncio.Event()}
-        await house.until(lambda: len(first.begun) == 2)
+        await eventually(lambda: len(first.begun) == 2)
     async with second.working():
         assert places(await watched(second)) == EVERY
     assert "ro_1-0-0" in first.begun
@@ -122,20 +124,21 @@ async def test_what_a_lost_planner_has_not_kept_another_plays() -> None:
     assert Counter([*first.begun, *second.begun])["ro_1-0-1"] == 2, "what was cut short is"
 
 
+@simulated
 async def test_a_planner_that_wakes_up_late_changes_nothing() -> None:
     """Its lease has lapsed, another planner has played the task: the place is taken, its own trajectory goes."""
     house = House(*LINES)
-    asleep, awake = Planner(house, heartbeat_s=60), Planner(house)
+    asleep, awake = Planner(house, heartbeat_s=60, concurrent_tasks=1), Planner(house)
     asleep.policy.lines = (echo("a"), finish("Another answer."))
     asleep.policy.hold = {1: asyncio.Event()}
     await asleep.queue.submit(request(tasks=1), Lane.TRAINING)
     async with asleep.working():
-        await house.until(lambda: len(asleep.begun) == 2)
+        await eventually(lambda: len(asleep.begun) == 2)
         async with awake.working():
             found = await watched(awake)
         asleep.policy.hold[1].set()
-        await house.until(lambda: len(asleep.policy.sampled) == 4)
-        await asyncio.sleep(0.2)
+        await eventually(lambda: len(asleep.policy.sampled) == 4)
+        await pass_time(0.2)
     assert {item.answer.markdown for _, item in found} == {"It is so."}
     assert await watched(awake) == found
     kept = [item.key for item in await house.store.list("rollouts/ro_1/0")]
@@ -158,9 +161,7 @@ async def test_a_kept_trajectory_that_was_not_told_is_told_and_not_played_again(
     monkeypatch.setattr(house.bus, "publish", silent)
     monkeypatch.setattr(queue, "AGAIN_S", 0.3)
     async with planner.working():
-        async with asyncio.timeout(5):
-            while not await house.store.list("rollouts/ro_1/0000"):
-                await asyncio.sleep(0.005)
+        await eventually(lambda: house.store.list("rollouts/ro_1/0000"))
     monkeypatch.setattr(house.bus, "publish", publish)
     before = {item.key for item in await house.store.list("rollouts/ro_1/0000")}
     async with planner.working():
@@ -254,41 +255,44 @@ async def test_a_grader_that_answers_too_late_is_an_outage_and_asked_again(monke
     assert (item.stop_reason, late) == (trajectory.STOP_REASON_FINISHED, 0)
 
 
+@simulated
 async def test_a_stopped_rollout_is_cut_short_and_its_watchers_are_told() -> None:
     house = House(*LINES)
     planner = Planner(house, concurrent_tasks=1)
     planner.policy.hold = {1: asyncio.Event()}
     await planner.queue.submit(request(), Lane.TRAINING)
     async with planner.working():
-        await house.until(lambda: len(planner.begun) == 2)
+        await eventually(lambda: len(planner.begun) == 2)
         watching = asyncio.create_task(watched(planner))
         assert await planner.queue.stop("ro_1")
         assert not await planner.queue.stop("ro_1")
         with pytest.raises(Cancelled, match="ro_1 was stopped"):
             await watching
         planner.policy.hold = {}
-        await asyncio.sleep(0.3)
+        await pass_time(0.3)
         # The next rollout is played, the tasks of the one that was stopped are not.
         other = request(tasks=1)
         other.request_id = "ro_2"
         await planner.queue.submit(other, Lane.TRAINING)
-        await house.until(lambda: "ro_2-0-1" in planner.begun)
+        await eventually(lambda: "ro_2-0-1" in planner.begun)
     assert [name for name in planner.begun if name.startswith("ro_1")] == ["ro_1-0-0", "ro_1-0-1"]
 
 
 def forgetful() -> House:
     """Its leases are short."""
     store = MemoryStore()
-    bus = MemoryBus(store, topology(ack_wait_s=0.3, rollout_lease_s=LEASE_S))
+    bus = MemoryBus(store, topology(ack_wait_s=0.3, rollout_lease_s=LEASE_S), loop_time)
     return House(*LINES, store=store, bus=bus)
 
 
 async def until_left(house: House, count: int) -> None:
-    async with asyncio.timeout(5):
-        while len(await house.store.list("rollouts/ro_1/left/")) < count:
-            await asyncio.sleep(0.02)
+    async def are_left() -> bool:
+        return len(await house.store.list("rollouts/ro_1/left/")) >= count
+
+    await eventually(are_left)
 
 
+@simulated
 async def test_what_nobody_waits_for_is_left_and_played_when_somebody_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -319,22 +323,24 @@ async def test_what_nobody_waits_for_is_left_and_played_when_somebody_comes_back
     assert await house.store.list("rollouts/ro_1/left/") == []
 
 
+@simulated
 async def test_a_watcher_alone_brings_back_what_was_left_and_holds_it() -> None:
     house = forgetful()
     planner = Planner(house)
     await planner.queue.submit(request(), Lane.TRAINING)
-    await asyncio.sleep(LEASE_S + 0.1)
+    await pass_time(LEASE_S + 0.1)
     async with planner.working():
         await until_left(house, 2)
         assert planner.begun == []
         planner.policy.hold = {1: asyncio.Event()}
         watching = asyncio.create_task(watched(planner))
-        await asyncio.sleep(2 * LEASE_S)  # longer than a lease: it is renewed
+        await pass_time(2 * LEASE_S)  # longer than a lease: it is renewed
         planner.policy.hold[1].set()
         assert places(await watching) == EVERY
     assert planner.begun == [f"ro_1-{task}-{sample}" for task, sample in EVERY], "each once"
 
 
+@simulated
 async def test_a_lease_that_ended_with_the_bus_away_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its watcher never noticed: what a planner left meanwhile is queued again by the next renewal."""
     house = forgetful()
@@ -349,10 +355,9 @@ async def test_a_lease_that_ended_with_the_bus_away_is_begun_anew(monkeypatch: p
 
     await planner.queue.submit(request(), Lane.TRAINING)
     watching = asyncio.create_task(watched(planner))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0.01)
+    await settle()
     monkeypatch.setattr(planner.queue.waiting, "begin", unreachable)
-    await asyncio.sleep(LEASE_S + 0.1)
+    await pass_time(LEASE_S + 0.1)
     async with planner.working():
         await until_left(house, 2)
         away = False

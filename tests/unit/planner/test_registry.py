@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
 from prometheus_client import CollectorRegistry
 
 from fathom.protocol.messages import ToolCall
@@ -19,8 +21,31 @@ from services.planner.tools.gates import Gates
 from services.planner.tools.registry import Bounds, Registry
 from services.planner.tools.think import GUIDANCE, KINDS, Finish, Think
 from services.planner.tools.tool import Finding, Reply, Tool, schema
+from tests.support.clock import simulated
+from tests.support.waiting import settle
 
 DEEP = "[" * 5000 + "]" * 5000
+
+
+def test_a_schema_is_checked_once_for_all_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+
+    def count(schema: Mapping[str, Any]) -> None:
+        checked.append(schema["title"])
+
+    monkeypatch.setattr(Draft202012Validator, "check_schema", staticmethod(count))
+    first = Strange(parameters={"type": "object", "title": "of this test alone"})
+    other = Strange(parameters={"type": "object", "title": "another one"})
+    for _ in range(3):
+        Registry([first])
+    Registry([other])
+    assert checked == ["of this test alone", "another one"]
+
+
+def test_a_schema_that_is_none_is_refused_each_time() -> None:
+    for _ in range(2):
+        with pytest.raises(SchemaError):
+            Registry([Strange(parameters={"type": "no type"})])
 
 
 @dataclass
@@ -50,7 +75,7 @@ class Strange:
             case "cling":
                 for _ in range(2):  # not for ever: the test's own loop must end
                     try:
-                        await asyncio.sleep(0.6)
+                        await asyncio.Event().wait()
                     except asyncio.CancelledError:
                         continue
             case "flood":
@@ -199,13 +224,14 @@ async def test_a_long_thought_is_kept_and_the_next_one_asked_to_be_short() -> No
     assert (long.status, "under 200" in long.content) == (ToolState.OK, True)
 
 
+@simulated
 async def test_calls_of_one_tool_wait_for_a_place_over_all_episodes_and_the_wait_costs_no_deadline() -> None:
     metrics = Metrics.on(CollectorRegistry())
     gates = Gates(8, {"strange": 1}, metrics.waiting, metrics.wait_seconds)
     episodes = [Registry([Strange(), Think()], 0, Bounds(5.0, {"strange": 0.2}, gates)) for _ in range(3)]
     hang = ToolCall("c", "strange", '{"do": "hang"}')
     running = [asyncio.create_task(one.call("id", hang)) for one in episodes]
-    await asyncio.sleep(0.05)
+    await settle()
     assert metrics.waiting.labels("strange")._value.get() == 2
     thought = await episodes[0].call("id", ToolCall("c", "think", '{"content": "meanwhile"}'))
     assert thought.status is ToolState.OK

@@ -12,6 +12,7 @@ from fathom.protocol.hermes import format_tool_call
 from services.planner.control import ask_to_edit
 from services.planner.convert import step_from_proto
 from services.planner.todo import edited_items
+from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish, kinds, numbers
 
 PLAN = format_tool_call("todo", {"intent": "to plan", "action": "add", "items": ["one", "two"]})
@@ -34,7 +35,7 @@ async def test_an_edit_reaches_model_and_readers_and_is_given_again_for_its_id()
     house = House(PLAN, echo("wait"), finish("Done [1]."))
     await house.ask()
     async with house.working():
-        await house.until(lambda: len(house.policy.sampled) == 2)
+        await eventually(lambda: len(house.policy.sampled) == 2)
         stored = await ask_to_edit(house.bus, EDIT)
         assert [item.text for item in stored.items] == ["one", "mine"]
         assert await ask_to_edit(house.bus, EDIT) == stored
@@ -55,7 +56,7 @@ async def test_an_edit_survives_its_worker() -> None:
     house = House(PLAN, echo("wait"), finish("Done [1]."))
     await house.ask()
     async with house.working():
-        await house.until(lambda: len(house.policy.sampled) == 2)
+        await eventually(lambda: len(house.policy.sampled) == 2)
         await ask_to_edit(house.bus, EDIT)
     house.release.set()
     async with house.working(house.worker()):
@@ -69,7 +70,7 @@ async def test_an_edit_survives_a_stop_and_is_told_once() -> None:
     house = House(PLAN, echo("wait"), echo("b"), finish("Done [1]."))
     await house.ask()
     async with house.working():
-        await house.until(lambda: len(house.policy.sampled) == 2)
+        await eventually(lambda: len(house.policy.sampled) == 2)
         await ask_to_edit(house.bus, EDIT)
         await house.runs.worker.stop("run_1")
         await house.events()

@@ -18,6 +18,8 @@ from services.policy.config import RulesModel
 from services.policy.metrics import PolicyMetrics
 from services.policy.model import Request
 from services.policy.slot import tokens_needed
+from tests.support.clock import pass_time, simulated
+from tests.support.waiting import eventually, settle
 
 PERSON, E, T = Lane.INTERACTIVE, Lane.EVALUATION, Lane.TRAINING
 
@@ -47,11 +49,6 @@ class Crowd:
         self.leave[name].set()
         await self.tasks[name]
         await settle()
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 @asynccontextmanager
@@ -155,6 +152,7 @@ async def test_who_gives_up_leaves_no_trace() -> None:
         assert await people.admission.drained(1.0)
 
 
+@simulated
 async def test_a_pause_ends_by_itself_and_says_when_it_is_quiet() -> None:
     async with crowd() as people:
         await people.come("running")
@@ -164,18 +162,17 @@ async def test_a_pause_ends_by_itself_and_says_when_it_is_quiet() -> None:
         assert not await people.admission.drained(0.01)
         people.leave["running"].set()
         assert await people.admission.drained(1.0)
-        async with asyncio.timeout(5):
-            while people.inside != ["waiting"]:
-                await asyncio.sleep(0.005)
+        await eventually(lambda: people.inside == ["waiting"])
         assert not people.admission.paused
 
 
+@simulated
 async def test_a_pause_may_be_prolonged_and_ended() -> None:
     async with crowd() as people:
         people.admission.pause(resume_after_s=0.01)
         people.admission.pause()
         await people.come("a")
-        await asyncio.sleep(0.03)
+        await pass_time(0.03)
         assert people.inside == []
         people.admission.resume()
         await settle()

@@ -34,6 +34,7 @@ from services.policy.backends import open_backend
 from services.policy.config import Config, RulesModel, TransformersModel
 from services.policy.engine import Engine
 from services.policy.model import Request, State, checked
+from tests.support.waiting import settle
 
 ASK = Request("r1", "", (Message(Role.USER, "hello"),), tools=(ToolSpec("finish", "ends", "{}"),))
 
@@ -110,9 +111,8 @@ async def test_people_go_before_training_when_it_is_full(engine: Engine) -> None
     tasks = []
     for name, lane in (("rollout", Lane.TRAINING), ("benchmark", Lane.EVALUATION)):
         tasks.append(asyncio.create_task(come(name, lane)))
-        await asyncio.sleep(0.01)
+        await settle()
     person = asyncio.create_task(come("person", Lane.INTERACTIVE))
-    await asyncio.sleep(0.01)
     with pytest.raises(Overloaded) as shed:  # two may wait: the rollout makes room
         await tasks[0]
     assert shed.value.retry_after_s

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from fathom.codestyle import check
+from services.policy.backends.rules.code import figure_cell, summary_cell
 from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.changes import lags_of
 from services.policy.backends.rules.operations.crossing import level_of
 from services.policy.backends.rules.operations.events import spans
 from services.policy.backends.rules.operations.hops import parts_of
+from services.policy.backends.rules.operations.measures import measure_cell
 from services.policy.backends.rules.operations.names import mentions
-from services.policy.backends.rules.operations.periods import periods
+from services.policy.backends.rules.operations.periods import Period, periods
 from services.policy.backends.rules.operations.sweep import fee_of
 from services.policy.backends.rules.question import read_question
+from services.policy.backends.rules.sheets import Series, is_price
 from tests.unit.policy.conftest import World, prices, sheet
 from tests.unit.policy.test_policy_rules import assert_cited, assert_grounded
 
@@ -75,7 +79,7 @@ QUESTIONS = [
     ("How did Apple move in the 10 trading days before and after 2020-03-02?", "10 trading days before"),
     ("Backtest a dual moving average on Apple and Microsoft from January to June 2020", "best pair of windows"),
     ("How many months was the unemployment rate above 6% between 2016 and 2021?", "of the period"),
-    ("Compare the return of Apple and Microsoft in 2019 and in 2020", "By price return in 2019"),
+    ("Compare the return of Apple and Microsoft in 2019 and in 2020", "By total return in 2019"),
     ("What did Microsoft do in the year when Apple fell most since 2018?", "The worst year of **Apple**"),
     ("Find the worst year of Apple since 2018, then say what Microsoft did in that year", "**Microsoft**"),
     ("Which of Apple and Microsoft had the highest return in 2020, and what was that company's maximum drawdown in 2021?", "maximum drawdown"),
@@ -250,3 +254,74 @@ def test_parts_of_a_chain(text: str, parts: int) -> None:
 async def test_odd_questions_end(drive: Any, market: World, question: str) -> None:
     talk = await drive(question, market)
     assert talk.tools[-1] == "finish"
+
+
+async def test_returns_in_percent_are_never_summarised_as_prices(drive: Any) -> None:
+    years = pd.date_range("2012-12-31", "2021-12-31", freq="YE")
+    returns = [13.4, 29.6, 11.4, -0.7, 9.5, 19.4, -6.2, 28.9, 16.3, 26.9]
+    frame = pd.DataFrame({"date": years, "SP500.return(close_adj)": returns})
+    table = sheet(frame, "S&P 500: adjusted close (return), annual, 2012-12-31 to 2021-12-31", "%")
+    table[1]["columns"][1].update(entity="SP500", indicator="return(close_adj)")
+    talk = await drive("S&P yearly returns table 2012 2021", World(sheets=[table]))
+    assert "drawdown" not in talk.answer
+    assert "Annualised volatility" not in talk.answer
+    assert "lowest -6.2 on 2018-12-31" in talk.answer
+
+
+@pytest.mark.parametrize(
+    ("unit", "indicator"), [("%", "close_adj"), ("USD", "return(close_adj)"), ("", "yoy(close_adj)")]
+)
+def test_percentages_and_what_is_derived_are_no_prices(unit: str, indicator: str) -> None:
+    assert not is_price(indicator, unit)
+    assert is_price("close_adj", "USD")
+
+
+def test_a_drawdown_outside_its_range_stops_the_cell() -> None:
+    frame = pd.DataFrame({"date": pd.date_range("2020-01-01", periods=4), "x": [13.4, 29.6, -6.2, 26.9]})
+    series = Series("sheet_1", 1, "x", "X", "%", price=True, as_of="")
+    for code in (summary_cell([series]), measure_cell([series], [Period("2020-01-01", "2020-12-31")])):
+        with pytest.raises(ValueError, match=r"drawdown lies in \[-1, 0\]"):
+            exec(code, {"sheet_1": frame})
+
+
+async def test_after_a_month_is_open_to_the_end_of_the_data(drive: Any, market: World) -> None:
+    frame = market.sheets[1][0]
+    low = frame[(frame["date"] > "2016-03-31") & (frame["US.unrate"] < 4)].iloc[0]
+    talk = await drive("When did the unemployment rate fall below 4% after March 2016?", market)
+    assert f"first below 4% on {low['date'].date()}" in talk.answer
+    talk = await drive("2016年3月之后失业率何时低于4%？", market)
+    assert f"首次低于4%是在{low['date'].date()}" in talk.answer
+
+
+async def test_a_period_of_one_value_answers_no_when_and_no_how_often(drive: Any, market: World) -> None:
+    talk = await drive("When did the unemployment rate fall below 4% in March 2016?", market)
+    assert "fewer than two values" in talk.answer
+    assert "never" not in talk.answer
+
+
+async def test_shares_beside_a_price_index_are_ranked_with_a_word_on_dividends(drive: Any, market: World) -> None:
+    for column in market.sheets[0][1]["columns"]:
+        column["unit"] = "points" if column["entity"] == "SP500" else "USD"
+    talk = await drive("Compare the return of Apple and the S&P 500 from 2018 to 2020", market)
+    assert "not like for like" in talk.answer
+    talk = await drive("Compare the return of Apple and Microsoft from 2018 to 2020", market)
+    assert "By total return" in talk.answer
+    assert "not like for like" not in talk.answer
+
+
+def test_rates_are_drawn_as_they_are_beside_rebased_prices() -> None:
+    days = pd.date_range("2020-01-01", periods=3)
+    sheets = {
+        "sheet_1": pd.DataFrame({"date": days, "p": [50.0, 60.0, 75.0]}),
+        "sheet_2": pd.DataFrame({"date": days, "r": [1.5, 1.0, 0.5]}),
+    }
+    price = Series("sheet_1", 1, "p", "Apple", "USD", price=True, as_of="")
+    rate = Series("sheet_2", 2, "r", "fed funds", "%", price=False, as_of="")
+    shown: list[Any] = []
+    with mock.patch("plotly.basedatatypes.BaseFigure.show", lambda figure: shown.append(figure)):
+        exec(figure_cell([price, rate], "title", False), sheets)
+    drawn = {trace.name: (list(trace.y), trace.yaxis) for trace in shown[0].data}
+    assert drawn["fed funds"][0] == [1.5, 1.0, 0.5]
+    assert drawn["Apple"][0] == [100.0, 120.0, 150.0]
+    assert drawn["Apple"][1] != drawn["fed funds"][1]
+    assert check(figure_cell([price, rate], "title", False)).ok

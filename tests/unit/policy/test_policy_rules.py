@@ -242,3 +242,31 @@ async def test_short_and_broken_series_do_not_break_the_cells(drive: Any, world:
     )
     assert "**A** was 1.0 USD on 2020-01-01 and 2.0 USD on 2020-01-03" in talk.answer
     assert_grounded(talk)
+
+
+@pytest.mark.parametrize(
+    ("question", "phrase", "said"),
+    [
+        ("Average close of Apple from 2018 to 2021 excluding 2020", "excluding 2020", "Not understood"),
+        ("When was the unemployment rate never above 4% from 2018 to 2021?", "never above", "Not understood"),
+        ("苹果2018到2021年剔除2020年的平均收盘价", "剔除2020年", "未能理解"),
+    ],
+)
+async def test_what_data_does_not_understand_opens_the_answer_and_no_operation_answers_without_it(
+    drive: Any, world: Any, question: str, phrase: str, said: str
+) -> None:
+    item = {"subject": phrase, "aspect": "not understood", "reason": "UNSPECIFIED", "material": 1}
+    talk = await drive(question, world(missing=[item], documents={"d": (phrase, f"{question}. Apple was there.")}))
+    asked = [arguments for name, arguments in talk.calls if name == "data"]
+    assert asked == [{"intent": asked[0]["intent"], "question": question}]
+    assert "python" not in talk.tools
+    assert "fetch" not in talk.tools
+    assert talk.answer.startswith(f"{said}")
+    assert f"“{phrase}”" in talk.answer
+
+
+async def test_figures_found_without_regard_to_some_words_come_below_a_warning(drive: Any, one_rate: Any) -> None:
+    one_rate.missing = [{"subject": "median", "aspect": "not understood", "reason": "UNSPECIFIED", "material": 1}]
+    talk = await drive("How has the median unemployment rate developed since 2018?", one_rate)
+    assert talk.answer.startswith("Not understood: “median” [1]. What follows was found without regard to it")
+    assert "Missing" not in talk.answer

@@ -26,6 +26,7 @@ from services.retrieval.corpus import Filter, document_of
 from services.retrieval.engine import Engine
 from services.retrieval.metrics import register
 from services.retrieval.snapshot import open_snapshot
+from tests.support.waiting import eventually
 from tests.unit.retrieval.test_snapshots import ingest, items
 
 DIM = 32
@@ -238,12 +239,10 @@ async def test_queries_of_different_requests_are_encoded_together(tmp_path: Path
     encoder.encoded.clear()
     encoder.gate.clear()
     first = asyncio.create_task(names(engine, "gold"))
-    while engine.searching.batches[0] == 0:
-        await asyncio.sleep(0)
+    await eventually(lambda: engine.searching.batches[0] > 0)
     rest = [asyncio.create_task(names(engine, f"copper {n}")) for n in range(30)]
     same = [asyncio.create_task(names(engine, "copper 1")) for _ in range(5)]
-    while engine.searching.joined < 5:
-        await asyncio.sleep(0)
+    await eventually(lambda: engine.searching.joined >= 5)
     encoder.gate.set()
     await first
     answers = await asyncio.gather(*rest, *same)
@@ -289,8 +288,7 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others(tmp_path: P
     await ingest(engine, *(document_of(row) for row in corpus()))
     encoder.gate.clear()
     leaving, staying = (asyncio.create_task(names(engine, "gold")) for _ in range(2))
-    while engine.searching.joined < 1:
-        await asyncio.sleep(0)
+    await eventually(lambda: engine.searching.joined >= 1)
     leaving.cancel()
     encoder.gate.set()
     assert await staying
@@ -322,8 +320,7 @@ async def test_a_full_queue_is_said_and_a_failing_batch_fails_its_own() -> None:
 
     batcher: Batcher[int, int] = Batcher("test", work, size=2, queue=3)
     running = [asyncio.create_task(batcher(job)) for job in (1, 2)]
-    while batcher.batches == 0:
-        await asyncio.sleep(0)
+    await eventually(lambda: batcher.batches > 0)
     waiting = [asyncio.create_task(batcher(job)) for job in (13, 14, 5)]
     await asyncio.sleep(0)
     with pytest.raises(errors.Overloaded) as full:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from services.retrieval.ranking import names_past_year
 from services.retrieval.rows import Issue
 from services.retrieval.snapshot import open_snapshot
 from services.retrieval.table import Table, offsets_of, write_columns, write_segment
+from tests.support.waiting import eventually
 
 Items = AsyncGenerator[Document | Chunk | Issue, None]
 
@@ -117,15 +119,15 @@ async def test_other_processes_follow_a_switch(tmp_path: Path) -> None:
     first = (await ingest(writer, document("a", "gold rose"))).snapshot
     reader = await started(tmp_path / "reader", store, refresh_s=0.01)
     second = (await ingest(writer, document("b", "gold fell"))).snapshot
+
+    async def follows(wanted: str) -> bool:
+        return (await reader.library.snapshot("main")).id == wanted
+
     for wanted in (second, first):
         await writer.library.activate("main", wanted)
-        async with asyncio.timeout(10):
-            while (await reader.library.snapshot("main")).id != wanted:
-                await asyncio.sleep(0)
+        await eventually(partial(follows, wanted))
     await ingest(writer, document("c", "tin"), corpus="new")
-    async with asyncio.timeout(10):
-        while "new" not in reader.library.names() or reader.library.shelf("new").active is None:
-            await asyncio.sleep(0)
+    await eventually(lambda: "new" in reader.library.names() and reader.library.shelf("new").active is not None)
     assert (await reader.library.snapshot("new")).manifest.documents == 1
     await reader.close()
     await writer.close()
@@ -215,12 +217,14 @@ async def test_requests_go_on_while_snapshots_change(tmp_path: Path) -> None:
             assert not isinstance(result, errors.FathomError)
             answers.append((found.snapshot, len(result)))
 
+    def is_answered_from(wanted: str) -> bool:
+        return bool(answers) and answers[-1][0] == wanted
+
     readers = [asyncio.create_task(reader()) for _ in range(8)]
     for number in range(12):
         wanted = (first, second)[number % 2]
         await engine.library.activate("main", wanted)
-        while not answers or answers[-1][0] != wanted:
-            await asyncio.sleep(0)
+        await eventually(partial(is_answered_from, wanted))
     stop.set()
     await asyncio.gather(*readers)
     assert {ident for ident, _ in answers} == {first, second}

@@ -15,6 +15,7 @@ from fathom.call import Call
 from fathom.grading.graders import GRADERS, Item, Score, ToolStep
 from fathom.grading.pool import CHUNK, Pool, Verifier
 from fathom.grading.verifier import answered, encoded, graded, item_from, serve
+from tests.support.waiting import eventually
 from tests.unit.reward.house import House
 
 EM = [("em", Item(str(number % 3), ["1"])) for number in range(300)]
@@ -68,7 +69,7 @@ async def test_what_a_lost_caller_was_owed_reaches_nobody_else() -> None:
     try:
         slow = [("em", Item("x " * 200_000, ["y"]))] * CHUNK
         lost = asyncio.create_task(pool.grade(slow))
-        await asyncio.sleep(0.7)
+        await eventually(lambda: pool._verifiers[0]._process)  # it is given the chunk as soon as it is there
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
         assert await pool.grade([("em", Item("1", ["1"]))]) == [Score(1.0)]

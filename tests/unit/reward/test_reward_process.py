@@ -17,6 +17,7 @@ from fathom.store.memory import MemoryStore
 from fathom.store.refs import to_ref
 from services.reward.config import Config
 from services.reward.process.settings import ProcessSettings
+from tests.support.waiting import settle
 from tests.unit.reward.house import House
 from trainers import tiny
 
@@ -120,7 +121,7 @@ async def test_old_checkpoints_go_and_a_lost_caller_leaves_a_whole_step(folder: 
         await house.servicer.UpdateModel(pb.UpdateModelRequest(request_id=f"s{number}", batch=batch), CALL)
     assert len(await house.store.list("reward/process/")) == 2
     gone = asyncio.create_task(house.servicer.UpdateModel(pb.UpdateModelRequest(request_id="gone", batch=batch), CALL))
-    await asyncio.sleep(0.001)
+    await settle()
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
     assert house.service.close is not None

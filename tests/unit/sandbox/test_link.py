@@ -12,6 +12,7 @@ from fathom.errors import NotFound, Overloaded
 from services.sandbox import messages as say
 from services.sandbox.link import INLINE_BYTES, Link, Message
 from services.sandbox.memory import sealed
+from tests.support.waiting import eventually
 
 
 class End:
@@ -51,9 +52,7 @@ async def test_messages_keep_their_order_and_their_bytes() -> None:
 
 
 async def hung_up(end: End) -> None:
-    async with asyncio.timeout(5):
-        while not end.lost:
-            await asyncio.sleep(0)
+    await eventually(lambda: end.lost)
 
 
 async def test_an_attachment_is_the_memory_itself_and_nobody_can_change_it() -> None:

@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from fathom.errors import DependencyFailed
-from services.sandbox.process import LAST_UID, Uids
+from services.sandbox.jail import kernel
+from services.sandbox.uids import LAST_UID, Uids, has_processes, lock_folder
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may run sessions as other users")
 BASE = 64_000
 
 
-def test_services_take_blocks_of_their_own_and_leave_them() -> None:
-    first, second = Uids(BASE, 2), Uids(BASE, 2)
-    assert [first.take(), first.take()] == [BASE, BASE + 1]
-    assert [second.take(), second.take()] == [BASE + 2, BASE + 3]
-    with pytest.raises(DependencyFailed, match="no free user"):
-        second.take()
-    first.close()
-    third = Uids(BASE, 2)
-    assert third.take() == BASE
-    for uids in (second, third):
+def test_services_lend_different_users_however_many_each_has() -> None:
+    first, second = Uids(BASE), Uids(BASE + 1)
+    assert [first.take(), second.take(), first.take(), second.take()] == [BASE, BASE + 1, BASE + 2, BASE + 3]
+    first.give_back(BASE)
+    third = Uids(BASE)
+    assert [third.take(), third.take()] == [BASE, BASE + 4]
+    for uids in (first, second, third):
         uids.close()
 
 
-def test_a_range_that_is_full_is_named() -> None:
-    last = Uids(LAST_UID, 1)
-    with pytest.raises(DependencyFailed, match=f"no free block of 1 users from {LAST_UID} on"):
-        Uids(LAST_UID, 1)
+def test_a_service_in_another_network_lends_different_users() -> None:
+    here = Uids(BASE)
+    uid = here.take()
+    pid = os.fork()
+    if pid == 0:
+        kernel.unshare(kernel.CLONE_NEWNET)
+        os._exit(0 if Uids(BASE).take() not in (uid, -1) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    here.close()
+
+
+def test_a_user_that_runs_something_is_not_lent() -> None:
+    with subprocess.Popen(["sleep", "60"], user=BASE, group=BASE) as process:
+        assert has_processes(BASE)
+        uids = Uids(BASE)
+        assert uids.take() == BASE + 1
+        process.kill()
+    assert not has_processes(BASE)
+    uids.close()
+
+
+def test_a_range_that_is_used_up_is_named() -> None:
+    last = Uids(LAST_UID)
+    assert last.take() == LAST_UID
+    with pytest.raises(DependencyFailed, match=f"no free user for a session from {LAST_UID} to {LAST_UID}"):
+        Uids(LAST_UID).take()
+    last.give_back(LAST_UID)
+    assert last.take() == LAST_UID
     last.close()
+
+
+def test_locks_lie_where_nobody_else_can_write(tmp_path: Path) -> None:
+    shared, own = tmp_path / "shared", tmp_path / "own"
+    (shared / "fathom-sandbox-users").mkdir(parents=True)
+    (shared / "fathom-sandbox-users").chmod(0o777)
+    own.mkdir()
+    assert lock_folder((f"{tmp_path}/missing", str(shared), str(own))) == own / "fathom-sandbox-users"
+    with pytest.raises(DependencyFailed, match="must belong to user 0 and be writable by nobody else"):
+        lock_folder((str(shared),))

@@ -9,6 +9,7 @@ from typing import Any
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, STOP_REASON_FINISHED, Step, Trajectory
 from fathom.errors import DependencyFailed, FathomError
+from tests.support.clock import pass_time
 
 
 def trajectory(task: int, sample: int, version: int, *, prompt: int = 3, sampled: int = 2, seed: int = 0) -> Trajectory:
@@ -25,7 +26,7 @@ def trajectory(task: int, sample: int, version: int, *, prompt: int = 3, sampled
 
 
 class ScriptedPlanner:
-    """``play`` gives an episode's duration in seconds; ``trouble`` is raised after so many episodes of an attempt.
+    """``play`` gives an episode's duration in simulated seconds; ``trouble`` is raised after so many episodes of an attempt.
 
     At most ``places`` episodes are played at once, 0 for any number; ``busy_s`` is how long places were taken.
     """
@@ -104,7 +105,7 @@ class ScriptedPlanner:
         version, uid = request.policy_version or self.version, request.tasks[task].id
         self.played.append((uid, sample, version))
         if (duration := self.play(uid, sample)) > 0:
-            await asyncio.sleep(duration)
+            await pass_time(duration)
         item = trajectory(task, sample, version, seed=sample % 7)
         if not request.policy_version:
             item.version_max = self.version

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, cast
 
 import pytest
 
 from tests.bench.rollouts import LEARN_S, measure, sampling_alone_s
+from tests.support.clock import SimulatedBridge
 from tests.unit.trainers.scripted_planner import ScriptedPlanner
-from tests.unit.trainers.simulated import SimulatedBridge
 from tests.unit.trainers.test_rollouts import prompts, source
 from trainers.config import load_config
 
@@ -55,11 +54,11 @@ def test_a_straggler_holds_one_place_and_not_its_groups() -> None:
 
         cast(Any, planner).episode = counted
         rollouts.submit(prompts(0, 8))
-        bridge.call(asyncio.sleep(2.5))
+        bridge.pass_time(2.5)
         assert most == 4, "no more than there are places"
         assert now == 3, "the straggler has one place, one group two; the fourth waits for a whole group's places"
         # Two groups in the first second; from then on one at a time beside the straggler.
         assert len({uid for uid, _, _ in planner.played}) == 4
-        bridge.call(asyncio.sleep(10.0))
+        bridge.pass_time(10.0)
         assert len({uid for uid, _, _ in planner.played}) == 8
         rollouts.close()

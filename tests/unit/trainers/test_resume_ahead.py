@@ -22,8 +22,8 @@ import torch
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import Trajectory
 from fathom.store import open_store
+from tests.support.clock import SimulatedBridge
 from tests.unit.trainers.scripted_planner import ScriptedPlanner
-from tests.unit.trainers.simulated import SimulatedBridge
 from tests.unit.trainers.test_resume import KillingStore
 from tests.unit.trainers.test_rollouts import source
 from trainers import assembly

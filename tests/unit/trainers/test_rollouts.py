@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -27,11 +26,12 @@ from fathom.errors import (
     VersionMismatch,
 )
 from fathom.store import open_store
+from tests.support.clock import SimulatedBridge, loop_time, simulated
+from tests.support.waiting import eventually
 from tests.unit.trainers.scripted_planner import ScriptedClients, ScriptedPlanner, broken, trajectory
 from trainers.config import TrainConfig, load_config
 from trainers.data.records import Record, read, write
 from trainers.data_proto import DataProto
-from trainers.rollouts.bridge import Bridge
 from trainers.rollouts.client import Patience, collect
 from trainers.rollouts.groups import Group, to_data
 from trainers.rollouts.pace import Pace
@@ -62,12 +62,14 @@ def prompts(first: int, count: int, n: int = 2, step: int = 1, **meta: Any) -> D
 
 
 @pytest.fixture
-def bridge() -> Iterator[Bridge]:
-    with Bridge() as made:
+def bridge() -> Iterator[SimulatedBridge]:
+    with SimulatedBridge() as made:
         yield made
 
 
-def source(planner: ScriptedPlanner, bridge: Bridge, config: TrainConfig, recording: Recording | None = None) -> Any:
+def source(
+    planner: ScriptedPlanner, bridge: SimulatedBridge, config: TrainConfig, recording: Recording | None = None
+) -> Any:
     clients = cast(Any, ScriptedClients(planner))
     publisher = Publisher(clients, open_store("memory://"), "tiny", version=planner.version)
 
@@ -127,6 +129,7 @@ async def test_an_episode_that_no_attempt_would_mend_is_fatal_at_once_and_names_
     assert planner.stopped == ([request().request_id] if transport == "queue" else [])
 
 
+@simulated
 async def test_the_deadline_bounds_all_attempts_together() -> None:
     planner = ScriptedPlanner(lambda uid, sample: 60.0 if sample else 0.0)
     with pytest.raises(DeadlineExceeded, match=r"2 of 4 episodes after 0\.2 s"):
@@ -151,10 +154,11 @@ async def test_a_queued_request_is_followed_over_broken_streams_and_its_end_is_a
         assert planner.stopped == [request().request_id]
 
 
+@simulated
 async def test_a_queued_request_that_is_given_up_is_stopped() -> None:
     planner = ScriptedPlanner(lambda uid, sample: 60.0)
     asking = asyncio.create_task(collect(cast(Any, planner), request(), QUICK, transport="queue"))
-    await asyncio.sleep(0.05)
+    await eventually(lambda: planner.played)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
@@ -218,7 +222,7 @@ def test_an_episode_that_cannot_train_is_refused_by_field() -> None:
         to_data([Group({"uid": "a"}, (item,))])
 
 
-def test_the_barrier_pins_the_version_and_gives_whole_groups(bridge: Bridge) -> None:
+def test_the_barrier_pins_the_version_and_gives_whole_groups(bridge: SimulatedBridge) -> None:
     planner = ScriptedPlanner(lambda uid, sample: random.Random(f"{uid}{sample}").random() / 50)
     rollouts = source(planner, bridge, load_config(overrides=["rollout.n=3", "rollout.concurrency=4"]))
     for version in (1, 2):
@@ -239,7 +243,7 @@ def test_the_barrier_pins_the_version_and_gives_whole_groups(bridge: Bridge) -> 
     [(1, "single", "stream"), (2, "single", "queue"), (1, "weighted", "queue"), (2, "weighted", "stream")],
 )
 def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(
-    bridge: Bridge, staleness: int, kind: str, transport: str
+    bridge: SimulatedBridge, staleness: int, kind: str, transport: str
 ) -> None:
     """Durations with a long tail over many versions: ages, groups, and each prompt once."""
     rng, lengths = random.Random(3), {}
@@ -284,7 +288,7 @@ def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(
 
 
 @pytest.mark.parametrize("kind", ["single", "weighted"])
-def test_a_group_that_takes_longer_than_the_bound_is_waited_for_in_the_end(bridge: Bridge, kind: str) -> None:
+def test_a_group_that_takes_longer_than_the_bound_is_waited_for_in_the_end(bridge: SimulatedBridge, kind: str) -> None:
     planner = ScriptedPlanner(lambda uid, sample: 0.25 if uid == "p0" else 0.0)
     overrides = [*ASYNC, "rollout.staleness=1", "rollout.max_restarts=1", "rollout.importance_cap=2.0"]
     overrides.append(f"rollout.group_versions={kind}")
@@ -300,7 +304,7 @@ def test_a_group_that_takes_longer_than_the_bound_is_waited_for_in_the_end(bridg
     assert 2 <= len(versions) <= 3, "begun anew as often as allowed, then waited for"
 
 
-def test_validation_does_not_wait_for_the_pool_and_is_pinned(bridge: Bridge) -> None:
+def test_validation_does_not_wait_for_the_pool_and_is_pinned(bridge: SimulatedBridge) -> None:
     planner = ScriptedPlanner(lambda uid, sample: 9.0 if uid.startswith("p") else 0.0)
     rollouts = source(planner, bridge, load_config(overrides=ASYNC))
     rollouts.submit(prompts(0, 2))
@@ -312,7 +316,7 @@ def test_validation_does_not_wait_for_the_pool_and_is_pinned(bridge: Bridge) -> 
     rollouts.close()
 
 
-def test_what_ends_a_group_ends_the_training(bridge: Bridge) -> None:
+def test_what_ends_a_group_ends_the_training(bridge: SimulatedBridge) -> None:
     planner = ScriptedPlanner()
     planner.trouble = [(0, InvalidField("tasks[0].question", "is empty"))]
     rollouts = source(planner, bridge, load_config(overrides=ASYNC))
@@ -320,13 +324,13 @@ def test_what_ends_a_group_ends_the_training(bridge: Bridge) -> None:
         rollouts.generate(prompts(0, 2))
 
 
-def test_groups_of_several_versions_need_importance_weights(bridge: Bridge) -> None:
+def test_groups_of_several_versions_need_importance_weights(bridge: SimulatedBridge) -> None:
     with pytest.raises(ConfigError, match="importance_cap"):
         source(ScriptedPlanner(), bridge, load_config(overrides=[*ASYNC, "rollout.group_versions=weighted"]))
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_recorded_run_is_replayed_to_the_bit(bridge: Bridge, tmp_path: Path, mode: str) -> None:
+def test_a_recorded_run_is_replayed_to_the_bit(bridge: SimulatedBridge, tmp_path: Path, mode: str) -> None:
     rng = random.Random(5)
     planner = ScriptedPlanner(lambda uid, sample: rng.random() / 100)
     overrides = ASYNC if mode == "async" else ["rollout.n=2"]
@@ -357,7 +361,9 @@ def test_a_recorded_run_is_replayed_to_the_bit(bridge: Bridge, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("manager", ["prime", "search_r1"])
-def test_a_reward_manager_of_the_trainers_gets_ungraded_episodes(bridge: Bridge, tmp_path: Path, manager: str) -> None:
+def test_a_reward_manager_of_the_trainers_gets_ungraded_episodes(
+    bridge: SimulatedBridge, tmp_path: Path, manager: str
+) -> None:
     """Row PR31: else the setting would change nothing, for the loop keeps the scores that a batch brings."""
     planner, recording = ScriptedPlanner(), Recording(open_store(f"file://{tmp_path}"), "rollouts")
     config = load_config(overrides=[f"reward.manager={manager}", "rollout.n=2"])
@@ -385,10 +391,16 @@ async def test_a_record_of_other_prompts_or_of_half_a_file_is_refused() -> None:
             await recording.read("r/broken", {"a": {"uid": "a"}})
 
 
+@simulated
 async def test_the_pace_spreads_beginnings() -> None:
-    pace, started = Pace(100.0), time.monotonic()
-    await asyncio.gather(*(pace.wait(5) for _ in range(4)))
-    assert time.monotonic() - started >= 0.14
+    pace, begun = Pace(100.0), list[float]()
+
+    async def begin() -> None:
+        await pace.wait(5)
+        begun.append(loop_time())
+
+    await asyncio.gather(*(begin() for _ in range(4)))
+    assert begun == pytest.approx([0.0, 0.05, 0.1, 0.15])
     free = Pace(0.0)
     await free.wait(10_000)
     assert free._free_at == 0.0

@@ -35,6 +35,8 @@ PRICES = """\
         change = s.pct_change().dropna()
         fall = s / s.cummax() - 1
         trough = fall.idxmin()
+        if not -1 <= fall[trough] <= 0:
+            raise ValueError(f"{label}: a drawdown lies in [-1, 0], and this is {fall[trough]:.3f}: no prices")
         row["return_pct"] = round(float(s.iloc[-1] / s.iloc[0] - 1) * 100, 1)
         row["volatility_pct"] = round(float(change.std() * (len(change) / years) ** 0.5) * 100, 1)
         row["drawdown_pct"] = round(float(fall[trough]) * 100, 1)
@@ -111,6 +113,26 @@ frame = lines([{columns}], rebase={rebase})
 fig = px.line(frame, title={title!r}, labels={{"value": {value!r}, "date": {date!r}, "variable": ""}})
 fig.show()
 """
+PANELS = '''\
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+def panels_of(panels, title):
+    """One panel per unit; prices are rebased, each to 100 on its first date."""
+    fig = make_subplots(rows=len(panels), cols=1, shared_xaxes=True)
+    for row, (axis, rebase, columns) in enumerate(panels, 1):
+        for sheet, column, label in columns:
+            s = sheet.set_index(pd.to_datetime(sheet["date"]))[column].dropna()
+            fig.add_trace(go.Scatter(x=s.index, y=s / s.iloc[0] * 100 if rebase else s, name=label), row=row, col=1)
+        fig.update_yaxes(title_text=axis, row=row, col=1)
+    return fig.update_layout(title=title)
+
+'''
+DRAW_PANELS = """\
+fig = panels_of([{panels}], {title!r})
+fig.show()
+"""
 
 
 def listed(series: Sequence[Series]) -> str:
@@ -140,9 +162,15 @@ def value_cell(series: Sequence[Series], moment: str) -> str:
 
 
 def figure_cell(series: Sequence[Series], title: str, chinese: bool) -> str:
-    """A line chart: prices and mixed units rebased to 100, series of one unit as they are."""
-    units = {one.unit for one in series}
-    rebase = any(one.price for one in series) or len(units) > 1
-    value = ("起点 = 100" if chinese else "first common date = 100") if rebase else next(iter(units)) or "value"
+    """A line chart: prices rebased to 100, rates and levels as they are, with one panel for each unit."""
+    rebased = "起点 = 100" if chinese else "first date = 100"
+    panels: dict[tuple[str, bool], list[Series]] = {}
+    for one in series:
+        panels.setdefault((rebased if one.price else one.unit, one.price), []).append(one)
+    if len(panels) > 1:
+        shown = ", ".join(f"({axis!r}, {rebase}, [{listed(found)}])" for (axis, rebase), found in panels.items())
+        return PANELS + DRAW_PANELS.format(panels=shown, title=title)
+    [(axis, rebase)] = panels
+    value = ("起点 = 100" if chinese else "first common date = 100") if rebase else axis or "value"
     date = "日期" if chinese else "date"
     return FIGURE + DRAW.format(columns=listed(series), rebase=rebase, title=title, value=value, date=date)

@@ -46,6 +46,8 @@ class Findings:
     missing: tuple[Mapping[str, Any], ...]
     errors: tuple[str, ...]
     """What failed, in the tools' own words."""
+    not_understood: tuple[Mapping[str, Any], ...] = ()
+    """Words of the question that ``data`` could not express; they are no part of ``missing``."""
 
 
 def collect(reading: Reading, question: Question) -> Findings:
@@ -59,6 +61,9 @@ def collect(reading: Reading, question: Question) -> Findings:
         for item in step.head["missing"]
         if isinstance(item, dict)
     }
+    # Data gives no other item without a reason.
+    strange = tuple(item for item in missing.values() if item.get("reason") == "UNSPECIFIED")
+    lacking = [item for item in missing.values() if item not in strange]
     return Findings(
         sheets=tuple(sheets),
         series=tuple(series_of(sheets)),
@@ -68,7 +73,8 @@ def collect(reading: Reading, question: Question) -> Findings:
         ),
         quotes=tuple(quotes_of(reading, question)),
         # Beside what is missing for a reason, "nothing matches" says nothing more.
-        missing=tuple([m for m in missing.values() if m.get("reason") != "NO_MATCH"] or missing.values()),
+        missing=tuple([m for m in lacking if m.get("reason") != "NO_MATCH"] or lacking),
+        not_understood=strange,
         errors=tuple(
             f"{step.tool}: {first_line(str(step.head.get('error', '')))}"
             for step in reading.steps

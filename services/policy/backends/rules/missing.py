@@ -22,6 +22,15 @@ def missing_items(items: Sequence[Mapping[str, Any]], words: Words) -> list[str]
     return [phrase(key, alike, words) for key, alike in groups.items()]
 
 
+def not_understood(items: Sequence[Mapping[str, Any]], words: Words, figures: bool) -> list[str]:
+    """The sentence that opens an answer when words of the question were not understood; none when all were."""
+    if not items:
+        return []
+    phrases = words.comma.join(f"“{subject}”" for subject in dict.fromkeys(str(item["subject"]) for item in items))
+    sentence = words.not_understood if figures else words.not_answered
+    return [sentence.format(phrases=phrases, cites=cited([number_of(item) for item in items], words))]
+
+
 def phrase(key: tuple[str, ...], alike: Sequence[Mapping[str, Any]], words: Words) -> str:
     """Subject, aspect, periods, reason and nearest names, and the records that say so."""
     subject, aspect, reason, *nearest = key

@@ -64,7 +64,9 @@ class Plan:
         tried = self._reading.of("data")
         if self._found.sheets or len(tried) >= ATTEMPTS:
             return None
-        # A name that is not known stays unknown in other words.
+        # A name that is not known stays unknown in other words, and so does a phrase that was not understood.
+        if self._found.not_understood:
+            return None
         if any(item.get("reason") not in ("NO_MATCH", "SOURCE_FAILED") for item in self._found.missing):
             return None
         asked = [str(step.arguments.get("question", "")) for step in tried]
@@ -113,6 +115,9 @@ class Plan:
 
     def _documents(self) -> Call | None:
         """Reads the best hit of the last search, or searches for the next thing that is worth it."""
+        if self._found.not_understood and not self._found.sheets:
+            # A document on the rest of the question would answer another one.
+            return None
         searches = self._reading.of("search")
         if searches:
             last = searches[-1]

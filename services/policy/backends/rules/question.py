@@ -58,7 +58,7 @@ ASPECTS = (
         Aspect("forecast", "forecast", "预测", False),
     ),
     (r"cagr|annuali[sz]ed return|compound|年化", Aspect("growth", "compound annual growth rate", "年化收益率", True)),
-    (r"return|perform|gain|收益|表现|涨幅|跌幅", Aspect("return", "price return", "价格收益率", True)),
+    (r"return|perform|gain|收益|表现|涨幅|跌幅", Aspect("return", "total return", "总收益率", True)),
 )
 CHAT = re.compile(
     r"^\W*(?:hi|hello|hey|thanks?|thank you|good (?:morning|evening|day)|bye)\b[^?]{0,20}\W*$|who are you|"

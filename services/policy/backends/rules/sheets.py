@@ -11,6 +11,8 @@ from services.policy.backends.rules.reading import Reading, Step
 
 MAX_SERIES = 8
 PRICE = re.compile(r"close|price|nav\b|adj", re.IGNORECASE)
+# ``return(close_adj)``, ``yoy(cpi)``, ``a / b``: what is made of a price has no return and no drawdown of its own.
+DERIVED = re.compile(r"[()/%*+]|\s-\s")
 ROW = re.compile(r"^\d+\s+(\d{4}-\d\d-\d\d)\s+(\S.*)$", re.MULTILINE)
 
 
@@ -25,6 +27,16 @@ class Series:
     unit: str
     price: bool
     as_of: str
+
+
+def is_share(one: Series) -> bool:
+    """True for a price per share: those are adjusted, so that their returns are total returns."""
+    return one.price and one.unit != "points" and " per " not in one.unit and not one.unit.startswith("per ")
+
+
+def is_price_index(one: Series) -> bool:
+    """True for an index level, whose return leaves out dividends."""
+    return one.price and one.unit == "points"
 
 
 def sheets_of(reading: Reading) -> list[Mapping[str, Any]]:
@@ -49,7 +61,7 @@ def series_of(sheets: Sequence[Mapping[str, Any]]) -> list[Series]:
                     column=column["name"],
                     label=label,
                     unit=str(column.get("unit", "")),
-                    price=bool(PRICE.search(kind)),
+                    price=is_price(kind, str(column.get("unit", ""))),
                     as_of=str(column.get("as_of", "")),
                 )
             )
@@ -59,6 +71,11 @@ def series_of(sheets: Sequence[Mapping[str, Any]]) -> list[Series]:
 def is_value(column: Mapping[str, Any]) -> bool:
     """True for a numeric column."""
     return column.get("name") != "date" and bool(re.match(r"u?int|float|double|decimal", str(column.get("type", ""))))
+
+
+def is_price(indicator: str, unit: str) -> bool:
+    """True for a price or a level that has returns; False for returns, percentages and whatever is derived."""
+    return bool(PRICE.search(indicator)) and not DERIVED.search(indicator) and not unit.lstrip().startswith("%")
 
 
 def labels_of(title: str, columns: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -44,6 +44,10 @@ class Words:
     quoted: str
     background: str
     uncomputed: str
+    adjusted: str
+    mixed_returns: str
+    not_understood: str
+    not_answered: str
     missing: str
     missing_item: str
     nearest: str
@@ -90,6 +94,10 @@ ENGLISH = Words(
     quoted="According to “{title}”: “{text}” {cites}",
     background="Background, from “{title}”: “{text}” {cites}",
     uncomputed="Not computed here: {names}.",
+    adjusted="This price is adjusted for later splits and dividends, so it is not the one that was paid on that day.",
+    mixed_returns="These are not like for like: the returns of {shares} are total returns from adjusted prices, dividends included, while {indices} is a price index, which leaves dividends out.",  # noqa: E501
+    not_understood="Not understood: {phrases}{cites}. What follows was found without regard to it and may not be what you asked for.",  # noqa: E501
+    not_answered="Not understood: {phrases}{cites}. Without it the answer would be to another question, so I give no figure.",  # noqa: E501
     missing="Missing: {items}.",
     missing_item="{subject} ({reason})",
     nearest="; nearest known: {names}",
@@ -142,6 +150,10 @@ CHINESE = Words(
     quoted="《{title}》：“{text}”{cites}",
     background="背景，见《{title}》：“{text}”{cites}",
     uncomputed="这里没有计算：{names}。",
+    adjusted="这是复权价格（按之后的拆股和分红调整），并非当日的实际成交价。",
+    mixed_returns="两者口径不同：{shares}的收益率由复权价格算出，是含分红的总收益率；{indices}是价格指数，不含分红。",
+    not_understood="未能理解：{phrases}{cites}。以下内容没有考虑它，可能不是您要问的。",
+    not_answered="未能理解：{phrases}{cites}。忽略它就成了另一个问题，因此不给出数字。",
     missing="缺失：{items}。",
     missing_item="{subject}（{reason}）",
     nearest="；最接近的已知名称：{names}",

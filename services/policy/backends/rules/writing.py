@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from services.policy.backends.rules.findings import Findings, Row
-from services.policy.backends.rules.missing import missing_items
+from services.policy.backends.rules.missing import missing_items, not_understood
 from services.policy.backends.rules.question import Kind, Question
-from services.policy.backends.rules.sheets import Series, subject_of
+from services.policy.backends.rules.sheets import Series, is_price_index, is_share, subject_of
 from services.policy.backends.rules.wording import cited, grouped, percent, plain, signed, unit_text
 from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
 
@@ -26,9 +28,10 @@ def answer(question: Question, found: Findings, shown: Shown | None) -> str:
         ),
         *documents(found, question, words),
     ]
-    if not paragraphs:
+    strange = not_understood(found.not_understood, words, bool(found.sheets))
+    if not paragraphs and not strange:
         paragraphs = [words.nothing]
-    return "\n\n".join([*paragraphs, *endings(found, question, words, bool(found.rows) or shown is not None)])
+    return "\n\n".join([*strange, *paragraphs, *endings(found, question, words, bool(found.rows) or shown is not None)])
 
 
 def analysis(found: Findings, question: Question, words: Words) -> list[str]:
@@ -89,6 +92,8 @@ def comparison(found: Findings, question: Question, words: Words) -> str:
             value = percent(best.number(name))
             shown = signed(value) if name == "return_pct" else value
             parts.append(phrase.format(label=best.label, value=shown, cites=cited([best.material], words)))
+    if parts and any(row.number("return_pct") is not None for row in rows):
+        parts += mixed_returns(found.series, words)
     if not parts and same_unit(found) and all(row.number("last") is not None for row in rows):
         best = max(rows, key=lambda row: row.number("last") or 0.0)
         value = plain(best.number("last")) + unit_of(best, found)
@@ -96,25 +101,34 @@ def comparison(found: Findings, question: Question, words: Words) -> str:
     return words.stop.join(parts)
 
 
+def mixed_returns(series: Sequence[Series], words: Words) -> list[str]:
+    """The sentence that warns of total returns beside those of a price index; none where all are of one kind."""
+    shares, indices = ([one.label for one in series if kind(one)] for kind in (is_share, is_price_index))
+    if not (shares and indices):
+        return []
+    return [words.mixed_returns.format(shares=words.comma.join(shares), indices=words.comma.join(indices))]
+
+
 def values(found: Findings, shown: Shown | None, question: Question, words: Words) -> list[str]:
     """Single values, from the digest or from a cell."""
     if shown is not None and not found.rows:
         series, date, value = shown
-        return [
-            words.value.format(
-                label=series_name(series, found),
-                value=grouped(value),
-                unit=unit_text(series.unit),
-                date=date,
-                cites=cited([series.material], words),
-            )
-        ]
+        text = words.value.format(
+            label=series_name(series, found),
+            value=grouped(value),
+            unit=unit_text(series.unit),
+            date=date,
+            cites=cited([series.material], words),
+        )
+        return [words.stop.join([text, words.adjusted]) if is_share(series) else text]
     parts = []
     for row in found.rows:
         unit, cites = unit_of(row, found), cited([row.material], words)
         if row.number("value") is not None:
             value, date = plain(row.number("value")), str(row.values.get("date", ""))
-            parts.append(words.value.format(label=row.label, value=value, unit=unit, date=date, cites=cites))
+            text = words.value.format(label=row.label, value=value, unit=unit, date=date, cites=cites)
+            share = any(one.label == row.label and is_share(one) for one in found.series)
+            parts.append(words.stop.join([text, words.adjusted]) if share else text)
         elif row.number("n") == 0:
             parts.append(words.no_value.format(label=row.label, moment=question.moment or "", cites=cites))
         else:

@@ -1,5 +1,3 @@
-import datetime
-
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -25,7 +23,7 @@ class Turn(_message.Message):
     run_id: str
     end_time: _timestamp_pb2.Timestamp
     bullets: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, number: _Optional[int] = ..., question: _Optional[str] = ..., rewritten_question: _Optional[str] = ..., answer: _Optional[str] = ..., run_id: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bullets: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., question: _Optional[str] = ..., rewritten_question: _Optional[str] = ..., answer: _Optional[str] = ..., run_id: _Optional[str] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., bullets: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AppendTurnRequest(_message.Message):
     __slots__ = ("request_id", "conversation_id", "turn")
@@ -111,7 +109,7 @@ class Conversation(_message.Message):
     turns: int
     update_time: _timestamp_pb2.Timestamp
     pinned: bool
-    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., turns: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pinned: bool = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., turns: _Optional[int] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., pinned: bool = ...) -> None: ...
 
 class ListConversationsResponse(_message.Message):
     __slots__ = ("conversations", "next_page_token")
@@ -193,7 +191,7 @@ class Fact(_message.Message):
     run_id: str
     update_time: _timestamp_pb2.Timestamp
     confidence: float
-    def __init__(self, id: _Optional[str] = ..., text: _Optional[str] = ..., run_id: _Optional[str] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., confidence: _Optional[float] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., text: _Optional[str] = ..., run_id: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., confidence: _Optional[float] = ...) -> None: ...
 
 class ListFactsResponse(_message.Message):
     __slots__ = ("facts", "next_page_token")
@@ -237,7 +235,7 @@ class Stance(_message.Message):
     view: str
     run_id: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, entity: _Optional[str] = ..., view: _Optional[str] = ..., run_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, entity: _Optional[str] = ..., view: _Optional[str] = ..., run_id: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RecordStanceRequest(_message.Message):
     __slots__ = ("request_id", "stance")

@@ -1,5 +1,3 @@
-import datetime
-
 from fathom.api.common.v1 import common_pb2 as _common_pb2
 from fathom.api.policy.v1 import policy_pb2 as _policy_pb2
 from fathom.api.retrieval.v1 import retrieval_pb2 as _retrieval_pb2
@@ -318,7 +316,7 @@ class Step(_message.Message):
     compaction: Compaction
     context_tokens: int
     stage: StageNote
-    def __init__(self, index: _Optional[int] = ..., new_messages: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., completion: _Optional[_Union[_policy_pb2.Completion, _Mapping]] = ..., tool_results: _Optional[_Iterable[_Union[ToolResult, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., versions: _Optional[_Union[_common_pb2.VersionStamp, _Mapping]] = ..., compaction: _Optional[_Union[Compaction, _Mapping]] = ..., context_tokens: _Optional[int] = ..., stage: _Optional[_Union[StageNote, _Mapping]] = ...) -> None: ...
+    def __init__(self, index: _Optional[int] = ..., new_messages: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., completion: _Optional[_Union[_policy_pb2.Completion, _Mapping]] = ..., tool_results: _Optional[_Iterable[_Union[ToolResult, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., versions: _Optional[_Union[_common_pb2.VersionStamp, _Mapping]] = ..., compaction: _Optional[_Union[Compaction, _Mapping]] = ..., context_tokens: _Optional[int] = ..., stage: _Optional[_Union[StageNote, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("markdown", "cited", "unresolved", "model", "findings", "material")

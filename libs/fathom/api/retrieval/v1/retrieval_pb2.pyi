@@ -1,5 +1,3 @@
-import datetime
-
 from fathom.api.common.v1 import common_pb2 as _common_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.rpc import status_pb2 as _status_pb2
@@ -55,7 +53,7 @@ class SearchRequest(_message.Message):
     recency_half_life_days: float
     ranking: Ranking
     run: str
-    def __init__(self, queries: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., corpus: _Optional[str] = ..., filter: _Optional[_Union[SearchFilter, _Mapping]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., recency_half_life_days: _Optional[float] = ..., ranking: _Optional[_Union[Ranking, str]] = ..., run: _Optional[str] = ...) -> None: ...
+    def __init__(self, queries: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., corpus: _Optional[str] = ..., filter: _Optional[_Union[SearchFilter, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., recency_half_life_days: _Optional[float] = ..., ranking: _Optional[_Union[Ranking, str]] = ..., run: _Optional[str] = ...) -> None: ...
 
 class SearchHit(_message.Message):
     __slots__ = ("id", "publish_time", "title", "summary", "score", "source")
@@ -71,7 +69,7 @@ class SearchHit(_message.Message):
     summary: str
     score: float
     source: str
-    def __init__(self, id: _Optional[str] = ..., publish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., score: _Optional[float] = ..., source: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., score: _Optional[float] = ..., source: _Optional[str] = ...) -> None: ...
 
 class SearchResult(_message.Message):
     __slots__ = ("status", "hits")
@@ -105,7 +103,7 @@ class FetchRequest(_message.Message):
     as_of: _timestamp_pb2.Timestamp
     enforce_seen_by_run: str
     snapshot: str
-    def __init__(self, ids: _Optional[_Iterable[str]] = ..., corpus: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enforce_seen_by_run: _Optional[str] = ..., snapshot: _Optional[str] = ...) -> None: ...
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., corpus: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., enforce_seen_by_run: _Optional[str] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Document(_message.Message):
     __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars")
@@ -125,7 +123,7 @@ class Document(_message.Message):
     type: str
     entities: _containers.RepeatedScalarFieldContainer[str]
     total_chars: int
-    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ...) -> None: ...
 
 class FetchResult(_message.Message):
     __slots__ = ("status", "document", "next_page_token")
@@ -205,7 +203,7 @@ class Corpus(_message.Message):
     documents: int
     snapshot: str
     as_of: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., documents: _Optional[int] = ..., snapshot: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., documents: _Optional[int] = ..., snapshot: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListCorporaResponse(_message.Message):
     __slots__ = ("corpora", "next_page_token")
@@ -235,7 +233,7 @@ class Snapshot(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     documents: int
     manifest: _common_pb2.ObjectRef
-    def __init__(self, id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., documents: _Optional[int] = ..., manifest: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., documents: _Optional[int] = ..., manifest: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
 
 class ListSnapshotsResponse(_message.Message):
     __slots__ = ("snapshots", "next_page_token")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from fathom.protocol.negation import find_denials, find_exclusions
 from services.policy.backends.rules.findings import collect
+from services.policy.backends.rules.missing import not_understood
 from services.policy.backends.rules.operations import (
     changes,
     comparing,
@@ -53,7 +55,13 @@ def one_of(ask: Ask) -> Script | None:
 
 
 def script_of(ask: Ask) -> Script | None:
-    """Sub-questions for others, a chain of operations where a part refers back to another, else one operation."""
+    """Sub-questions for others, a chain of operations where a part refers back to another, else one operation.
+
+    None for a question that leaves something out or denies a comparison: no operation knows how, and each would answer
+    the opposite. Such a question goes to ``data`` in its own words, which says what it does not understand.
+    """
+    if find_exclusions(ask.rest) or find_denials(ask.rest):
+        return None
     script = splitting.recogniser(one_of)(ask) or one_of(ask)
     return None if script is None else lambda desk: with_documents(desk, script)
 
@@ -77,7 +85,7 @@ def played(reading: Reading, tools: Sequence[str]) -> Call | None:
     if call is not None:
         return call
     found = collect(reading, ask.question)
-    if not (desk.paragraphs or desk.quotes or found.missing or found.errors):
+    if not (desk.paragraphs or desk.quotes or found.missing or found.not_understood or found.errors):
         return None
     return Call("finish", {"intent": desk.words.intent_finish, "answer": answer(reading, desk)})
 
@@ -89,6 +97,8 @@ def answer(reading: Reading, desk: Desk) -> str:
     placeholders = [f"{{{{table:{table}}}}}" for table in desk.tables]
     placeholders += [f"{{{{figure:{figure}}}}}" for figure in desk.figures]
     parts = [*desk.paragraphs, *placeholders, *desk.quotes, *desk.caveats]
-    if not desk.found and not desk.quotes:
+    strange = not_understood(found.not_understood, desk.words, bool(found.sheets))
+    if not desk.found and not desk.quotes and not strange:
         parts.insert(0, desk.words.nothing)
+    parts = [*strange, *parts]
     return "\n\n".join([*parts, *endings(found, question, desk.words, desk.found)])

@@ -15,7 +15,9 @@ from services.policy.backends.rules.operations.periods import Period
 from services.policy.backends.rules.operations.script import Columns, Desk, Play, Script
 from services.policy.backends.rules.passages import method_query
 from services.policy.backends.rules.question import Kind
+from services.policy.backends.rules.sheets import Series, is_share
 from services.policy.backends.rules.wording import percent, signed, unit_text
+from services.policy.backends.rules.writing import mixed_returns
 
 INVESTED = r"invest|\bworth\b|buy|bought|投资|买入"
 # Words that ask for the smallest value; a drawdown is a negative number, so that the smallest fall is the largest value.
@@ -70,19 +72,22 @@ def write(desk: Desk, columns: Columns, rows: Sequence[Row], wanted: Sequence[st
     """A ranking or who is ahead first, then a sentence for each."""
     units = {one.label: unit_text(one.unit) for one in columns.values()}
     shown = wanted if desk.ask.measures and wanted != ("return",) else DEFAULT
-    leads(desk, rows, wanted)
+    leads(desk, rows, wanted, list(columns.values()))
     for row in rows:
         desk.paragraphs.append(sentence(desk, row, shown, units.get(row.label, "")))
 
 
-def leads(desk: Desk, rows: Sequence[Row], wanted: Sequence[str]) -> None:
-    """Who is ahead, in each window and by each measure that is asked for."""
+def leads(desk: Desk, rows: Sequence[Row], wanted: Sequence[str], series: Sequence[Series]) -> None:
+    """Who is ahead, in each window and by each measure that is asked for, and what is not like for like in it."""
+    ranked = False
     windows = list(dict.fromkeys(str(row.values.get("window", "")) for row in rows))
     for window in windows:
         for name in wanted if desk.ask.measures else wanted[:1]:
             rivals = [row for row in rows if row.values.get("window") == window and value_of(row, name) is not None]
             if len(rivals) > 1:
-                lead(desk, rivals, name, window if len(windows) > 1 else "")
+                lead(desk, rivals, name, window if len(windows) > 1 else "", series)
+                ranked = ranked or name in ("return", "cagr")
+    desk.paragraphs += mixed_returns(series, desk.words) if ranked else []
 
 
 def ordered(ask: Ask, rows: Sequence[Row], name: str) -> list[Row]:
@@ -98,12 +103,20 @@ def ordered(ask: Ask, rows: Sequence[Row], name: str) -> list[Row]:
     return sorted(rows, key=lambda row: values[id(row)] if least and not most else -values[id(row)])
 
 
-def lead(desk: Desk, rows: Sequence[Row], name: str, window: str) -> None:
+def return_title(series: Sequence[Series]) -> tuple[str, str]:
+    """What the returns of these series are called: of adjusted shares total, of anything else price returns."""
+    shares = [is_share(one) for one in series if one.price]
+    if shares and all(shares):
+        return "total return", "总收益率"
+    return ("return", "收益率") if any(shares) or not shares else ("price return", "价格收益率")
+
+
+def lead(desk: Desk, rows: Sequence[Row], name: str, window: str, series: Sequence[Series]) -> None:
     """The order by one measure, in one window where there are several."""
     best = ordered(desk.ask, rows, name)
     listed = desk.words.comma.join(f"{row.label} ({short(row, name)})" for row in best)
     title = {
-        "return": ("price return", "价格收益率"),
+        "return": return_title(series),
         "cagr": ("annual growth", "年化收益率"),
         "volatility": ("annualised volatility", "年化波动率"),
         "sharpe": ("Sharpe ratio", "夏普比率"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 
 from services.policy.backends.rules.findings import Row
 from services.policy.backends.rules.operations.ask import Ask
 from services.policy.backends.rules.operations.cells import cell
 from services.policy.backends.rules.operations.names import Name
+from services.policy.backends.rules.operations.periods import MONTH, Period
 from services.policy.backends.rules.operations.script import Desk, Play, Script
 from services.policy.backends.rules.wording import plain, unit_text
 
@@ -17,6 +19,9 @@ WHEN = r"\bwhen\b|\bfirst\b|何时|什么时候|首次|第一次|哪个月|哪�
 COUNT = (
     r"how many (?:months|days|quarters|weeks)|number of (?:months|days)|多少个?(?:月|天|交易日)|几个月|月份有多少|天数"
 )
+MONTH_OR_DAY = rf"(?:the\s+)?(?:end\s+of\s+)?(?:\d{{1,2}}\s+)?(?:(?:{MONTH})\b|(?:19|20)\d\d)"
+AFTER = rf"\b(?:after|following|later than)\s+{MONTH_OR_DAY}"
+AFTER_ZH = r"(?:19|20)\d\d\s*年(?:\s*\d{1,2}\s*月)?(?:\s*\d{1,2}\s*日)?份?(?:之后|以后|后)"
 LEVEL = r"\s*(?:of\s+)?\$?(\d[\d,]*(?:\.\d+)?)"
 CELL = '''\
 def first_crossing(sheet, column, label, start, end, level, above):
@@ -24,9 +29,11 @@ def first_crossing(sheet, column, label, start, end, level, above):
     # series()
 
     s = series(sheet, column)[start or None:end or None]
+    if len(s) < 2:
+        return [{"label": label, "of": len(s), "level": level}]
     beyond = s[s > level] if above else s[s < level]
     if beyond.empty:
-        return [{"label": label, "n": 0, "level": level}]
+        return [{"label": label, "n": 0, "of": len(s), "level": level}]
     at = s.index.get_loc(beyond.index[0])
     row = {"label": label, "n": len(beyond), "of": len(s), "level": level, "date": str(beyond.index[0].date()), "value": round(float(beyond.iloc[0]), 4)}
     return [row | ({"before": round(float(s.iloc[at - 1]), 4), "before_date": str(s.index[at - 1].date())} if at else {})]
@@ -42,6 +49,14 @@ def level_of(ask: Ask) -> tuple[float, bool] | None:
     return None
 
 
+def since(ask: Ask) -> Period:
+    """The period to look in: "after October 2009" is open to the end of the data, from the first day after it."""
+    period = ask.period
+    if not period.end or not (ask.has(AFTER) or ask.has(AFTER_ZH)):
+        return period
+    return Period(str(datetime.date.fromisoformat(period.end) + datetime.timedelta(days=1)))
+
+
 def recognise(ask: Ask) -> Script | None:
     """A level, a direction and a question for the time, or for how often."""
     subjects = ask.names("rate", "index", "level", "price")
@@ -51,7 +66,7 @@ def recognise(ask: Ask) -> Script | None:
 def find(desk: Desk, name: Name) -> Play[list[Row]]:
     """The row of the first crossing, said in the answer; none when the series is not there."""
     passed = level_of(desk.ask)
-    period = desk.ask.period
+    period = since(desk.ask)
     columns = yield from desk.data([name], period.start, period.end)
     if name not in columns or passed is None:
         return []
@@ -73,6 +88,14 @@ def play(desk: Desk) -> Play[None]:
 def say(desk: Desk, row: Row, above: bool, unit: str) -> None:
     """The day and both values."""
     side, level = ("above", "高于") if above else ("below", "低于"), f"{row.number('level'):g}{unit}"
+    if row.number("n") is None:
+        desk.say(
+            f"**{row.label}** has fewer than two values in the period, so nothing can be said on when or how often it was"
+            f" {side[0]} {level}.",
+            f"**{row.label}**在该区间不足两个数值，无法判断何时或多少次{side[1]}{level}。",
+            row,
+        )
+        return
     if row.number("n") == 0:
         desk.say(
             f"**{row.label}** was never {side[0]} {level} in the period.",

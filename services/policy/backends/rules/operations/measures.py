@@ -21,6 +21,8 @@ def measured(columns, windows):
     def risk(s, inside):
         daily, fall = s.pct_change()[inside.index].dropna(), inside / inside.cummax() - 1
         trough = fall.idxmin()
+        if not -1 <= fall.min() <= 0:
+            raise ValueError(f"a drawdown lies in [-1, 0], and this is {fall.min():.3f}: these are no prices")
         deviation = float(daily.std())
         return {"volatility_pct": round(deviation * 252 ** 0.5 * 100, 1),
                 "sharpe": round(float(daily.mean()) / deviation * 252 ** 0.5, 2) if deviation > 0 else None,

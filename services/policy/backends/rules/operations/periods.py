@@ -121,7 +121,11 @@ PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Period]], ...] 
             rf"\b({MONTH})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?,?\s+{Y}",
             lambda m: english_day(m[2], m[1], m[3], m.start()),
         ),
-        (rf"\b({MONTH})\b(?:\s+{Y})?{TO}({MONTH})\b\.?\s+{Y}", english_span),
+        (rf"\b({MONTH})\b\.?(?:\s+{Y})?{TO}({MONTH})\b\.?\s+{Y}", english_span),
+        (
+            rf"{Y}\s*年\s*(\d{{1,2}})月(?:份)?[和与及](?:{Y}\s*年\s*)?(\d{{1,2}})月(?:份)?(?=之间|期间)",
+            lambda m: span((int(m[1]), int(m[2])), (int(m[3] or m[1]), int(m[4])), m.start()),
+        ),
         (
             rf"{Y}\s*年\s*(\d{{1,2}})月(?:份)?(?:初|底|末)?{TO}(?:{Y}\s*年\s*)?(\d{{1,2}})月",
             lambda m: span((int(m[1]), int(m[2])), (int(m[3] or m[1]), int(m[4])), m.start()),

@@ -26,7 +26,7 @@ SENTENCE = re.compile(r"[^?？\n]+[?？]")
 CITES = re.compile(r"\s*\[[\d, ]+\]")
 MOST = 4
 MEASURE_WORDS = {
-    "return": ("price return", "价格收益率"),
+    "return": ("return", "收益率"),
     "cagr": ("compound annual growth rate", "年化复合增长率"),
     "volatility": ("volatility", "波动率"),
     "sharpe": ("Sharpe ratio", "夏普比率"),
@@ -173,5 +173,5 @@ def compare(desk: Desk, steps: Sequence[Step]) -> Play[None]:
         return
     rows = yield from measured(desk, columns, comparing.over(ask))
     desk.paragraphs.append(desk.either("### Side by side", "### 对比"))
-    comparing.leads(desk, rows, ask.measures or comparing.DEFAULT)
+    comparing.leads(desk, rows, ask.measures or comparing.DEFAULT, ())
     yield from comparing.draw(desk, columns, rows)

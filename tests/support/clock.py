@@ -1,13 +1,11 @@
-"""An event loop whose clock jumps: what sleeps wakes in order and at once, so that durations cost no time.
-
-A simulation's figures then follow from its seed alone, whatever else the machine does.
-"""
+"""Clocks that tests move themselves: a settable one, and an event loop whose time costs none."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
@@ -15,6 +13,16 @@ from typing import Any, TypeVar
 from trainers.rollouts.bridge import cancel_all
 
 T = TypeVar("T")
+
+
+class Clock:
+    """A clock in seconds that moves only when ``now`` is set; pass it where the product takes ``clock``."""
+
+    def __init__(self, now: float = 1_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class Jumping(selectors.DefaultSelector):
@@ -35,7 +43,11 @@ class Jumping(selectors.DefaultSelector):
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """``time()`` is what has been slept, in seconds."""
+    """Run timers in order and at once; ``time()`` is the simulated time, in seconds from 0.
+
+    What a test sees then depends on durations alone, whatever else the machine does. Real sockets and processes have
+    no place in it: time would pass them by.
+    """
 
     def __init__(self) -> None:
         self._jumping = Jumping()
@@ -54,10 +66,39 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._jumping.threads -= 1
 
 
+def simulated(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an async test in a ``SimulatedLoop``. Its fixtures must not be async: those have another loop."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **named: Any) -> None:
+        with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+            runner.run(test(*args, **named))
+
+    return run
+
+
+def loop_time() -> float:
+    """Return the running loop's time: simulated in a ``SimulatedLoop``, else ``time.monotonic()``."""
+    return asyncio.get_running_loop().time()
+
+
+async def pass_time(seconds: float) -> None:
+    """Let simulated time pass, also for everything else; raise ``RuntimeError`` in a loop of real time."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, SimulatedLoop):
+        raise RuntimeError("time can be simulated in a SimulatedLoop only")
+    passed = loop.create_future()
+    timer = loop.call_later(seconds, passed.set_result, None)
+    try:
+        await passed
+    finally:
+        timer.cancel()
+
+
 class SimulatedBridge:
     """In place of ``trainers.rollouts.bridge.Bridge``: time passes only while the caller waits for ``call``.
 
-    What the caller computes between two calls takes no time; ``sleep`` stands for it.
+    What the caller computes between two calls takes no time; ``pass_time`` stands for it.
     """
 
     def __init__(self) -> None:
@@ -81,5 +122,5 @@ class SimulatedBridge:
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(work)
 
-    def sleep(self, seconds: float) -> None:
-        self.call(asyncio.sleep(seconds))
+    def pass_time(self, seconds: float) -> None:
+        self.call(pass_time(seconds))

@@ -1,0 +1,23 @@
+"""The ``fathom`` command and ``python -m fathom``."""
+
+from __future__ import annotations
+
+import sys
+
+from fathom.errors import MissingExtra
+from fathom.extras import name_missing_extra
+
+
+def main() -> None:
+    """Run the command line; without the extra ``cli``, say in one line how to get it and exit with status 1."""
+    try:
+        with name_missing_extra():
+            from fathom.cli.main import main as run
+    except MissingExtra as error:
+        print(f"error: {error.message} [{error.reason}]", file=sys.stderr)
+        raise SystemExit(1) from error
+    run()
+
+
+if __name__ == "__main__":
+    main()

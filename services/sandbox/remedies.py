@@ -1,0 +1,99 @@
+"""What to change where a wall cannot be built: by the wall, the error's number, and what this place says of itself."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+REFUSED = frozenset({errno.EPERM, errno.EACCES})
+USERS_LIMIT = "user.max_user_namespaces"
+USERS_SWITCH = "kernel.unprivileged_userns_clone"
+APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
+PATHS = frozenset(
+    {errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP}
+)
+IN_POD = "in a pod: hostUsers: false, procMount: Unmasked and a seccomp profile that allows unshare, or the gVisor"
+CONTAINER = "in a container: a seccomp profile that allows unshare and mount, and an unmasked /proc"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What this machine says that bears on walls: switches of the kernel by name, as text, and what is around us."""
+
+    root: bool
+    pod: bool = False
+    container: bool = False
+    filtered: bool = False
+    switches: tuple[tuple[str, str], ...] = ()
+
+    def switch(self, name: str) -> str:
+        """Return the value of a sysctl; "" where this kernel has none of that name."""
+        return dict(self.switches).get(name, "")
+
+
+def look_around() -> Place:
+    """Describe the place that this process is in."""
+    names = (USERS_LIMIT, USERS_SWITCH, APPARMOR)
+    found = {name: text(f"/proc/sys/{name.replace('.', '/')}").strip() for name in names}
+    return Place(
+        root=os.geteuid() == 0,
+        pod="Kubernetes-managed" in text("/etc/hosts") or "kubepods" in text("/proc/self/cgroup"),
+        container=any(os.path.exists(path) for path in ("/.dockerenv", "/run/.containerenv")),
+        filtered="\nSeccomp:\t2" in text("/proc/self/status"),
+        switches=tuple(found.items()),
+    )
+
+
+def text(path: str) -> str:
+    """Return the content of a file; "" when it cannot be read."""
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def remedy(stage: str, code: int, place: Place) -> str:
+    """Return what mends a wall that failed at this stage with this error number, in this place."""
+    if stage in ("namespaces", "user", "root file system") and (switch := closed_switch(code, place)):
+        return switch
+    if stage in ("namespaces", "user", "root file system") and code in REFUSED:
+        return surroundings(place)
+    if code in PATHS:
+        return "the error names the path: that folder, or the one above it, is in the way"
+    return {
+        "namespaces": "a kernel with CONFIG_USER_NS and namespaces of every kind",
+        "user": "a kernel with CONFIG_USER_NS",
+        "root file system": "a kernel from 5.12 on (mount_setattr) with tmpfs and proc",
+        "landlock": "a kernel from 5.13 on with 'landlock' in its lsm= list",
+        "seccomp": "a kernel with CONFIG_SECCOMP_FILTER",
+    }.get(stage, "see the error; walls and their order are in SECURITY.md")
+
+
+def closed_switch(code: int, place: Place) -> str:
+    """Return how to set the sysctl that forbids user namespaces here; "" for none."""
+    if code in (errno.ENOSPC, errno.EUSERS):
+        now = place.switch(USERS_LIMIT)
+        return f"sysctl -w {USERS_LIMIT}=15000 (it is {now or 'unknown'}, or its namespaces are used up)"
+    if place.root or code not in REFUSED:
+        return ""
+    if place.switch(USERS_SWITCH) == "0":
+        return f"sysctl -w {USERS_SWITCH}=1 (it is 0: only root may make user namespaces)"
+    if place.switch(APPARMOR) not in ("", "0"):
+        return (
+            f"sysctl -w {APPARMOR}=0, or an AppArmor profile for this interpreter with 'userns,'"
+            " (AppArmor takes all rights away in the user namespaces of programs without a profile)"
+        )
+    return ""
+
+
+def surroundings(place: Place) -> str:
+    """Return what to change around the process, when no switch of the kernel forbids what failed."""
+    if place.pod:
+        return f"{IN_POD} RuntimeClass"
+    if place.container:
+        return CONTAINER
+    if place.filtered:
+        return "a seccomp filter is on this process already: start it without (e.g. systemd: RestrictNamespaces=no)"
+    return "something outside forbids namespaces or mounts to this user (e.g. SELinux, a chroot, a restricted shell)"

@@ -1,0 +1,118 @@
+"""Readiness of the gateway on a real nats-server: it tells a hung bus and a store that takes no writes."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from fathom.bus import open_bus
+from fathom.bus.base import Bus
+from fathom.bus.server import NatsServer
+from fathom.clients import Clients
+from fathom.errors import DependencyFailed
+from fathom.obs import Telemetry
+from fathom.rpc.host import Hosted, Runtime, hosting
+from fathom.rpc.service import Deps, Service
+from fathom.store import StoredObject
+from fathom.store.memory import MemoryStore
+from services.gateway.readiness import WRITTEN_S, Readiness
+
+
+class DiskStore(MemoryStore):
+    """A store whose disk can turn read-only; counts the writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_only, self.writes = False, 0
+
+    async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        if self.read_only:
+            raise DependencyFailed("store", "/srv/secret/path: Read-only file system")
+        self.writes += 1
+        return await super().put(key, data, content_type)
+
+
+@dataclass
+class House:
+    """A gateway's surroundings; ``now`` is the clock of its readiness."""
+
+    nats: NatsServer
+    bus: Bus
+    store: DiskStore
+    planner: Hosted
+    clients: Clients
+    now: float = 0.0
+    readiness: Readiness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.readiness = Readiness(self.clients, self.store, self.bus, timeout_s=0.5, clock=lambda: self.now)
+
+
+class Planner:
+    """Has no method: whoever asks more of it than its health finds nothing."""
+
+
+@pytest_asyncio.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with AsyncExitStack() as stack:
+        nats = await stack.enter_async_context(NatsServer(tmp_path / "nats"))
+        store, telemetry = DiskStore(), Telemetry("gateway", stream=io.StringIO())
+        bus = await open_bus(nats.url, store)
+        stack.push_async_callback(bus.close)
+        await bus.declare()
+        deps = Deps(Clients({}, telemetry), store, bus, telemetry)
+        planner = await stack.enter_async_context(hosting(Service("planner", Planner()), deps, Runtime(grace_s=0.1)))
+        await planner.warm
+        clients = Clients({"planner": planner.url}, telemetry)
+        stack.push_async_callback(clients.close)
+        yield House(nats, bus, store, planner, clients)
+
+
+async def test_it_is_ready_without_asking_the_planner_for_more_than_its_health(house: House) -> None:
+    await house.readiness.check()
+    assert await house.bus.bucket("PROBES").get("gateway") is not None
+
+
+async def test_one_write_speaks_for_some_seconds(house: House) -> None:
+    for _ in range(5):
+        await house.readiness.check()
+    assert house.store.writes == 1
+    house.now = WRITTEN_S
+    await house.readiness.check()
+    assert house.store.writes == 2
+
+
+async def test_a_hung_bus_is_not_ready_until_it_goes_on(house: House) -> None:
+    await house.readiness.check()
+    os.kill(house.nats.pid, signal.SIGSTOP)
+    try:
+        house.now = WRITTEN_S
+        with pytest.raises(DependencyFailed, match="bus: did not confirm a write") as hung:
+            await house.readiness.check()
+    finally:
+        os.kill(house.nats.pid, signal.SIGCONT)
+    assert hung.value.culprit == "bus"
+    house.readiness = Readiness(house.clients, house.store, house.bus, timeout_s=20)
+    await house.readiness.check()
+
+
+async def test_a_store_that_takes_no_writes_is_not_ready_and_shows_no_path(house: House) -> None:
+    house.store.read_only = True
+    with pytest.raises(DependencyFailed) as refused:
+        await house.readiness.check()
+    assert refused.value.message == "store: refused a write [DEPENDENCY_FAILED]"
+
+
+async def test_a_planner_that_is_away_is_named(house: House) -> None:
+    house.clients.endpoints["planner"] = "grpc://127.0.0.1:1"
+    with pytest.raises(DependencyFailed) as away:
+        await house.readiness.check()
+    assert away.value.culprit == "planner"
