@@ -7,9 +7,12 @@ HOME_DIR ?= $(STATE)/.fathom
 BIN := $(VENV)/bin
 # Two workers, a file always whole on one of them; `.venv/bin/pytest` alone runs everything in one process.
 PYTEST := "$(BIN)/pytest" -n 2 --dist loadfile --no-loadscope-reorder --durations 60
+# Percent of the lines of libs and services that unit and contract tests run: what was measured, rounded down.
+FLOOR_LIBS := 76
+FLOOR_SERVICES := 79
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup dev doctor clean locks sbom release-check
+.PHONY: help run demo test coverage test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup dev doctor clean locks sbom release-check
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -33,6 +36,10 @@ demo: setup ## The same without staying up: for scripts and CI
 
 test: dev data lint types proto-check ## Everything: lint, types, contract, all tests
 	$(PYTEST)
+
+coverage: dev ## Checks what the last `make test` has measured (pytest --cov) against the floors
+	"$(BIN)/coverage" report --include 'libs/fathom/*' --format total --fail-under $(FLOOR_LIBS)
+	"$(BIN)/coverage" report --include 'services/*' --format total --fail-under $(FLOOR_SERVICES)
 
 test-latest: ## The tests with the newest versions that the bounds allow, in an environment of their own (weekly)
 	@$(PYTHON) deploy/install.py latest --venv "$(STATE)/.venv-latest"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 from hypothesis import HealthCheck, settings
+
+from tests.servers import Servers
 
 # Shared machines are slow at times, and a test that fails must fail again: no deadlines, no chance.
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -24,23 +24,25 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".fathom"
 REAL = frozenset({"integration", "contract", "e2e"})
+MEASURED = frozenset({"unit", "contract"})
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of real processes get a second try, which ``--reruns 0`` takes away: the machine they share may starve
-    one. It is printed as RERUN, and asks to be mended like a failure; tests of functions have no such excuse.
+    """Put the long files first, so that two workers (``make test``) end together; a file's own order stays.
 
-    The long files stand first, so that two workers (``make test``) end together; a file's own order stays.
+    Only unit and contract tests count for coverage: tracing costs processor time, which tests of real processes need,
+    and what these run in other processes is not seen.
     """
-    for item in items:
-        if is_real(item) and config.getoption("reruns") != 0:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    if config.pluginmanager.has_plugin("_cov"):  # pytest-cov, where it measures
+        for item in items:
+            if not MEASURED & set(item.path.relative_to(ROOT).parts):
+                item.add_marker(pytest.mark.no_cover)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (not is_real(item), item.path not in slow))
 
 
 def is_real(item: pytest.Item) -> bool:
-    """Whether it starts processes."""
+    """Return whether it starts processes."""
     return bool(REAL & set(item.path.relative_to(ROOT).parts))
 
 
@@ -76,21 +78,7 @@ def corpus_dir() -> Path:
 
 
 @pytest.fixture
-async def serve() -> AsyncIterator[Callable[..., Awaitable[str]]]:
-    """Starts an HTTP server with the given handlers by path, on a port of the system's choice; gives its URL."""
-    servers: list[TestServer] = []
-
-    async def start(
-        handlers: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]], host: str = "127.0.0.1"
-    ) -> str:
-        app = web.Application(client_max_size=64 << 20)
-        for path, handler in handlers.items():
-            app.router.add_route("*", path, handler)
-        server = TestServer(app, host=host)
-        await server.start_server()
-        servers.append(server)
-        return str(server.make_url("")).rstrip("/")
-
-    yield start
-    for server in servers:
-        await server.close()
+async def serve() -> AsyncIterator[Servers]:
+    """Start HTTP servers and close them, and the clients made for them, when the test ends."""
+    async with Servers() as servers:
+        yield servers

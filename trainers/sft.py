@@ -159,9 +159,9 @@ class ImitationTrainer(Generic[R]):
             add(metrics, shares)
         metrics["lr"] = self.stepper.lr
         metrics["grad_norm"] = self.stepper.step()
-        self.stepper.advance()
         if not torch.isfinite(torch.tensor([metrics["loss"], metrics["grad_norm"]])).all():
             raise TrainingDiverged(f"step {self.done + 1}: loss {metrics['loss']}, gradient {metrics['grad_norm']}")
+        self.stepper.advance()
         return {f"train/{name}": value for name, value in metrics.items()}
 
     @torch.no_grad()

@@ -46,6 +46,8 @@ class Doorway:
         except ImportError as error:
             raise MissingExtra(error.name or "starlette", "retrieval") from error
         scorer = await asyncio.to_thread(scorer_of, self._config)  # a model takes seconds to load
+        if scorer is not None:
+            self._stack.push_async_callback(asyncio.to_thread, scorer.close)
         service = HttpService("retrieval-http", Door(self._config, self._engine, scorer=scorer).app())
         runtime = Runtime(host=self._config.http_host, port=self._config.http_port)
         hosted = await self._stack.enter_async_context(hosting_http(service, self._deps, runtime))

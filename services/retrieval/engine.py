@@ -7,7 +7,7 @@ import difflib
 import math
 import tempfile
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -102,10 +102,13 @@ class Engine:
 
     async def start(self) -> None:
         """Open the corpora; raise ``CorruptData`` naming the file of a broken bundle, or ``MissingExtra``."""
-        try:
-            await self.library.start()
-        except ImportError as error:
-            raise MissingExtra(error.name or "bm25s", "retrieval") from error
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self.close)
+            try:
+                await self.library.start()
+            except ImportError as error:
+                raise MissingExtra(error.name or "bm25s", "retrieval") from error
+            undo.pop_all()
         self._duties = [asyncio.create_task(duty) for duty in (self._load_encoders(), self._look_again())]
 
     async def _load_encoders(self) -> None:
@@ -130,6 +133,7 @@ class Engine:
         await self.searching.close()
         await self._web.close()
         await self.library.close()
+        await asyncio.to_thread(self.encoders.close)
 
     async def rank(
         self,

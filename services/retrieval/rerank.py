@@ -36,6 +36,10 @@ class Reranker(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Close its connections."""
+        ...
+
 
 def best(reranker: Reranker, query: str, texts: Sequence[str], limit: int) -> list[tuple[int, float]]:
     """Return index and score of the ``limit`` best texts, best first; equal scores keep their order."""
@@ -85,6 +89,9 @@ class CrossEncoder:
             chosen = order[start : start + self._batch]
             scores[chosen] = self._scored(query, [texts[index] for index in chosen])
         return finite(scores, self.name)
+
+    def close(self) -> None:
+        """Do nothing: a model in memory has no connections."""
 
     def _scored(self, query: str, texts: list[str]) -> Any:
         # A fast tokenizer keeps padding and truncation as state: two threads would disturb each other.

@@ -27,6 +27,11 @@ MAY_SLEEP = {
 HEAVY = ("torch", "ray", "vllm", "faiss", "pandas", "pyarrow", "transformers", "duckdb", "IPython", "fastapi")
 
 
+# Calls that fail a test by themselves, beside helpers named by what they do (`assert_equal`, `check_bars`, `expect`).
+FAILING_CALLS = frozenset({"raises", "warns", "deprecated_call", "fail", "eventually"})
+CHECKING_NAMES = ("assert_", "check_", "expect")
+
+
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
@@ -179,3 +184,58 @@ def test_the_rules_of_time_see_through_other_names() -> None:
     )
     assert find_sleeps(tree) == [3, 5, 6, 8]
     assert find_timed_assertions(tree) == [9, 12]
+
+
+def is_assertion(node: ast.AST) -> bool:
+    """Return whether a node can fail its test on purpose: an ``assert`` or a call that checks something."""
+    if isinstance(node, ast.Assert):
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    match node.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name in FAILING_CALLS or name.startswith(CHECKING_NAMES)
+    return False
+
+
+def find_tests_without_assertion(source: str) -> Iterator[tuple[int, str]]:
+    """Return line and name of each test function that has no assertion."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not node.name.startswith("test_"):
+            continue
+        if not any(is_assertion(inner) for inner in ast.walk(node)):
+            yield node.lineno, node.name
+
+
+def test_every_test_asserts_something() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for line, name in find_tests_without_assertion(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("body", "is_found"),
+    [
+        ("assert x", False),
+        ("with pytest.raises(ValueError): f()", False),
+        ("np.testing.assert_allclose(a, b)", False),
+        ("await expect(page.locator('a')).to_be_visible()", False),
+        ("check_bars(found)", False),
+        ("f()", True),
+        ("client.check(x)", True),
+        ("'assert x'", True),
+    ],
+)
+def test_a_test_without_assertion_is_found(body: str, is_found: bool) -> None:
+    source = f"class TestIt:\n    async def test_it(self):\n        {body}\n"
+    assert list(find_tests_without_assertion(source)) == ([(2, "test_it")] if is_found else [])
+
+
+def test_no_test_gets_a_second_try() -> None:
+    """A rerun hides state left behind, fixed ports and waits that are too short: mend those instead."""
+    second_try = re.compile("|".join((r"--re" r"runs", r"rerun" r"failures", r"mark\.fl" r"aky", r"-ra" r"R\b")))
+    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / ".ci").iterdir(), ROOT / "pyproject.toml", ROOT / "Makefile"]
+    assert [str(path) for path in files if second_try.search(path.read_text(encoding="utf-8"))] == []

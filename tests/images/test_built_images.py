@@ -43,7 +43,7 @@ PROGRAMS = (
 )
 
 
-def serves(image: Image, service: str) -> None:
+def check_serves(image: Image, service: str) -> None:
     done = image.pod("python3", "-c", SERVE, service, **POD | OF.get(service, {}))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     said = json.loads(done.stdout)
@@ -99,12 +99,12 @@ def test_the_root_is_read_only_and_the_user_nobody_special(image: Get, target: s
 
 
 def test_the_sandbox_runs_code_in_its_jail(image: Get) -> None:
-    serves(image("sandbox"), "sandbox")
+    check_serves(image("sandbox"), "sandbox")
 
 
 @pytest.mark.parametrize("service", ["gateway", "planner", "policy", "retrieval", "datafetch", "memory", "reward"])
 def test_a_service_of_core_starts_without_a_network(image: Get, service: str) -> None:
-    serves(image("core"), service)
+    check_serves(image("core"), service)
 
 
 def test_core_has_data_and_models_inside(image: Get) -> None:
@@ -167,7 +167,7 @@ def test_gpu_has_ray_vllm_and_the_trainers(image: Get) -> None:
         "import ray; ray.init(num_cpus=1, include_dashboard=False); print(ray.get(ray.remote(lambda: 6 * 7).remote()))"
     )
     assert built.pod("python3", "-c", joined).stdout.split()[-1:] == ["42"], "Ray works on a read-only root"
-    serves(built, "policy")
+    check_serves(built, "policy")
 
 
 @pytest.mark.parametrize("target", ["sandbox", "core", "gpu"])

@@ -155,9 +155,12 @@ async def test_closing_the_generator_stops_the_sampling(engine: Engine) -> None:
     request = Request("cancelled", "", (STORY,), sampling=Sampling(max_tokens=2000, temperature=1.0, seed=1))
     items = engine.generate(request, lambda: None)
     await anext(items)
+    sampling = sampling_tasks()
+    assert sampling, "it samples ahead of its reader"
     await items.aclose()
-    async with asyncio.timeout(10):
-        await asyncio.gather(*sampling_tasks())
+    async with asyncio.timeout(60):
+        await asyncio.gather(*sampling)
+    assert sampling_tasks() == []
 
 
 async def test_the_deadline_stops_the_sampling(engine: Engine) -> None:

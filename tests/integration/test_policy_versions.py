@@ -363,6 +363,7 @@ async def test_announced_weights_are_fetched_ahead(fleet: Fleet, tmp_path: Path)
         return cached.is_dir()
 
     await until(there)
+    assert (await ask(second)).version_min == 1, "fetched, and served only when its lane is asked for"
 
 
 async def test_rivals_for_the_same_lanes_and_for_different_ones(fleet: Fleet) -> None:

@@ -60,6 +60,8 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
 }
 # Commands of other programs, with the test that runs them.
 ELSEWHERE: Mapping[str, str] = {
+    "pip install .": "tests/contract/test_slim_client.py runs a client on these packages alone",
+    "pip install '.[cli]'": "make release-check installs the wheel with its extras",
     "make run": "CI runs make demo, which is the same without staying up",
     "make test": "this is it",
     "make images sbom": "tests/images, where a builder is installed",

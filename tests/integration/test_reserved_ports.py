@@ -15,8 +15,8 @@ def test_a_server_comes_back_on_the_port_it_had() -> None:
     with reserved_port() as port:
         for _ in range(3):
             listener = listen("gateway", "127.0.0.1", port)
-            with socket.create_connection(("127.0.0.1", port)):
-                pass
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                assert client.getpeername() == listener.getsockname()
             listener.close()
 
 

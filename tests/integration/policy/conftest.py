@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import active_children
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.integration.policy import scribe
 from tests.integration.policy.endpoint import Endpoint, endpoint
 from tests.support.waiting import eventually
 
+HOME = Path(__file__).resolve().parents[3] / ".fathom"
 TOOLS = (
     ToolSpec("search", "finds documents", '{"type": "object", "properties": {"query": {"type": "string"}}}'),
     ToolSpec("finish", "ends", '{"type": "object"}'),
@@ -77,12 +79,16 @@ class Contender:
 
 
 @pytest.fixture(scope="session")
-def scribe_folder(request: pytest.FixtureRequest) -> Path:
-    """The tiny model; kept between sessions as long as its recipe stays the same."""
+def scribe_folder() -> Path:
+    """Return the tiny model's folder; it is made once for each version of its recipe, by whichever worker comes first."""
     recipe = sha256(Path(scribe.__file__).read_bytes())[:12]
-    folder = Path(request.config.cache.mkdir(f"scribe-{recipe}"))
-    if not (folder / "model.safetensors").is_file():
-        scribe.scribe(folder)
+    folder = HOME / "tests" / f"scribe-{recipe}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent))
+        scribe.scribe(made)
+        with suppress(OSError):  # the other worker was first
+            made.rename(folder)
     return folder
 
 

@@ -141,7 +141,8 @@ async def test_the_supervisor_holds_no_secret_and_no_port(monkeypatch: pytest.Mo
         root = Path(f"/proc/{front.supervisor_pid}")
         assert b"FATHOM" not in (root / "environ").read_bytes()
         held = {os.readlink(path) for path in (root / "fd").iterdir()}
-        inodes = {line.split()[9] for name in ("tcp", "tcp6", "udp") for line in (root / "net" / name).open()}
+        sockets = [(root / "net" / name).read_text().splitlines() for name in ("tcp", "tcp6", "udp")]
+        inodes = {line.split()[9] for lines in sockets for line in lines}
         assert not {name for name in held if name.startswith("socket:[") and name[8:-1] in inodes}
         # The locks of its sessions' users are empty files.
         files = {name for name in held if name.startswith("/") and "/fathom-sandbox-users/" not in name}

@@ -148,6 +148,7 @@ async def test_grpo_on_the_interpreter_takes_real_steps(stack: Stack, tmp_path: 
             )  # fmt: skip
             trainer.fit()
             weights.append([parameter.detach().clone() for parameter in actor.model.parameters()])
+        log.close()
         return lines, weights
 
     lines, weights = await asyncio.to_thread(train, "planner")

@@ -37,7 +37,7 @@ async def call(client: Client, name: str, **arguments: Any) -> tuple[dict[str, A
     return json.loads(line), body, bool(result.is_error)
 
 
-async def work(client: Client) -> None:
+async def check_tools(client: Client) -> None:
     listed = (await client.list_tools()).tools
     assert [tool.name for tool in listed] == ["data", "fetch", "python", "search", "think", "todo"]
     assert all(tool.input_schema["required"][0] == "intent" for tool in listed)
@@ -60,7 +60,7 @@ async def test_over_standard_streams(stack: Stack) -> None:
         command=sys.executable, args=[*SERVE, "--home", home_of(endpoints)], cwd=ROOT, env=dict(os.environ)
     )
     async with asyncio.timeout(90), Client(program) as client:
-        await work(client)
+        await check_tools(client)
 
 
 async def test_over_http_each_session_has_its_own_workspace(stack: Stack) -> None:
@@ -80,7 +80,7 @@ async def test_over_http_each_session_has_its_own_workspace(stack: Stack) -> Non
                         assert (await nobody.post(url, json={}, headers=headers)).status_code == 401
                 doors = [streamable_http_client(url, http_client=http) for _ in range(2)]
                 async with Client(doors[0], mode="legacy") as one, Client(doors[1], mode="legacy") as other:
-                    await work(one)
+                    await check_tools(one)
                     _, _, wrong = await call(other, "python", intent="look", code="print(sheet_1)")
                     assert wrong, "another session's sheets are not there"
         finally:

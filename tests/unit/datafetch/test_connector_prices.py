@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from copy import deepcopy
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -17,8 +17,8 @@ from services.datafetch.connectors.base import ChangedSchema, DataRequest, Empty
 from services.datafetch.connectors.config import ConnectorsConfig
 from services.datafetch.connectors.eastmoney import Eastmoney
 from services.datafetch.connectors.yahoo import Yahoo
+from tests.servers import Servers
 
-Serve = Callable[..., Awaitable[str]]
 NEW_YORK = ZoneInfo("America/New_York")
 DAYS = [date(2020, 8, 26), date(2020, 8, 27), date(2020, 8, 28), date(2020, 8, 31), date(2020, 9, 1), date(2020, 9, 2)]
 
@@ -64,7 +64,7 @@ TRADED = dict(zip(DAYS, (500.0, 504.0, 500.0, 129.0, 134.0, 131.0), strict=True)
 SPLITS, DIVIDENDS = {date(2020, 8, 31): 4.0}, {date(2020, 8, 28): 5.04, date(2020, 9, 2): 1.34}
 
 
-async def yahoo(serve: Serve, answer: Any, status: int = 200) -> tuple[Yahoo, list[dict[str, str]]]:
+async def yahoo(serve: Servers, answer: Any, status: int = 200) -> tuple[Yahoo, list[dict[str, str]]]:
     asked: list[dict[str, str]] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -72,7 +72,7 @@ async def yahoo(serve: Serve, answer: Any, status: int = 200) -> tuple[Yahoo, li
         return web.json_response(answer, status=status)
 
     url = await serve({"/v8/finance/chart/{symbol}": handler})
-    return Yahoo(ConnectorsConfig(yahoo_url=url)), asked
+    return serve.close_after(Yahoo(ConnectorsConfig(yahoo_url=url))), asked
 
 
 def column(fetched: Fetched, name: str) -> list[Any]:
@@ -82,7 +82,7 @@ def column(fetched: Fetched, name: str) -> list[Any]:
     ]
 
 
-async def test_bars_are_as_traded_with_units_and_source(serve: Serve) -> None:
+async def test_bars_are_as_traded_with_units_and_source(serve: Servers) -> None:
     source, asked = await yahoo(serve, chart(TRADED, SPLITS, DIVIDENDS))
     found = await source.fetch(DataRequest(Kind.PRICES, "AAPL", start=DAYS[1], end=DAYS[4]))
     assert column(found, "date") == DAYS[1:5]
@@ -97,7 +97,7 @@ async def test_bars_are_as_traded_with_units_and_source(serve: Serve) -> None:
     await source.aclose()
 
 
-async def test_adjusted_closes_know_no_later_event(serve: Serve) -> None:
+async def test_adjusted_closes_know_no_later_event(serve: Servers) -> None:
     source, _ = await yahoo(serve, chart(TRADED, SPLITS, DIVIDENDS))
     before = await source.fetch(DataRequest(Kind.PRICES, "AAPL", start=DAYS[0]), as_of=DAYS[2])
     assert column(before, "date") == DAYS[:3]
@@ -107,7 +107,7 @@ async def test_adjusted_closes_know_no_later_event(serve: Serve) -> None:
     assert column(after, "close")[:3] == [500.0, 504.0, 500.0]
 
 
-async def test_what_happens_later_changes_nothing(serve: Serve) -> None:
+async def test_what_happens_later_changes_nothing(serve: Servers) -> None:
     """The look-ahead test: later bars, splits and dividends leave the answer as of a day as it was."""
     early = {day: TRADED[day] for day in DAYS[:3]}
     then, _ = await yahoo(serve, chart(early, {}, {DAYS[2]: 5.04}))
@@ -118,7 +118,7 @@ async def test_what_happens_later_changes_nothing(serve: Serve) -> None:
         assert column(old, name) == pytest.approx(column(new, name)), name
 
 
-async def test_a_session_that_runs_gives_no_bar(serve: Serve) -> None:
+async def test_a_session_that_runs_gives_no_bar(serve: Servers) -> None:
     now = datetime.now(UTC)
     answer = chart({now.date() - timedelta(days=5): 10.0, now.date(): 11.0}, {}, {})
     result = answer["chart"]["result"][0]
@@ -155,13 +155,15 @@ def changed(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         (changed(lambda r: r.pop("timestamp")), NoData, "AAPL"),
     ],
 )
-async def test_answers_of_another_shape_are_typed(serve: Serve, answer: Any, error: type[Exception], says: str) -> None:
+async def test_answers_of_another_shape_are_typed(
+    serve: Servers, answer: Any, error: type[Exception], says: str
+) -> None:
     source, _ = await yahoo(serve, answer)
     with pytest.raises(error, match=says):
         await source.fetch(DataRequest(Kind.PRICES, "AAPL"))
 
 
-async def test_unknown_symbols_and_failing_servers(serve: Serve) -> None:
+async def test_unknown_symbols_and_failing_servers(serve: Servers) -> None:
     source, _ = await yahoo(serve, {"chart": {"result": None}}, status=404)
     with pytest.raises(NoData):
         await source.fetch(DataRequest(Kind.PRICES, "ZZZZ"))
@@ -180,7 +182,7 @@ LINES = [
 ]
 
 
-async def eastmoney(serve: Serve, answer: Any) -> tuple[Eastmoney, list[dict[str, str]]]:
+async def eastmoney(serve: Servers, answer: Any) -> tuple[Eastmoney, list[dict[str, str]]]:
     asked: list[dict[str, str]] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -188,14 +190,14 @@ async def eastmoney(serve: Serve, answer: Any) -> tuple[Eastmoney, list[dict[str
         return web.json_response(answer)
 
     url = await serve({"/api/qt/stock/kline/get": handler})
-    return Eastmoney(ConnectorsConfig(eastmoney_url=url)), asked
+    return serve.close_after(Eastmoney(ConnectorsConfig(eastmoney_url=url))), asked
 
 
 def kline(lines: list[Any], name: str = "贵州茅台") -> dict[str, Any]:
     return {"rc": 0, "data": {"code": "600519", "market": 1, "name": name, "klines": lines}}
 
 
-async def test_eastmoneys_bars(serve: Serve) -> None:
+async def test_eastmoneys_bars(serve: Servers) -> None:
     source, asked = await eastmoney(serve, kline(LINES))
     found = await source.fetch(
         DataRequest(Kind.PRICES, "贵州茅台(600519)", start=date(2024, 1, 2)), as_of=date(2024, 1, 3)
@@ -214,7 +216,7 @@ async def test_eastmoneys_bars(serve: Serve) -> None:
     )
 
 
-async def test_a_broken_line_is_reported_and_the_rest_comes(serve: Serve) -> None:
+async def test_a_broken_line_is_reported_and_the_rest_comes(serve: Servers) -> None:
     source, _ = await eastmoney(
         serve,
         kline([LINES[0], "2024-13-45,1,2,3,4,5", LINES[1].replace("1694.00", "abc"), LINES[2].replace("1669.00", "-")]),
@@ -235,13 +237,13 @@ async def test_a_broken_line_is_reported_and_the_rest_comes(serve: Serve) -> Non
         ([], MalformedAnswer, "data"),
     ],
 )
-async def test_eastmoneys_odd_answers_are_typed(serve: Serve, answer: Any, error: type[Exception], says: str) -> None:
+async def test_eastmoneys_odd_answers_are_typed(serve: Servers, answer: Any, error: type[Exception], says: str) -> None:
     source, _ = await eastmoney(serve, answer)
     with pytest.raises(error, match=says):
         await source.fetch(DataRequest(Kind.PRICES, "600519"))
 
 
-async def test_the_library_akshare_reads_the_same_answer_alike(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_library_akshare_reads_the_same_answer_alike(serve: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     akshare = pytest.importorskip("akshare", reason="the extra akshare is not installed")
     source, _ = await eastmoney(serve, kline(LINES))
     ours = await source.fetch(DataRequest(Kind.PRICES, "600519"))
@@ -260,7 +262,7 @@ async def test_the_library_akshare_reads_the_same_answer_alike(serve: Serve, mon
     assert (theirs["成交量"] * 100).tolist() == column(ours, "volume")
 
 
-async def test_requests_that_make_no_sense(serve: Serve) -> None:
+async def test_requests_that_make_no_sense(serve: Servers) -> None:
     with pytest.raises(InvalidField, match="period"):
         DataRequest(Kind.PRICES, "600519", start=date(2024, 2, 1), end=date(2024, 1, 1))
     with pytest.raises(InvalidField, match="symbol"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import date
 from typing import Any
 
@@ -25,8 +24,7 @@ from services.datafetch.connectors.config import ConnectorsConfig
 from services.datafetch.connectors.edgar import Edgar
 from services.datafetch.connectors.fred import Fred
 from services.datafetch.connectors.worldbank import WorldBank, period_end
-
-Serve = Callable[..., Awaitable[str]]
+from tests.servers import Servers
 
 
 def fact(end: str, value: float, filed: str, form: str = "10-K", start: str | None = None) -> dict[str, Any]:
@@ -88,14 +86,15 @@ class Sec:
         self.agents.add(request.headers["User-Agent"])
 
 
-async def edgar(serve: Serve, sec: Sec) -> Edgar:
+async def edgar(serve: Servers, sec: Sec) -> Edgar:
     url = await serve({
         "/files/company_tickers.json": sec.tickers, "/api/xbrl/companyconcept/{cik}/us-gaap/{tag}.json": sec.one, "/api/xbrl/companyfacts/{cik}": sec.all,
     })  # fmt: skip
-    return Edgar(ConnectorsConfig(edgar_url=url, edgar_files_url=url, edgar_agent="Fathom test@example.com"))
+    config = ConnectorsConfig(edgar_url=url, edgar_files_url=url, edgar_agent="Fathom test@example.com")
+    return serve.close_after(Edgar(config))
 
 
-async def test_a_restated_figure_stands_with_both_vintages(serve: Serve) -> None:
+async def test_a_restated_figure_stands_with_both_vintages(serve: Servers) -> None:
     sec = Sec({"Revenues": concept("Revenues", REVENUES)})
     source = await edgar(serve, sec)
     request = DataRequest(Kind.STATEMENTS, "AAPL", ("Revenues", "NoSuchThing"))
@@ -123,7 +122,7 @@ async def test_a_restated_figure_stands_with_both_vintages(serve: Serve) -> None
         ("2020-10-30", [265_595, 265_809, 260_174]),
     ],
 )
-async def test_nothing_filed_later_is_seen(serve: Serve, as_of: str, values: list[float]) -> None:
+async def test_nothing_filed_later_is_seen(serve: Servers, as_of: str, values: list[float]) -> None:
     source = await edgar(serve, Sec({"Revenues": concept("Revenues", REVENUES)}))
     request = DataRequest(Kind.STATEMENTS, "320193", ("us-gaap:Revenues",))
     if not values:
@@ -136,7 +135,7 @@ async def test_nothing_filed_later_is_seen(serve: Serve, as_of: str, values: lis
     assert newest[date(2018, 9, 29)] == values[1 if len(values) == 3 else 0]
 
 
-async def test_all_of_a_companys_facts_and_a_period(serve: Serve) -> None:
+async def test_all_of_a_companys_facts_and_a_period(serve: Servers) -> None:
     sec = Sec({"Revenues": concept("Revenues", REVENUES), "Assets": concept("Assets", ASSETS)})
     source = await edgar(serve, sec)
     found = await source.fetch(DataRequest(Kind.STATEMENTS, "CIK0000320193", end=date(2018, 12, 31)))
@@ -159,13 +158,13 @@ async def test_all_of_a_companys_facts_and_a_period(serve: Serve) -> None:
         ({"tag": "Revenues", "units": []}, MalformedAnswer, "another shape"),
     ],
 )  # fmt: skip
-async def test_edgars_odd_answers_are_typed(serve: Serve, found: Any, error: type[Exception], says: str) -> None:
+async def test_edgars_odd_answers_are_typed(serve: Servers, found: Any, error: type[Exception], says: str) -> None:
     source = await edgar(serve, Sec({"Revenues": found}))
     with pytest.raises(error, match=says):
         await source.fetch(DataRequest(Kind.STATEMENTS, "320193", ("Revenues",)))
 
 
-async def test_a_broken_fact_is_reported_and_the_rest_comes(serve: Serve) -> None:
+async def test_a_broken_fact_is_reported_and_the_rest_comes(serve: Servers) -> None:
     facts = [REVENUES[0], {**REVENUES[3], "end": "soon"}, REVENUES[3]]
     source = await edgar(serve, Sec({"Revenues": concept("Revenues", facts)}))
     found = await source.fetch(DataRequest(Kind.STATEMENTS, "320193", ("Revenues",)))
@@ -223,13 +222,13 @@ class Archive:
         return web.json_response({"count": len(found), "observations": found[offset : offset + limit]})
 
 
-async def fred(serve: Serve, archive: Archive, monkeypatch: pytest.MonkeyPatch) -> Fred:
+async def fred(serve: Servers, archive: Archive, monkeypatch: pytest.MonkeyPatch) -> Fred:
     monkeypatch.setenv("FRED_API_KEY", "fred-secret")
     url = await serve({"/fred/series": archive.series, "/fred/series/observations": archive.values})
-    return Fred(ConnectorsConfig(fred_url=url))
+    return serve.close_after(Fred(ConnectorsConfig(fred_url=url)))
 
 
-async def test_freds_latest_and_earlier_vintages(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_freds_latest_and_earlier_vintages(serve: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = Archive(VINTAGES)
     source = await fred(serve, archive, monkeypatch)
     request = DataRequest(Kind.SERIES, "GDP", start=date(2024, 1, 1), end=date(2024, 12, 31))
@@ -250,13 +249,13 @@ async def test_freds_latest_and_earlier_vintages(serve: Serve, monkeypatch: pyte
         await source.fetch(DataRequest(Kind.SERIES, "NOPE"))
 
 
-async def test_an_archive_that_says_too_much_is_not_believed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_archive_that_says_too_much_is_not_believed(serve: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     source = await fred(serve, Archive(VINTAGES, leaky=True), monkeypatch)
     found = await source.fetch(DataRequest(Kind.SERIES, "GDP"), as_of=date(2024, 5, 29))
     assert found.table.column("value").to_pylist() == [28284.498]
 
 
-async def test_freds_odd_answers_and_its_key(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_freds_odd_answers_and_its_key(serve: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     for observations, error, says in (([{"day": 1}], ChangedSchema, "date, value"), ([{}], EmptySchema, "date, value")):
         source = await fred(serve, Archive(observations, leaky=True), monkeypatch)
         with pytest.raises(error, match=says):
@@ -267,7 +266,7 @@ async def test_freds_odd_answers_and_its_key(serve: Serve, monkeypatch: pytest.M
 
     url = await serve({"/fred/series": refuse})
     with pytest.raises(UpstreamRefused) as refused:
-        await Fred(ConnectorsConfig(fred_url=url)).fetch(DataRequest(Kind.SERIES, "GDP"))
+        await serve.close_after(Fred(ConnectorsConfig(fred_url=url))).fetch(DataRequest(Kind.SERIES, "GDP"))
     assert "fred-secret" not in str(refused.value)
     monkeypatch.delenv("FRED_API_KEY")
     with pytest.raises(VendorOff, match="FRED_API_KEY"):
@@ -283,7 +282,7 @@ def bank_row(period: str, value: float | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def bank(serve: Serve, pages: list[Any]) -> tuple[WorldBank, list[dict[str, str]]]:
+async def bank(serve: Servers, pages: list[Any]) -> tuple[WorldBank, list[dict[str, str]]]:
     asked: list[dict[str, str]] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -291,7 +290,7 @@ async def bank(serve: Serve, pages: list[Any]) -> tuple[WorldBank, list[dict[str
         return web.json_response(pages[int(request.query["page"]) - 1])
 
     url = await serve({"/v2/country/{country}/indicator/{id}": handler})
-    return WorldBank(ConnectorsConfig(worldbank_url=url)), asked
+    return serve.close_after(WorldBank(ConnectorsConfig(worldbank_url=url))), asked
 
 
 def page(number: int, of: int, rows: list[Any], updated: str = "2024-06-28") -> list[Any]:
@@ -301,7 +300,7 @@ def page(number: int, of: int, rows: list[Any], updated: str = "2024-06-28") -> 
 GDP = DataRequest(Kind.SERIES, "NY.GDP.MKTP.CD", entity="CN", start=date(2020, 1, 1), end=date(2023, 12, 31))
 
 
-async def test_world_banks_pages_units_and_gaps(serve: Serve) -> None:
+async def test_world_banks_pages_units_and_gaps(serve: Servers) -> None:
     source, asked = await bank(
         serve,
         [
@@ -322,7 +321,7 @@ async def test_world_banks_pages_units_and_gaps(serve: Serve) -> None:
     assert asked[0]["date"] == "2020:2023"
 
 
-async def test_world_bank_as_of_an_earlier_day(serve: Serve) -> None:
+async def test_world_bank_as_of_an_earlier_day(serve: Servers) -> None:
     source, _ = await bank(serve, [page(1, 1, [bank_row("2022", 1.0), bank_row("2021", 2.0)])])
     assert (await source.fetch(GDP, as_of=date(2024, 6, 28))).provenance.revised is False
     with pytest.raises(NoVintage, match="2024-06-28") as refused:
@@ -343,7 +342,9 @@ async def test_world_bank_as_of_an_earlier_day(serve: Serve) -> None:
         ({}, MalformedAnswer, "another shape"), ([1, 2], MalformedAnswer, "another shape"),
     ],
 )  # fmt: skip
-async def test_world_banks_odd_answers_are_typed(serve: Serve, answer: Any, error: type[Exception], says: str) -> None:
+async def test_world_banks_odd_answers_are_typed(
+    serve: Servers, answer: Any, error: type[Exception], says: str
+) -> None:
     source, _ = await bank(serve, [answer])
     with pytest.raises(error, match=says):
         await source.fetch(GDP)

@@ -54,7 +54,8 @@ async def test_when_the_last_caller_goes_the_computation_ends() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     only.cancel()
-    await asyncio.wait_for(ended.wait(), 1)
+    await asyncio.wait_for(ended.wait(), 60)
+    assert await asyncio.wait_for(shared.get("q", answer), 60) == "x", "the next one asks anew"
 
 
 async def test_a_failure_is_told_to_all_and_forgotten() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -14,8 +13,8 @@ from aiohttp import web
 from services.datafetch.connectors import ConnectorsConfig, connect
 from services.datafetch.model import Frequency, Missing, Query, Result, Transform
 from services.datafetch.outside import Outside
+from tests.servers import Servers
 
-Serve = Callable[..., Awaitable[str]]
 LINES = [
     "2024-01-02,1715.00,1685.01,1718.19,1678.10,32156,5440082548.00,2.33,-2.37,-40.99,0.26",
     "2024-01-03,1681.11,1694.00,1695.22,1676.33,20229,3411400700.00,1.12,0.53,8.99,0.16",
@@ -28,7 +27,7 @@ def result(query: Query = QUERY, *missing: Missing) -> Result:
     return Result((), items, query, "snapshot")
 
 
-async def outside(serve: Serve, closes: float = 1.0, status: int = 200, **settings: Any) -> tuple[Outside, list[str]]:
+async def outside(serve: Servers, closes: float = 1.0, status: int = 200, **settings: Any) -> tuple[Outside, list[str]]:
     """Eastmoney and Yahoo; the latter's closes are ``closes`` times the former's."""
     asked: list[str] = []
 
@@ -52,10 +51,10 @@ async def outside(serve: Serve, closes: float = 1.0, status: int = 200, **settin
     config = ConnectorsConfig(
         **{"enabled": ("akshare", "yfinance"), "eastmoney_url": url, "yahoo_url": url, "per_second": 1e6, **settings}
     )
-    return Outside(connect(config), config), asked
+    return Outside(serve.close_after(connect(config)), config), asked
 
 
-async def test_an_unknown_code_gets_a_sheet_with_its_vendor(serve: Serve) -> None:
+async def test_an_unknown_code_gets_a_sheet_with_its_vendor(serve: Servers) -> None:
     filler, asked = await outside(serve)
     filled = await filler.fill(result(), date(2024, 1, 2), None)
     (sheet,) = filled.sheets
@@ -67,7 +66,7 @@ async def test_an_unknown_code_gets_a_sheet_with_its_vendor(serve: Serve) -> Non
     await filler.close()
 
 
-async def test_what_the_tables_found_stays(serve: Serve) -> None:
+async def test_what_the_tables_found_stays(serve: Servers) -> None:
     filler, _ = await outside(serve)
     own = (await filler.fill(result(), None, None)).sheets
     other = Missing("MSFT", "NO_DATA_IN_PERIOD", "x")
@@ -76,7 +75,7 @@ async def test_what_the_tables_found_stays(serve: Serve) -> None:
     assert (len(filled.sheets), filled.sheets[0], filled.missing) == (2, own[0], (other,))
 
 
-async def test_closes_as_traded_stand_in_for_adjusted_ones_and_say_so(serve: Serve) -> None:
+async def test_closes_as_traded_stand_in_for_adjusted_ones_and_say_so(serve: Servers) -> None:
     filler, _ = await outside(serve)
     query = replace(QUERY, indicators=("close_adj",))
     filled = await filler.fill(result(query), None, None)
@@ -84,7 +83,7 @@ async def test_closes_as_traded_stand_in_for_adjusted_ones_and_say_so(serve: Ser
     assert [(item.aspect, "as traded" in item.detail) for item in filled.missing] == [("close_adj", True)]
 
 
-async def test_a_failing_vendor_is_told_and_nothing_is_invented(serve: Serve) -> None:
+async def test_a_failing_vendor_is_told_and_nothing_is_invented(serve: Servers) -> None:
     filler, _ = await outside(serve, status=503)
     filled = await filler.fill(result(), None, time.monotonic() + 8)
     assert filled.sheets == ()
@@ -93,7 +92,7 @@ async def test_a_failing_vendor_is_told_and_nothing_is_invented(serve: Serve) ->
     assert "yfinance" in filled.missing[0].detail
 
 
-async def test_prices_that_differ_are_both_shown_and_flagged(serve: Serve) -> None:
+async def test_prices_that_differ_are_both_shown_and_flagged(serve: Servers) -> None:
     filler, _ = await outside(serve, closes=1.1, check_prices=True)
     filled = await filler.fill(result(), None, None)
     assert [sheet.columns[1].vendor for sheet in filled.sheets] == ["akshare", "yfinance"]
@@ -111,14 +110,14 @@ async def test_prices_that_differ_are_both_shown_and_flagged(serve: Serve) -> No
         replace(QUERY, currency="USD"), replace(QUERY, entities=("某某公司",)),
     ],
 )  # fmt: skip
-async def test_what_bars_do_not_answer_is_left_as_it_is(serve: Serve, query: Query) -> None:
+async def test_what_bars_do_not_answer_is_left_as_it_is(serve: Servers, query: Query) -> None:
     filler, asked = await outside(serve)
     before = result(query)
     assert await filler.fill(before, None, None) == before
     assert asked == []
 
 
-async def test_words_of_a_question_are_no_codes_and_other_markets_stay_missing(serve: Serve) -> None:
+async def test_words_of_a_question_are_no_codes_and_other_markets_stay_missing(serve: Servers) -> None:
     filler, asked = await outside(serve, enabled=("akshare",))
     question = result(replace(QUERY, entities=()), Missing("CEO", "UNKNOWN_ENTITY", "not here"))
     assert await filler.fill(question, None, None) == question

@@ -13,8 +13,8 @@ from fathom import frames
 from services.datafetch.connectors import ConnectorsConfig, connect
 from services.datafetch.model import Match, Missing, Query, Result, Statistic
 from services.datafetch.outside import Outside
+from tests.servers import Servers
 
-Serve = Callable[..., Awaitable[str]]
 YEAR = {"start": date(2018, 1, 1), "end": date(2018, 12, 31)}
 
 
@@ -23,7 +23,7 @@ def fact(value: float, filed: str, form: str = "10-K") -> dict[str, Any]:
 
 
 @pytest.fixture
-async def outside(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> tuple[Outside, list[str]]:
+async def outside(serve: Servers, monkeypatch: pytest.MonkeyPatch) -> tuple[Outside, list[str]]:
     """EDGAR with Apple's revenue and its restatement, FRED with a rate, the World Bank with a GDP."""
     asked: list[str] = []
 
@@ -74,7 +74,7 @@ async def outside(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> tuple[Outsid
         enabled=("edgar", "fred", "worldbank"), edgar_url=url, edgar_files_url=url, edgar_agent="Test test@example.org",
         fred_url=url, fred_key_env="TEST_FRED_KEY", worldbank_url=url, per_second=1e6,
     )  # fmt: skip
-    return Outside(connect(config), config, lambda ident: ident == "AAPL"), asked
+    return Outside(serve.close_after(connect(config)), config, lambda ident: ident == "AAPL"), asked
 
 
 def revenue(**more: Any) -> Result:

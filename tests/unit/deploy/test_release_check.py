@@ -122,8 +122,11 @@ def stand_in(folder: Path, answer: str, data: str = "tables  763,766 rows") -> P
     return folder / "venv"
 
 
-def test_an_installed_command_that_answers_with_citations_passes(tmp_path: Path) -> None:
+def test_an_installed_command_that_answers_with_citations_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     release_check.try_out(stand_in(tmp_path, "It fell by 38.5 % [2]."), tmp_path, "1.0")
+    assert "It fell by 38.5 % [2]." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,15 @@ from aiohttp import web
 from fathom.clients.retry import RetryPolicy
 from fathom.errors import DeadlineExceeded, DependencyFailed, Overloaded
 from fathom.http import AnswerTooLarge, HttpClient, HttpPolicy, MalformedAnswer, UpstreamRefused, retry_after_s
+from tests.servers import Servers
 from tests.support.waiting import eventually
 
-Serve = Callable[..., Awaitable[str]]
 QUICK = RetryPolicy(attempts=3, first_delay_s=0.01, max_delay_s=0.02)
 
 
-def client(**bounds: object) -> HttpClient:
-    return HttpClient("vendor", HttpPolicy(retry=QUICK, **bounds), {"x-api-key": "sesame-123"})  # type: ignore[arg-type]
+def client(serve: Servers, **bounds: object) -> HttpClient:
+    made = HttpClient("vendor", HttpPolicy(retry=QUICK, **bounds), {"x-api-key": "sesame-123"})  # type: ignore[arg-type]
+    return serve.close_after(made)
 
 
 def answers(
@@ -38,58 +39,58 @@ def answers(
     return handler, asked
 
 
-async def test_a_failing_server_is_tried_again(serve: Serve) -> None:
+async def test_a_failing_server_is_tried_again(serve: Servers) -> None:
     handler, asked = answers(
         lambda: web.Response(status=503),
         lambda: web.Response(status=429, headers={"Retry-After": "0"}),
         lambda: web.json_response({"ok": 1}),
     )
     url = await serve({"/x": handler})
-    vendor = client()
+    vendor = client(serve)
     assert (await vendor.get(f"{url}/x", {"q": "贵州"})).json() == {"ok": 1}
     assert len(asked) == 3
     await vendor.aclose()
 
 
-async def test_attempts_are_bounded_and_the_cause_is_named(serve: Serve) -> None:
+async def test_attempts_are_bounded_and_the_cause_is_named(serve: Servers) -> None:
     handler, asked = answers(lambda: web.Response(status=502, text="bad gateway"))
     url = await serve({"/x": handler})
     with pytest.raises(DependencyFailed, match="vendor: answered 502: bad gateway"):
-        await client().get(f"{url}/x")
+        await client(serve).get(f"{url}/x")
     assert len(asked) == 3
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 302])
-async def test_a_refusal_is_final(serve: Serve, status: int) -> None:
+async def test_a_refusal_is_final(serve: Servers, status: int) -> None:
     handler, asked = answers(lambda: web.Response(status=status, headers={"Location": "/elsewhere"}))
     url = await serve({"/x": handler})
     with pytest.raises(UpstreamRefused) as refused:
-        await client().get(f"{url}/x")
+        await client(serve).get(f"{url}/x")
     assert refused.value.status == status
     assert len(asked) == 1
 
 
-async def test_secrets_are_blotted_out_of_messages(serve: Serve) -> None:
+async def test_secrets_are_blotted_out_of_messages(serve: Servers) -> None:
     async def echo(request: web.Request) -> web.Response:
         return web.Response(status=400, text=f"bad key {request.query['api_key']} {request.headers['x-api-key']}")
 
     url = await serve({"/x": echo})
     with pytest.raises(UpstreamRefused) as refused:
-        await client().get(f"{url}/x", {"api_key": "open-456"})
+        await client(serve).get(f"{url}/x", {"api_key": "open-456"})
     assert str(refused.value) == "vendor answered 400: bad key *** ***"
 
 
-async def test_a_wish_for_patience_beyond_the_deadline_is_told_at_once(serve: Serve) -> None:
+async def test_a_wish_for_patience_beyond_the_deadline_is_told_at_once(serve: Servers) -> None:
     handler, asked = answers(lambda: web.Response(status=429, headers={"Retry-After": "30"}))
     url = await serve({"/x": handler})
     # Had it waited for the second attempt, the error would be the deadline's.
     with pytest.raises(Overloaded) as overloaded:
-        await client().get(f"{url}/x", deadline=time.monotonic() + 5)
+        await client(serve).get(f"{url}/x", deadline=time.monotonic() + 5)
     assert overloaded.value.retry_after_s == 30
     assert len(asked) == 1
 
 
-async def test_a_server_that_does_not_answer_costs_no_more_than_the_deadline(serve: Serve) -> None:
+async def test_a_server_that_does_not_answer_costs_no_more_than_the_deadline(serve: Servers) -> None:
     release = asyncio.Event()
 
     async def never(_: web.Request) -> web.Response:
@@ -98,23 +99,23 @@ async def test_a_server_that_does_not_answer_costs_no_more_than_the_deadline(ser
 
     url = await serve({"/x": never})
     with pytest.raises(DeadlineExceeded, match="vendor"):
-        await client().get(f"{url}/x", deadline=time.monotonic() + 0.2)
+        await client(serve).get(f"{url}/x", deadline=time.monotonic() + 0.2)
     with pytest.raises(DeadlineExceeded, match="no time"):
-        await client().get(f"{url}/x", deadline=time.monotonic() - 1)
+        await client(serve).get(f"{url}/x", deadline=time.monotonic() - 1)
     release.set()
 
 
-async def test_nobody_listening() -> None:
+async def test_nobody_listening(serve: Servers) -> None:
     with pytest.raises(DependencyFailed, match="cannot be reached"):
-        await client().get("http://127.0.0.1:1/")
+        await client(serve).get("http://127.0.0.1:1/")
 
 
-async def test_a_compressed_bomb_is_stopped_while_it_unpacks(serve: Serve) -> None:
+async def test_a_compressed_bomb_is_stopped_while_it_unpacks(serve: Servers) -> None:
     bomb = gzip.compress(b"0" * 50_000_000)
     handler, asked = answers(lambda: web.Response(body=bomb, headers={"Content-Encoding": "gzip"}))
     good, _ = answers(lambda: web.Response(body=gzip.compress(b"[1]"), headers={"Content-Encoding": "gzip"}))
     url = await serve({"/bomb": handler, "/good": good})
-    vendor = client(body_bytes=1_000_000)
+    vendor = client(serve, body_bytes=1_000_000)
     with pytest.raises(AnswerTooLarge):
         await vendor.get(f"{url}/bomb")
     assert len(asked) == 1
@@ -122,23 +123,23 @@ async def test_a_compressed_bomb_is_stopped_while_it_unpacks(serve: Serve) -> No
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff\xfe", b"[" * 100_000])
-async def test_what_is_not_json_is_said_to_be_so(serve: Serve, body: bytes) -> None:
+async def test_what_is_not_json_is_said_to_be_so(serve: Servers, body: bytes) -> None:
     handler, _ = answers(lambda: web.Response(body=body))
     url = await serve({"/x": handler})
-    answer = await client().get(f"{url}/x")
+    answer = await client(serve).get(f"{url}/x")
     with pytest.raises(MalformedAnswer, match="vendor"):
         answer.json()
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_broken_compression(serve: Serve, encoding: str) -> None:
+async def test_broken_compression(serve: Servers, encoding: str) -> None:
     handler, _ = answers(lambda: web.Response(body=b"not packed", headers={"Content-Encoding": encoding}))
     url = await serve({"/x": handler})
     with pytest.raises(MalformedAnswer):
-        await client().get(f"{url}/x")
+        await client(serve).get(f"{url}/x")
 
 
-async def test_no_more_calls_at_a_time_than_allowed(serve: Serve) -> None:
+async def test_no_more_calls_at_a_time_than_allowed(serve: Servers) -> None:
     running = most = 0
     release = asyncio.Event()
 
@@ -154,10 +155,10 @@ async def test_no_more_calls_at_a_time_than_allowed(serve: Serve) -> None:
         return web.Response()
 
     url = await serve({"/x": handler, "/quick": quick})
-    vendor = client(concurrency=2)
+    vendor = client(serve, concurrency=2)
     calls = [asyncio.create_task(vendor.get(f"{url}/x")) for _ in range(8)]
     await eventually(lambda: running == 2)
-    await client().get(f"{url}/quick")  # a third call, had it begun, would have arrived before this one
+    await client(serve).get(f"{url}/quick")  # a third call, had it begun, would have arrived before this one
     release.set()
     await asyncio.gather(*calls)
     assert most == 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,14 @@ from fathom import errors
 from services.memory.engine import Engine, Turn
 
 
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "memory.sqlite3"
+
+
 @pytest_asyncio.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    engine = Engine(tmp_path / "memory.sqlite3")
+async def engine(database: Path) -> AsyncIterator[Engine]:
+    engine = Engine(database)
     await engine.start()
     yield engine
     await engine.close()
@@ -165,9 +172,12 @@ async def test_deletion_takes_the_judgements_along(engine: Engine) -> None:
     await engine.feedback("f1", "run_1", False, [], "the first one is gone, so this is no conflict")
 
 
-async def test_a_judgement_is_kept_once(engine: Engine) -> None:
+async def test_a_judgement_is_kept_once(engine: Engine, database: Path) -> None:
     for _ in range(2):
         await engine.feedback("f1", "run_1", True, ["good", "清楚"], "")
+    with closing(sqlite3.connect(database)) as db:
+        stored = db.execute("select request, run, helpful, tags, comment from feedback").fetchall()
+    assert stored == [("f1", "run_1", 1, '["good", "清楚"]', "")]
 
 
 A_TURN = turn(1)

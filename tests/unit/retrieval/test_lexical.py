@@ -35,7 +35,7 @@ def by_formula(corpus: Sequence[Sequence[str]], query: Sequence[str]) -> list[fl
     return scores
 
 
-def check(corpus: list[list[str]], query: list[str], index: Lexical) -> None:
+def check_scores(corpus: list[list[str]], query: list[str], index: Lexical) -> None:
     found, wanted = index.scores(query), by_formula(corpus, query)
     if found is None:
         assert not any(wanted)
@@ -53,7 +53,7 @@ def test_scores_are_those_of_the_formula_also_after_loading(tmp_path: Path) -> N
     index.save(tmp_path)
     for opened in (index, Lexical.load(tmp_path)):
         for query in QUERIES:
-            check(corpus, tokens(query), opened)
+            check_scores(corpus, tokens(query), opened)
 
 
 words = st.lists(st.sampled_from(["a1", "b2", "c3", "d4", "e5"]), min_size=1, max_size=12)
@@ -62,4 +62,4 @@ words = st.lists(st.sampled_from(["a1", "b2", "c3", "d4", "e5"]), min_size=1, ma
 @settings(max_examples=40, deadline=None)
 @given(st.lists(words, min_size=2, max_size=8), words)
 def test_any_corpus_is_scored_by_the_formula(corpus: list[list[str]], query: list[str]) -> None:
-    check(corpus, query, Lexical.build(corpus))
+    check_scores(corpus, query, Lexical.build(corpus))

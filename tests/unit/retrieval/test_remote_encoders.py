@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,9 @@ from aiohttp import web
 
 from fathom.call import Call, calling
 from fathom.config import ConfigError
+from fathom.encoders.choose import Encoders
 from fathom.encoders.remote import (
+    NamedRemoteConfig,
     RemoteEncoder,
     RemoteEncoderConfig,
     WrongDimension,
@@ -29,8 +30,7 @@ from services.retrieval.config import Config
 from services.retrieval.door import Door
 from services.retrieval.engine import Engine
 from services.retrieval.rerank import CrossEncoder, Reranker, TeiReranker, best
-
-Serve = Callable[..., Awaitable[str]]
+from tests.servers import Servers
 
 
 def vector(text: str, dim: int = 8) -> list[float]:
@@ -73,15 +73,15 @@ class Endpoint:
         return None
 
 
-async def encoder(serve: Serve, kind: str, endpoint: Endpoint, **settings: Any) -> RemoteEncoder:
+async def encoder(serve: Servers, kind: str, endpoint: Endpoint, **settings: Any) -> RemoteEncoder:
     url = await serve({"/v1/embeddings": endpoint.openai, "/embed": endpoint.tei})
     if kind == "openai":
-        return openai_encoder(RemoteEncoderConfig(url=f"{url}/v1", model="small", **settings))
-    return tei_encoder(RemoteEncoderConfig(url=url, **settings))
+        return serve.close_after(openai_encoder(RemoteEncoderConfig(url=f"{url}/v1", model="small", **settings)))
+    return serve.close_after(tei_encoder(RemoteEncoderConfig(url=url, **settings)))
 
 
 @pytest.mark.parametrize("kind", ["openai", "tei"])
-async def test_vectors_are_unit_in_order_and_batched(serve: Serve, kind: str) -> None:
+async def test_vectors_are_unit_in_order_and_batched(serve: Servers, kind: str) -> None:
     endpoint = Endpoint(fail_first=1)
     remote = await encoder(serve, kind, endpoint, dim=8, batch=3, query_prefix="query: ", passage_prefix="passage: ")
     texts = [f"text {number}" for number in range(8)]
@@ -96,7 +96,7 @@ async def test_vectors_are_unit_in_order_and_batched(serve: Serve, kind: str) ->
     remote.close()
 
 
-async def test_the_dimension_is_asked_for_once_when_it_is_not_set(serve: Serve) -> None:
+async def test_the_dimension_is_asked_for_once_when_it_is_not_set(serve: Servers) -> None:
     endpoint = Endpoint(dim=5)
     remote = await encoder(serve, "tei", endpoint)
     assert await asyncio.to_thread(lambda: (remote.dim, remote.dim)) == (5, 5)
@@ -104,7 +104,7 @@ async def test_the_dimension_is_asked_for_once_when_it_is_not_set(serve: Serve) 
     assert (await asyncio.to_thread(remote.encode, [], "query")).shape == (0, 5)
 
 
-async def test_another_dimension_than_the_index_needs_is_typed(serve: Serve) -> None:
+async def test_another_dimension_than_the_index_needs_is_typed(serve: Servers) -> None:
     remote = await encoder(serve, "openai", Endpoint(dim=7), dim=8)
     with pytest.raises(WrongDimension, match="have 7 numbers, not 8"):
         await asyncio.to_thread(remote.encode, ["x"], "query")
@@ -118,16 +118,16 @@ async def test_another_dimension_than_the_index_needs_is_typed(serve: Serve) -> 
         ([[], []], WrongDimension), ([[float("nan"), 0.0], [1.0, 0.0]], CorruptData),
     ],
 )  # fmt: skip
-async def test_bad_vectors_are_typed(serve: Serve, answer: Any, error: type[Exception]) -> None:
+async def test_bad_vectors_are_typed(serve: Servers, answer: Any, error: type[Exception]) -> None:
     async def handler(_: web.Request) -> web.Response:
         return web.json_response(answer)
 
-    remote = tei_encoder(RemoteEncoderConfig(url=await serve({"/embed": handler})))
+    remote = serve.close_after(tei_encoder(RemoteEncoderConfig(url=await serve({"/embed": handler}))))
     with pytest.raises(error):
         await asyncio.to_thread(remote.encode, ["a", "b"], "passage")
 
 
-async def test_keys_refusals_and_empty_texts(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_refusals_and_empty_texts(serve: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
         tei_encoder(RemoteEncoderConfig(url="http://127.0.0.1:1", api_key_env="NO_SUCH_KEY"))
     with pytest.raises(ConfigError, match="model"):
@@ -143,12 +143,12 @@ async def test_keys_refusals_and_empty_texts(serve: Serve, monkeypatch: pytest.M
     async def refuse(_: web.Request) -> web.Response:
         return web.json_response({"error": "batch size 64 > maximum allowed batch size 32"}, status=413)
 
-    remote = tei_encoder(RemoteEncoderConfig(url=await serve({"/embed": refuse})))
+    remote = serve.close_after(tei_encoder(RemoteEncoderConfig(url=await serve({"/embed": refuse}))))
     with pytest.raises(UpstreamRefused, match="maximum allowed batch size"):
         await asyncio.to_thread(remote.encode, ["x"], "query")
 
 
-async def test_the_callers_deadline_holds_in_all_batches(serve: Serve) -> None:
+async def test_the_callers_deadline_holds_in_all_batches(serve: Servers) -> None:
     release, asked = asyncio.Event(), 0
 
     async def never(_: web.Request) -> web.Response:
@@ -157,14 +157,14 @@ async def test_the_callers_deadline_holds_in_all_batches(serve: Serve) -> None:
         await release.wait()
         return web.Response()
 
-    remote = tei_encoder(RemoteEncoderConfig(url=await serve({"/embed": never}), batch=1))
+    remote = serve.close_after(tei_encoder(RemoteEncoderConfig(url=await serve({"/embed": never}), batch=1)))
     with calling(Call.new(timeout_s=0.3)), pytest.raises(DeadlineExceeded):
         await asyncio.to_thread(remote.encode, ["a", "b", "c", "d", "e"], "query")
     assert asked < 5, "the last batch waits for a place, and then the time is spent"
     release.set()
 
 
-async def test_a_rerankers_endpoint(serve: Serve) -> None:
+async def test_a_rerankers_endpoint(serve: Servers) -> None:
     sizes: list[int] = []
 
     async def rerank(request: web.Request) -> web.Response:
@@ -178,12 +178,12 @@ async def test_a_rerankers_endpoint(serve: Serve) -> None:
     async def twice(_: web.Request) -> web.Response:
         return web.json_response([{"index": 0, "score": 1}, {"index": 0, "score": 2}])
 
-    remote = TeiReranker(await serve({"/rerank": rerank}), batch=2)
+    remote = serve.close_after(TeiReranker(await serve({"/rerank": rerank}), batch=2))
     assert isinstance(remote, Reranker)
     found = await asyncio.to_thread(best, remote, "four", ["a", "abcd", "abcdefgh", "abc", "wxyz"], 3)
     assert found == [(1, 0.0), (4, 0.0), (3, -1.0)]
     assert sizes == [2, 2, 1]
-    broken = TeiReranker(await serve({"/rerank": twice}))
+    broken = serve.close_after(TeiReranker(await serve({"/rerank": twice})))
     with pytest.raises(MalformedAnswer):
         await asyncio.to_thread(broken.score, "q", ["a", "b"])
     with pytest.raises(InvalidField):
@@ -256,3 +256,15 @@ async def test_a_cross_encoder_behind_the_door(tiny: Path) -> None:
     assert response.status_code == 200, response.text
     (ranked,) = response.json()["result"]
     assert ranked == [texts[index] for index, _ in best(scorer, "bank profit", texts, 3)]
+
+
+async def test_closed_encoders_have_no_connection_and_connect_anew_when_asked_again(serve: Servers) -> None:
+    url = await serve({"/embed": Endpoint().tei})
+    encoders = Encoders(Path("nowhere"), remote={"far": NamedRemoteConfig(url=url, dim=8, kind="tei")})
+    first = encoders("far")
+    await asyncio.to_thread(first.encode, ["x"], "query")
+    encoders.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        await asyncio.to_thread(first.encode, ["x"], "query")
+    assert (await asyncio.to_thread(encoders("far").encode, ["x"], "query")).shape == (1, 8)
+    encoders.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,8 +13,8 @@ from fathom.errors import DeadlineExceeded, InvalidField, NotFound
 from fathom.http import MalformedAnswer, UpstreamRefused
 from services.retrieval.web import NotConfigured, TimeRange, WebConfig, WebSearch, configured, engine
 from services.retrieval.web.base import moment
+from tests.servers import Servers
 
-Serve = Callable[..., Awaitable[str]]
 MAY = TimeRange(datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC))
 
 SEARXNG = {
@@ -91,17 +90,17 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"{name}_API_KEY", f"{name.lower()}-secret")
 
 
-async def made(serve: Serve, name: str, vendor: Vendor) -> WebSearch:
+async def made(serve: Servers, name: str, vendor: Vendor) -> WebSearch:
     path = "/res/v1/web/search" if name == "brave" else "/search"
     url = await serve({path: vendor.handle})
-    return engine(name, WebConfig.model_validate({f"{name}_url": url}))
+    return serve.close_after(engine(name, WebConfig.model_validate({f"{name}_url": url})))
 
 
 @pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize(
     ("name", "answer"), [("searxng", SEARXNG), ("tavily", TAVILY), ("brave", BRAVE), ("serper", SERPER)]
 )
-async def test_results_of_each_engine(serve: Serve, name: str, answer: Any) -> None:
+async def test_results_of_each_engine(serve: Servers, name: str, answer: Any) -> None:
     search = await made(serve, name, Vendor(answer))
     found = await search.search("profit", 5)
     assert [result.url for result in found] == ["https://a.example/1", "https://a.example/2"]
@@ -119,7 +118,7 @@ async def test_results_of_each_engine(serve: Serve, name: str, answer: Any) -> N
 
 
 @pytest.mark.usefixtures("keys")
-async def test_what_each_engine_is_sent(serve: Serve) -> None:
+async def test_what_each_engine_is_sent(serve: Servers) -> None:
     vendor = Vendor(TAVILY)
     await (await made(serve, "tavily", vendor)).search("贵州茅台 profit", 30, MAY)
     assert vendor.headers["authorization"] == "Bearer tavily-secret"
@@ -161,7 +160,7 @@ def test_the_configured_engines() -> None:
 
 @pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("answer", [[], {"organic": {"no": "list"}}, "text", 7])
-async def test_an_answer_of_another_shape(serve: Serve, answer: Any) -> None:
+async def test_an_answer_of_another_shape(serve: Servers, answer: Any) -> None:
     search = await made(serve, "serper", Vendor(answer))
     with pytest.raises(MalformedAnswer, match="serper"):
         await search.search("q", 5)
@@ -169,7 +168,7 @@ async def test_an_answer_of_another_shape(serve: Serve, answer: Any) -> None:
 
 
 @pytest.mark.usefixtures("keys")
-async def test_rows_of_another_shape_are_left_out(serve: Serve) -> None:
+async def test_rows_of_another_shape_are_left_out(serve: Servers) -> None:
     rows = {"organic": [None, "x", {}, {"link": 5}, {"link": "https://a.example/9", "title": None, "date": ["x"]}]}
     found = await (await made(serve, "serper", Vendor(rows))).search("q", 5)
     assert [(result.url, result.title, result.published) for result in found] == [
@@ -179,7 +178,7 @@ async def test_rows_of_another_shape_are_left_out(serve: Serve) -> None:
 
 
 @pytest.mark.usefixtures("keys")
-async def test_refusals_and_bad_input(serve: Serve) -> None:
+async def test_refusals_and_bad_input(serve: Servers) -> None:
     search = await made(serve, "searxng", Vendor({}, status=403))
     with pytest.raises(UpstreamRefused, match=r"search\.formats"):
         await search.search("q", 5)

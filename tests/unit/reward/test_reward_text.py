@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+import time
 
 import pytest
 from hypothesis import given
@@ -143,6 +144,8 @@ def test_only_more_than_ten_tags_are_spam() -> None:
 @pytest.mark.parametrize("piece", ["<answer>", "</answer>", "<think></think>", "1,", "1", ".", "-", "e1", ",111", "1 "])
 def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
     text = piece * 20_000
+    start = time.process_time()
     fault(text, thoughts=True)
     numbers(text)
     last_answer(text)
+    assert time.process_time() - start < 20, "what is quadratic takes minutes"

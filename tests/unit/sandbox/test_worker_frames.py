@@ -65,7 +65,8 @@ def test_any_object_is_read_or_refused_and_what_is_read_can_be_sent_on(frame: di
         outcome = Outcome(
             Status.OK, done.result, done.traceback, done.error_name, done.error_value, changed=done.variables
         )
-        outcome_to_proto(outcome).SerializeToString()
+        sent = outcome_to_proto(outcome)
+        assert type(sent).FromString(sent.SerializeToString()) == sent
     with suppress(BadFrame):
         claims.display(received)
 

@@ -56,11 +56,14 @@ class ScriptedPlanner:
         ]
         given = 0
         try:
-            for ended in asyncio.as_completed(running):
-                if trouble is not None and given == trouble[0]:
-                    raise trouble[1]
-                yield pb.RolloutResponse(trajectory=await ended)
-                given += 1
+            waiting = set(running)
+            while waiting:
+                ended, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in sorted(ended, key=running.index):
+                    if trouble is not None and given == trouble[0]:
+                        raise trouble[1]
+                    yield pb.RolloutResponse(trajectory=task.result())
+                    given += 1
             if trouble is not None and trouble[0] >= given:
                 raise trouble[1]
         finally:

@@ -91,6 +91,8 @@ def test_a_store_that_is_away_does_not_end_a_training(tmp_path: Path) -> None:
     config.trainer.output.mkdir()
     (config.trainer.output / "metrics.jsonl").write_text("1\n")
     Curves(config, (tmp_path / "file" / "store").as_uri(), lambda: next(now)).keep()
+    assert next(now, None) is None, "it has tried"
+    assert (config.trainer.output / "metrics.jsonl").read_text() == "1\n"
 
 
 def test_settings_in_the_environment_lie_over_files_and_under_the_command_line(tmp_path: Path) -> None:

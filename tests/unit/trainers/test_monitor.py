@@ -93,6 +93,7 @@ def test_metrics_survive_a_kill_and_a_step_that_is_done_again(tmp_path: Path) ->
     log = JsonLines(path)
     log.log(3, {"a": 9.0})
     log.log(4, {"a": float("nan")})
+    log.close()
     found = read_lines(path)
     assert [found[step]["a"] for step in (1, 2, 3)] == [0.5, 1.0, 9.0]
     assert math.isnan(found[4]["a"])

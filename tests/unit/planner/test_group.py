@@ -1,0 +1,54 @@
+"""A group of episodes: they come as they end, and a reader that goes away ends the rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from fathom.protocol.messages import Sampling
+from services.planner.engine import Engine
+from services.planner.model import Limits, Task
+
+PLACES = [(0, 0), (0, 1), (0, 2)]
+
+
+class Gated(Engine):
+    """Each episode ends when its gate is opened."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: None, lambda *_: None)  # type: ignore[arg-type, return-value]
+        self.gates = {f"run-{task}-{sample}": asyncio.Event() for task, sample in PLACES}
+        self.cancelled: list[str] = []
+
+    async def play(self, task: Task, *_: Any, **__: Any) -> Any:
+        try:
+            await self.gates[task.run_id].wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(task.run_id)
+            raise
+        return task
+
+    def episodes(self) -> AsyncGenerator[tuple[int, int, Any], None]:
+        task = Task("run", "question", "model", Sampling(seed=7), Limits(5, 100, 0.0))
+        return self.group([task], 3, 3, None, None, PLACES)  # type: ignore[arg-type, return-value]
+
+
+async def test_episodes_come_as_they_end_each_with_a_seed_of_its_own() -> None:
+    engine, seen = Gated(), []
+    engine.gates["run-0-2"].set()
+    async for index, sample, task in engine.episodes():
+        seen.append((index, sample, task.sampling.seed))
+        for gate in engine.gates.values():
+            gate.set()
+    assert seen[0] == (0, 2, 9)
+    assert sorted(seen) == [(0, 0, 7), (0, 1, 8), (0, 2, 9)]
+
+
+async def test_a_reader_that_goes_away_ends_the_rest() -> None:
+    engine = Gated()
+    engine.gates["run-0-1"].set()
+    episodes = engine.episodes()
+    assert (await anext(episodes))[:2] == (0, 1)
+    await episodes.aclose()
+    assert sorted(engine.cancelled) == ["run-0-0", "run-0-2"]
