@@ -17,7 +17,7 @@ class Config(Settings):
     """Settings of the planner; requests can only tighten its limits."""
 
     default_model: str = "planner"
-    """Model, or role of policy's settings, of runs that name none."""
+    """Model, or role of policy's settings, of runs without one."""
     max_question_chars: int = Field(default=8_000, ge=1, le=100_000)
     """Longest question in characters."""
     max_rounds: int = Field(default=20, ge=1, le=200)
@@ -25,40 +25,40 @@ class Config(Settings):
     max_tokens: int = Field(default=200_000, ge=64)
     """Tokens sampled per episode in all."""
     max_run_ms: int = Field(default=180_000, ge=1_000)
-    """Wall-clock milliseconds per episode, waiting in the queue included."""
+    """Longest wall-clock time per episode in milliseconds, including the wait in the queue."""
     completion_tokens: int = Field(default=0, ge=0)
-    """Tokens per completion, unless the request says less; 0 leaves it to the model's own default."""
+    """Limit of tokens per completion; requests can lower it, 0 uses the model's own default."""
     tool_timeout_s: float = Field(default=60.0, gt=0)
     """Longest single tool call in seconds."""
     frames_by_reference: bool = True
     """True lets sandboxes read tables from the object store; otherwise each table is sent with its call (31 MiB)."""
     tool_deadlines_s: Mapping[str, float] = Field(default_factory=dict)
-    """Longest call of single tools in seconds, by tool, where ``tool_timeout_s`` does not fit."""
+    """Deadlines of individual tools in seconds, overriding ``tool_timeout_s``."""
     concurrent_tool_calls: int = Field(default=64, ge=1)
-    """Calls of one tool at once, over all runs of this process."""
+    """Concurrent calls of one tool, over all runs of this process."""
     # A run that delegates holds its place while its sub-run needs one, so a limit on ``delegate`` could deadlock.
     concurrent_calls_by_tool: Mapping[str, int] = Field(default_factory=lambda: {"delegate": 0})
     """The same for individual tools; 0 sets no limit."""
     think_chars: int = Field(default=200, ge=0)
     """Recommended length of a thought in characters; 0 recommends none (to measure what the model does)."""
     max_delegations: int = Field(default=4, ge=0, le=16)
-    """Sub-questions that one run may delegate; 0 offers no such tool."""
+    """Sub-questions that one run may delegate; 0 disables the tool."""
     delegated_rounds: int = Field(default=8, ge=1, le=200)
     """Rounds of a delegated run."""
     delegated_tokens: int = Field(default=40_000, ge=64)
     """Tokens sampled in a delegated run."""
     prompt_price: float = Field(default=0.0, ge=0)
-    """Money per million prompt tokens; 0 costs nothing."""
+    """Price per million prompt tokens; 0 is free."""
     completion_price: float = Field(default=0.0, ge=0)
-    """Money per million sampled tokens."""
+    """Price per million sampled tokens."""
     max_cost: float = Field(default=0.0, ge=0)
-    """Money per episode, in the currency of the prices; 0 sets no bound."""
+    """Cost limit per episode in the currency of the prices; 0 sets no limit."""
     concurrent_runs: int = Field(default=8, ge=1)
-    """Runs that this process works on at once."""
+    """Concurrent runs of this process."""
     concurrent_rollouts: int = Field(default=16, ge=1)
-    """Episodes of one Rollout request in flight at once, unless the request says less."""
+    """Concurrent episodes of one Rollout request; requests can lower it."""
     concurrent_tasks: int = Field(default=4, ge=1)
-    """Tasks of queued rollouts that this process plays at once in a lane."""
+    """Concurrent tasks of queued rollouts in this process, per lane."""
     heartbeat_s: float = Field(default=3.0, gt=0)
     """Seconds between heartbeats of a running run to the queue; well below the queue's ack_wait."""
     mcp_servers: tuple[McpServer, ...] = ()
@@ -68,8 +68,7 @@ class Config(Settings):
     prompt_dir: Path | None = None
     """Folder with additional prompts."""
     prompt_versions: Mapping[str, int] = Field(default_factory=dict)
-    """Version by stage (research, answer, restate, and those of a workflow); a stage that is not named takes its
-    newest."""
+    """Prompt version by stage (research, answer, restate, and those of a workflow); other stages use the newest."""
     prompt_seed: int = 0
     """Seed that selects the examples in prompts and their layout; a fixed seed keeps the prefix identical."""
     answer_variants: Mapping[str, float] = Field(
@@ -109,7 +108,7 @@ class Config(Settings):
     keep_steps: int = Field(default=2, ge=1)
     """Newest steps that a compaction never removes."""
     summary_tokens: int = Field(default=800, ge=64)
-    """Longest notes that the model of the role ``writer`` may write about earlier steps."""
+    """Limit of tokens for notes about earlier steps, written by the model of the role ``writer``."""
 
     @property
     def window(self) -> WindowSettings:

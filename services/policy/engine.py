@@ -87,10 +87,10 @@ class Engine:
         return line
 
     async def start(self) -> None:
-        """Load the models side by side, except those to be loaded on request.
+        """Load the models concurrently, except those to be loaded on request.
 
-        Returns when the default model and those of roles are loaded, so far as they can be. Raises the reason why the
-        default one cannot be.
+        Returns when loading the default model and those of roles has ended; raises the error of the default model's
+        load.
         """
         wanted = {name for name, line in self._lines.items() if line.config.load == "start"} | set(self._roles.models)
         loading = {name: line.open(self._load) for name, line in self._lines.items() if name in wanted}

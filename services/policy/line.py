@@ -64,17 +64,17 @@ class Line:
         self._retiring: set[asyncio.Task[None]] = set()
 
     def open(self, loaded: Callable[[Slot], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Begin to load the model as configured, by ``loaded``; only for a line with a base."""
+        """Start to load the configured model with ``loaded``; only for a model with a base."""
         self._opened_at = time.monotonic()
         self._opening = asyncio.create_task(loaded(self._slots[BASE]), name=f"loading {self.name}")
         return self._opening
 
     @property
     def is_due(self) -> bool:
-        """Return whether a request should begin to load the model as configured.
+        """Return whether a request should start to load the configured model.
 
-        True when it waits for a request, and again some time after a load that failed for a reason that may pass, such
-        as a download without a network: the model must not stay refused until a restart.
+        True when it is loaded on request, and again some time after a load that failed with a transient error, such as
+        a download without a network, so that the model does not stay unavailable until a restart.
         """
         if not self._has_base or BASE not in self._slots:
             return False

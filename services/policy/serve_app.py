@@ -43,27 +43,29 @@ class ServeSettings(Settings):
     """Settings of Ray Serve for policy; section ``serve``, ``FATHOM_SERVE_*``."""
 
     min_replicas: int = Field(default=1, ge=0)
-    """Replicas without load."""
+    """Minimum number of replicas."""
     max_replicas: int = Field(default=4, ge=1)
-    """Replicas under the largest load."""
+    """Maximum number of replicas."""
     target_ongoing_requests: float = Field(default=8.0, gt=0)
-    """Calls per replica that autoscaling aims at."""
+    """Autoscaling target of concurrent calls per replica."""
     max_ongoing_requests: int = Field(default=64, ge=1)
-    """Calls per replica at once; policy's own admission sheds before that."""
+    """Limit of concurrent calls per replica; policy's own admission control rejects calls before that."""
     upscale_delay_s: float = Field(default=10.0, ge=0)
-    """How long the load must last until replicas are added."""
+    """Seconds of high load before replicas are added."""
     downscale_delay_s: float = Field(default=300.0, ge=0)
-    """How long it must be gone until they are taken away."""
+    """Seconds of low load before replicas are removed."""
     num_cpus: float = Field(default=1.0, ge=0)
     """CPU cores that one replica reserves."""
     num_gpus: float = Field(default=0.0, ge=0)
     """GPUs that one replica reserves."""
     grpc_port: int = Field(default=9000, ge=1)
-    """Port of Serve's gRPC door."""
+    """Port of Serve's gRPC proxy."""
     http_port: int = Field(default=8000, ge=1)
-    """Port of Serve's HTTP door, which answers its health checks only; Serve opens none without the other."""
+    """Port of Serve's HTTP proxy, which serves health checks only; Serve opens no gRPC proxy without it."""
     slack: int = Field(default=16, ge=0)
-    """Calls that a conversation's own replica may have more than the emptiest one before the call goes elsewhere."""
+    """Calls that the preferred replica of a conversation may have above the least loaded one before another is
+    preferred.
+    """
 
 
 class PrefixRouter(FIFOMixin, RequestRouter):

@@ -45,7 +45,7 @@ class Header(BaseModel):
     few_shot: bool = False
     """True when the body holds examples; ``lint`` allows them in certain stages only."""
     issues: tuple[str, ...] = ()
-    """Links to the production issues that this version answers."""
+    """Links to production issues that this version fixes."""
     output_schema: dict[str, Any] | None = Field(default=None, alias="schema")
     """JSON schema of a ``json`` output."""
 
