@@ -43,6 +43,7 @@ SUPERFLUOUS = (
     "torch/test", "torch/bin/*[tT]est*", "torch/bin/protoc*", "numpy/**/tests", "pandas/tests", "pyarrow/tests",
     "Crypto/SelfTest", "scipy/**/tests",
 )  # fmt: skip
+NETWORK_WORDS = ("dns error", "name resolution", "connection broken", "error sending request", "timed out", "tunnel")
 # Settings of pip and the variables by which uv knows them.
 UV_NAMES = {
     "index-url": "UV_DEFAULT_INDEX",
@@ -200,15 +201,16 @@ def explain_failure(step: str, output: str, status: int) -> SetupError:
         return SetupError(
             f"{step}: a package's bytes are not those of the lock", "see above which; is a proxy changing downloads?"
         )
+    # Before the next case: pip ends with the same words for an index that it could not reach at all.
+    if any(word in text for word in NETWORK_WORDS):
+        return SetupError(
+            f"{step}: the package index cannot be reached",
+            "check the network or the proxy, or name an index in reach (PIP_INDEX_URL); then run the command again",
+        )
     if "no matching distribution" in text or "no solution found" in text or "was not found in" in text:
         return SetupError(
             f"{step}: the package index lacks a wheel of the lock (see above which)",
             "use an index that has it (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS); nothing is compiled here",
-        )
-    if any(word in text for word in ("dns error", "name resolution", "connect", "timed out", "network", "tunnel")):
-        return SetupError(
-            f"{step}: the package index cannot be reached",
-            "check the network or the proxy, or name an index in reach (PIP_INDEX_URL); then run the command again",
         )
     return SetupError(f"{step}: ended with status {status}", "see its words above; the same command tries again")
 

@@ -114,6 +114,11 @@ def test_two_set_ups_at_once_do_the_work_once(tmp_path: Path) -> None:
             "index",
         ),
         ("error sending request: dns error: Name resolution failed", "cannot be reached", "network"),
+        (
+            "Retrying after connection broken by 'NewConnectionError': refused\nERROR: No matching distribution found",
+            "cannot be reached",
+            "network",
+        ),
         ("The virtual environment was not created: ensurepip is not available", "has no venv", "apt-get install"),
         ("THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", "not those of the lock", "proxy"),
         ("something nobody has seen", "status 2", "above"),
