@@ -1,11 +1,11 @@
-"""Incremental parser of model text; the events do not depend on how the text is split into pieces.
+r"""Incremental parser of model text; the events do not depend on how the text is split into pieces.
 
 Grammar, on top of CommonMark, whose own syntax passes through unchanged:
 - ``[3]``, ``[1, 2]``: a citation of material numbers; not before ``(``, which makes it a link.
 - ``{{table:sheet_1}}``, ``{{figure:fig_1}}``: a reference.
 - ``<figure>`` around one fenced Python block ``</figure>``: a chart to run. Anything else in the tag, or a tag that
   is never closed, leaves the tag as text.
-- None of this applies in code: fenced blocks, spans in backticks. ``\\`` before a mark makes it text.
+- None of this applies in code: fenced blocks, spans in backticks. ``\`` before a mark makes it text.
 - Any other ``<`` that could begin HTML is a ``Markup``, which ``escaped`` turns into text.
 The concatenated sources of all events are the text. An incomplete mark is held back until it is decided, up to a
 bounded number of characters; everything else is emitted immediately.

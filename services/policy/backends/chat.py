@@ -1,8 +1,8 @@
-"""Incremental chat templating: earlier token ids stay as they are, and only the new messages are rendered.
+r"""Incremental chat templating: earlier token ids stay as they are, and only the new messages are rendered.
 
 A template is append-only when the rendering of a longer conversation starts with that of a shorter one. The suffix
 is computed with a stand-in for the past: ids(template(stand-in + new)) minus ids(template(stand-in)). Tokens that
-the model did not emit between its last token and the new messages (``<|im_end|>\\n`` when it was cut off, ``\\n`` when
+the model did not emit between its last token and the new messages (``<|im_end|>\n`` when it was cut off, ``\n`` when
 it ended its turn) belong to the suffix, hence to the prompt.
 """
 
