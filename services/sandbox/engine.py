@@ -29,7 +29,7 @@ RETRY_S = 1.0
 
 
 class Engine:
-    """Sessions by id. ``note`` receives the measurements."""
+    """Pool of sessions by id; ``note`` receives the measurements."""
 
     def __init__(self, config: Config, log: Log, note: Noted) -> None:
         self._config, self._log, self._note = config, log, note

@@ -39,7 +39,7 @@ class SupervisorLost(DependencyFailed):
 class Incarnation:
     """Handle to one supervisor process.
 
-    When the process is gone, ``lost`` is called first; then ``ended`` is set and pending requests fail.
+    When its socket is closed, ``lost`` is called first; then ``ended`` is set and pending requests fail.
     """
 
     def __init__(self, log: say.Log, note: Noted, lost: Callable[[], None]) -> None:

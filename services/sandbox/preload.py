@@ -59,7 +59,7 @@ def to_date(value: Any) -> Any:
 
 
 def parsed(values: Any) -> Any:
-    """Return the dates of all values; each distinct value is converted once."""
+    """Return the dates of all values; each distinct hashable value is converted once."""
     # Long columns repeat their dates.
     known: dict[Any, Any] = {}
     found = []

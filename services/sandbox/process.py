@@ -34,7 +34,7 @@ END_S = 2.0
 
 @dataclass(frozen=True)
 class Jailer:
-    """Means to build the walls of every session; ``cgroups`` is None where no control groups can be used."""
+    """Resources with which the walls of every session are built; ``cgroups`` is None where there can be none."""
 
     fork_server: ForkServer
     walls: str

@@ -1,4 +1,4 @@
-"""Remedies for a wall that cannot be built, by wall, error number and machine; run in the supervisor."""
+"""Remedies for a wall that cannot be built, found in the supervisor by wall, error number and machine."""
 
 from __future__ import annotations
 

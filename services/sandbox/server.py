@@ -122,7 +122,7 @@ class SandboxServicer:
     async def _display(self, display: Display, session_id: str) -> pb.Display:
         """Return the display inline, or as a reference into the object store, if there is one.
 
-        Only what is small and no image travels inline then.
+        With a store, only small displays other than images travel inline.
         """
         if not self._config.objects:
             return pb.Display(media_type=display.media_type, data=display.data)
