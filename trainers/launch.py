@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import shlex
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -255,7 +257,9 @@ def started_ray(config: TrainConfig) -> Callable[[], None]:
         ray.init(address="auto", log_to_driver=False)
     else:
         ranks = config.trainer.world_size * len(assembly.WORKERS)
-        ray.init(num_cpus=max(2, ranks), include_dashboard=False, log_to_driver=False)
+        # Ray starts its workers by a line of shell: without quotes no worker starts below a path with a space.
+        own = {"py_executable": shlex.quote(sys.executable)}
+        ray.init(num_cpus=max(2, ranks), include_dashboard=False, log_to_driver=False, runtime_env=own)
     return lambda: ray.shutdown()
 
 
