@@ -1,4 +1,4 @@
-"""Which extra brings which module, so that what is not installed is named with its remedy."""
+"""Extras by the modules that they bring, so that a missing module is reported with its remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a client tells of its calls, with or without OpenTelemetry."""
+"""Interfaces through which a client traces and counts its calls, with or without OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Span(Protocol):
 
 
 class ClientTelemetry(Protocol):
-    """Traces and counts the calls of a client; ``fathom.obs.Telemetry`` does so for services."""
+    """Tracer and counter of a client's calls; ``fathom.obs.Telemetry`` is the services' implementation."""
 
     def start_call(self, name: str, traceparent: str) -> tuple[Span, str]:
         """Start a span under ``traceparent`` ("" for none); return it and the traceparent to send."""
@@ -24,7 +24,7 @@ class ClientTelemetry(Protocol):
 
 
 class NoSpan:
-    """The span of a call that nobody traces."""
+    """Span of a call that is not traced."""
 
     def end(self) -> None:
         """Do nothing."""

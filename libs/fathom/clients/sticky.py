@@ -45,7 +45,7 @@ class Replica:
 
 
 class StickyTransport:
-    """Sends each call to one of several replicas; a replica that failed is skipped for ``DOWN_S`` seconds."""
+    """Transport that sends each call to one of several replicas; one that failed is skipped for ``DOWN_S`` seconds."""
 
     def __init__(
         self, transports: Sequence[tuple[str, Transport]], clock: Callable[[], float] = time.monotonic

@@ -23,7 +23,7 @@ class Watching:
 
     watch: Watch
     duty: asyncio.Task[None]
-    """Ends with an error when the monitor can no longer be used."""
+    """Task that ends with an error when the monitor can no longer be used."""
     port: int
     """Port of ``/metrics`` and ``/healthz``; -1 without."""
 

@@ -55,7 +55,7 @@ AHEAD = re.compile(
 
 
 class Denial(StrEnum):
-    """How the words ahead of a comparison deny it: ``NOT`` turns it round, ``NEVER`` speaks of a whole period."""
+    """Kind of negation ahead of a comparison: ``NOT`` inverts it, ``NEVER`` speaks of a whole period."""
 
     NOT = "not"
     NEVER = "never"

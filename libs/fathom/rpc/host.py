@@ -84,10 +84,10 @@ class Hosted:
     url: str
     dispatcher: Dispatcher
     warm: asyncio.Task[None]
-    """Ends with the warm-up, and with its error when it fails."""
+    """Task of the warm-up; it ends with its error when the warm-up fails."""
     metrics_port: int
     following: asyncio.Task[None]
-    """Ends with an error when the service can no longer be used."""
+    """Task that ends with an error when the service can no longer be used."""
 
 
 @asynccontextmanager

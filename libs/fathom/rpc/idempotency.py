@@ -1,4 +1,4 @@
-"""The memory of a service's acting calls: what comes again under its ``request_id`` gets the first outcome."""
+"""Memory of a service's acting calls: a request repeated under its ``request_id`` gets the first outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_REQUESTS, TTL_S = 4096, 600.0
 MAX_BYTES = 64 * 1024 * 1024
 """Twice the largest message: by default every reply can be held."""
 REQUEST_BYTES = 256
-"""What a known request counts for: two SHA-256 in hexadecimal and the objects around them."""
+"""Bytes counted for a known request: two SHA-256 in hexadecimal and the objects around them."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Running:
 
 
 class Idempotency:
-    """Gives the first outcome again for a unary call with a known ``request_id``, for ``ttl_s`` seconds.
+    """Memory of a service's unary calls: a known ``request_id`` gets the first outcome again, for ``ttl_s`` seconds.
 
     A concurrent duplicate waits for the running one. Failures are forgotten, so that a retry runs again. Of a
     request only its SHA-256 is held, of the last 4,096 of them; another request under the same id is a ``Conflict``.
 
-    Replies are held serialized, at most ``max_bytes`` of them together. What has acted never acts a second time:
+    Replies are held serialized, at most ``max_bytes`` of them together. A call that has acted never acts a second time:
     when the reply of a known request was too large to be held, or has made room for later ones, a repetition
     raises ``FailedPrecondition``, which says that the request was carried out.
     """
@@ -52,7 +52,7 @@ class Idempotency:
         ttl_s: float = TTL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``held_bytes`` shows what is held."""
+        """Create an empty memory; the gauge ``held_bytes`` shows its size in bytes."""
         self._gauge = held_bytes
         self._running: dict[str, Running] = {}
         self._requests = BoundedCache[str, str](
