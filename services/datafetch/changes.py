@@ -1,4 +1,4 @@
-"""Changes over time that a question asks of its indicators: growth, changes of some of several, yearly figures."""
+"""Changes over time: growth, changes of some of several indicators, annual figures."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ BESIDE = re.compile(
 
 
 class Changes:
-    """Reads which change is asked of which indicator."""
+    """An extractor of the change over time asked of each indicator."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer
 
     def stored(self, indicators: Sequence[str]) -> list[str]:
-        """The indicators that formulas of a question are over, and the others as they are."""
+        """Return the stored indicators that the names and formulas refer to, without duplicates."""
         return stored_of(self._layer, indicators)
 
     def of_prices(self, names: Sequence[str]) -> bool:
-        """Whether all that is asked is of prices."""
+        """Return whether all indicators are defaults of their entity kind, such as prices."""
         specs = [self._layer.indicators[name] for name in self.stored(names)]
         return bool(specs) and all(spec.default for spec in specs)
 
     def yearly(self, shown: str, indicators: list[str], reading: grammar.Reading) -> list[str]:
-        """The yearly figures of what has some, when whole years are asked for and nothing of a quarter."""
+        """Replace indicators by their annual variants when the question names whole years and no quarters."""
         if reading.whole.grain != Frequency.ANNUAL or reading.whole.fiscal or cues.QUARTERS.search(shown):
             return indicators
         return [self._yearly(name) for name in indicators]
@@ -61,9 +61,11 @@ class Changes:
         transform: Transform,
         spans: Sequence[tuple[int, int]],
     ) -> tuple[list[str], Transform]:
-        """Of several indicators the change that is asked of some: "fed funds minus core CPI yoy", "CPI和失业率同比".
+        """Apply a change to only those indicators that its words belong to: "fed funds minus core CPI yoy",
+        "CPI和失业率同比".
 
-        "What is the CPI, and what yoy" asks for both of one.
+        "What is the CPI, and what yoy" asks for both the level and the change of one indicator. Return the indicators
+        or formulas and the transform left to apply to all of them.
         """
         if transform not in CHANGES or not names or len(mentions) != len(names):
             return names, transform
@@ -87,7 +89,8 @@ class Changes:
     def growth(
         self, shown: str, mentions: list[Mention], names: list[str], transform: Transform
     ) -> tuple[list[str], Transform]:
-        """Words of growth right after an indicator belong to it; others to all indicators."""
+        """Replace indicators followed by words of growth by their growth; a transform that is left applies to all
+        indicators."""
         grown = list(names)
         for position, mention in enumerate(mentions[: len(names)]):
             if names[position] not in self._layer.indicators:
@@ -115,7 +118,11 @@ class Changes:
     def offset(
         self, transform: Transform, indicators: list[str], reading: grammar.Reading
     ) -> tuple[Transform, list[str]]:
-        """A change of a change is the change of what is under it; "on the period before" is the month for months."""
+        """Return the transform and indicators with nested changes removed: a change of a growth rate applies to its
+        base series.
+
+        ``QOQ`` of monthly indicators becomes ``MOM`` unless the period is a quarter ("on the period before").
+        """
         specs = self._layer.indicators
         if transform in (Transform.YOY, Transform.QOQ, Transform.MOM):
             trees = [
@@ -141,7 +148,7 @@ class Changes:
         return transform, indicators
 
     def stepped(self, shown: str, transform: Transform, indicators: Sequence[str]) -> Transform:
-        """ "How many more than last month" is a difference in the unit of the series, and no rate of change."""
+        """Replace a rate of change by an absolute difference for questions such as "how many more than last month"."""
         relative = re.search(r"增长|增速|增幅|百分之|%|\bgrowth\b|\bper ?cent(?!age)", shown, re.I | re.A)
         counted = cues.counted(shown) or cues.HIGHER.search(shown) or not relative
         if not counted or transform not in (Transform.YOY, Transform.QOQ, Transform.MOM):
@@ -154,7 +161,7 @@ class Changes:
 
 
 def stored_of(layer: Layer, indicators: Sequence[str]) -> list[str]:
-    """The ids that names and formulas of a question are over, once each."""
+    """Return the ids of the indicators that names and formulas refer to, without duplicates."""
     found: list[str] = []
     for name in indicators:
         leaves = [name] if name in layer.indicators else formulas.leaves(formulas.parse(name, "question"))
@@ -163,7 +170,10 @@ def stored_of(layer: Layer, indicators: Sequence[str]) -> list[str]:
 
 
 def owners_of(shown: str, mentions: Sequence[Mention], span: tuple[int, int]) -> list[int]:
-    """The places of the mentions that words of change stand right behind, or right before, and of those linked to them."""
+    """Return the indices of the mentions that a phrase of change belongs to.
+
+    These are the mention around, right before or right after the span, and those coordinated with it.
+    """
     behind = [at for at, m in enumerate(mentions) if m.end <= span[0] and NEAR.fullmatch(shown[m.end : span[0]])]
     ahead = [at for at, m in enumerate(mentions) if m.start >= span[1] and NEAR.fullmatch(shown[span[1] : m.start])]
     within = [at for at, m in enumerate(mentions) if m.start <= span[0] and span[1] <= m.end]

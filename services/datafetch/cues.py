@@ -1,4 +1,4 @@
-"""Words that say what is done with values: statistics of a period, the last value, a density, two things compared."""
+"""Cue words for operators: statistics, newest value, output frequency, growth and combinations."""
 
 from __future__ import annotations
 
@@ -141,13 +141,13 @@ ANNUAL = re.compile(r"年度数据|年度值|全年|\bfull[\s-]year\b|\bwhole ye
 
 
 def spoken(text: str) -> list[tuple[int, int]]:
-    """Where a text says what is done with values, rather than of what."""
+    """Return the spans of all operator cues, which name an operation rather than an indicator."""
     patterns = [AGAINST, LATEST, SPREAD, RIVALS, *(pattern for pattern, _ in (*STATISTICS, *DENSITIES))]
     return [match.span() for pattern in patterns for match in pattern.finditer(text) if match.group()]
 
 
 def statistics(text: str) -> tuple[Statistic, ...]:
-    """The statistics that a text asks for; none when it asks for a series as well."""
+    """Return the statistics that a text asks for; none when it asks for a chart or for performance in general."""
     if not RIVALS.search(text) and (SERIES.search(text) or BROAD.search(text)):
         return ()
     found: list[Statistic] = []
@@ -166,17 +166,17 @@ def statistics(text: str) -> tuple[Statistic, ...]:
 
 
 def counted(text: str) -> bool:
-    """Whether a text asks by how many units something has moved."""
+    """Return whether a text asks for a change in absolute units ("by how many points")."""
     return next(pattern for pattern, item in STATISTICS if item == Statistic.CHANGE).search(text) is not None
 
 
 def density(text: str) -> Frequency:
-    """The density that a text asks for; NATIVE for none."""
+    """Return the output frequency that a text asks for, or ``NATIVE``."""
     return next((found for pattern, found in DENSITIES if pattern.search(text)), Frequency.NATIVE)
 
 
 def combination(text: str) -> Combination:
-    """Whether two series are set against each other."""
+    """Return ``SPREAD`` or ``RATIO`` when the text asks to combine two series, otherwise ``NONE``."""
     if SPREAD.search(text):
         return Combination.SPREAD
     return Combination.RATIO if RATIO.search(text) else Combination.NONE

@@ -1,4 +1,5 @@
-"""What is left of a question when everything known is taken out: unknown names, unknown indicators, mere phrases."""
+"""Detection of meaningful unmatched words: candidates for names and indicators, without stop words and filler
+phrases."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ GLUE = "比对和与在从由给用各"
 
 
 def unknown_names(rest: str) -> list[str]:
-    """Latin words of a blanked question that look like names and stand for nothing here."""
+    """Return Latin words of a blanked question that look like names, and multiples such as "P/E"."""
     unknown: list[str] = [match.group() for match in MULTIPLE.finditer(rest)]
     rest = MULTIPLE.sub(lambda match: "\0" * len(match[0]), rest)
     for match in NAME_LIKE.finditer(rest):
@@ -108,7 +109,7 @@ def unknown_names(rest: str) -> list[str]:
 
 
 def latin_leftovers(rest: str) -> list[str]:
-    """Runs of Latin words of a blanked question that are more than phrases."""
+    """Return runs of Latin words of a blanked question, split at stop words."""
     runs: list[list[str]] = [[]]
     last = 0
     for match in WORD.finditer(rest):
@@ -124,7 +125,7 @@ def latin_leftovers(rest: str) -> list[str]:
 
 
 def chinese_leftovers(rest: str) -> Iterator[tuple[str, int, int]]:
-    """Runs of a blanked question that are more than phrases, with their place, phrases at their ends cut off."""
+    """Yield runs of Chinese words of a blanked question with their start and end, trimmed of filler phrases."""
     for run in RUN.finditer(rest):
         start, end = trimmed(rest, run.start(), run.end())
         words = rest[start:end]
@@ -137,7 +138,7 @@ def chinese_leftovers(rest: str) -> Iterator[tuple[str, int, int]]:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without the phrases at its ends."""
+    """Return the span without the filler phrases at its ends."""
     changed = True
     while changed and start < end:
         changed = False
@@ -153,6 +154,6 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def is_company(words: str, rest: str, end: int) -> bool:
-    """Whether leftover words look like a company: they end as companies do."""
+    """Return whether unmatched words end, or go on, like a company name: 公司, 集团, 银行."""
     tail = rest[end : end + 2]
     return bool(COMPANY_END.search(words)) or tail in ("公司", "集团", "股份", "企业")
