@@ -126,7 +126,7 @@ def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
 
 
 def open_pairs(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """Merge a period without an end and one without a start: "since 2018 until 2020" → 2018-01-01..2019-12-31."""
+    """Merge an open end and an open start into one range: "since 2018, before 2020" → 2018-01-01..2019-12-31."""
     since_ = [p for p in periods if p.end is None]
     until = [p for p in periods if p.start is None]
     if len(since_) == 1 and len(until) == 1 and len(periods) == 2:

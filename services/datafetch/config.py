@@ -1,4 +1,4 @@
-"""Settings of datafetch; section ``datafetch``, ``FATHOM_DATAFETCH_*``."""
+"""Settings of datafetch: section ``datafetch``, variables ``FATHOM_DATAFETCH_*``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from services.datafetch.connectors.config import ConnectorsConfig
 
 
 class SemanticFolder(Settings):
-    """A user's semantic folder: YAML files, and the folder of the tables that they name (their own by default)."""
+    """A user's semantic folder of YAML files, and the folder of the tables that they name (the same one by default)."""
 
     folder: Path
     data: Path | None = None
 
 
 class Config(Settings):
-    """Where the tables are, how questions are understood, and the limits of queries."""
+    """Settings: location of the tables, parsing of questions, query limits and vendors."""
 
     data_dir: Path = Path(".fathom/data/tables")
     """Folder that ``python -m services.datafetch.bundle`` builds."""

@@ -1,4 +1,4 @@
-"""Check that a query covers its question: words that nothing has read are named, never dropped."""
+"""Coverage check: words of a question that its query does not express are reported, never dropped."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ TAKEN_BACK = re.compile(r"\s*(?:…|\.{3})")
 
 
 def uncovered(draft: Draft, query: Query, layer: Layer) -> list[str]:
-    """Return the words of a question that no part of its query stands for, in their order."""
+    """Return the words of a question that no part of its query expresses, in their order."""
     rest = draft.rest
     if "(nsa)" in units_of(query, layer):
         rest = blank(rest, [match.span() for match in UNADJUSTED.finditer(rest)])
@@ -76,7 +76,7 @@ def uncovered(draft: Draft, query: Query, layer: Layer) -> list[str]:
 
 
 def leftovers(rest: str, said: set[str]) -> Iterator[tuple[int, str]]:
-    """Content words of a question whose known words are NUL characters, with their places."""
+    """Yield the unmatched content words of a blanked question with their positions."""
     for match in WORD.finditer(rest):
         word = match[0].strip("-'")
         lower = word.lower().removesuffix("'s")
@@ -99,13 +99,13 @@ def leftovers(rest: str, said: set[str]) -> Iterator[tuple[int, str]]:
 
 
 def expressed(query: Query) -> set[str]:
-    """Words that the statistics and the combination of a query stand for."""
+    """Return the words that the statistics and the combination of a query express."""
     asked = {*query.statistics, query.combination, query.outer}
     return {word for kinds, words in EXPRESSED.items() if kinds & asked for word in words}
 
 
 def names_of(query: Query, layer: Layer) -> Iterator[str]:
-    """All names of what a query asks for."""
+    """Yield all names of a query's indicators and entities."""
     for spec in specs_of(query, layer):
         yield from (spec.name, spec.name_zh, *layer.indicator_names.of(spec.id))
     for entity in (layer.entities[name] for name in query.entities if name in layer.entities):
@@ -117,11 +117,11 @@ def units_of(query: Query, layer: Layer) -> str:
 
 
 def specs_of(query: Query, layer: Layer) -> list[IndicatorSpec]:
-    """The indicators of a query, also those within expressions: ``yoy(gdpc1)``."""
+    """Return the indicators of a query, including those within expressions such as ``yoy(gdpc1)``."""
     names = dict.fromkeys(name for text in query.indicators for name in re.findall(r"[a-z]\w*", text))
     return [layer.indicators[name] for name in names if name in layer.indicators]
 
 
 def is_in(words: str, names: str) -> bool:
-    """Whether words belong to a name; a plural is its singular."""
+    """Return whether words are part of the names, in singular or plural."""
     return words in names or (words.isascii() and words.removesuffix("s") in names)

@@ -1,4 +1,4 @@
-"""The period grammar: which words name which period. Longer and more definite forms are read first."""
+"""Rules for time expressions, English and Chinese; longer and more specific forms are matched first."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ Reader = Callable[[Twin, date], "Period | tuple[Period, ...] | None"]
 
 @dataclass(frozen=True)
 class Reading:
-    """The periods of a text, those that cannot be, and what is asked of the values over time."""
+    """The time expressions of a text: periods, impossible dates, the change over time asked for, and the matched
+    spans."""
 
     periods: tuple[Period, ...] = ()
     impossible: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ class Reading:
 
     @property
     def whole(self) -> Period:
-        """From the first day to the last of all periods; open on both sides when there is none."""
+        """Return the period from the first to the last day of all periods; open on both sides when there is none."""
         if not self.periods:
             return Period()
         starts, ends = [p.start for p in self.periods], [p.end for p in self.periods]
@@ -89,7 +90,7 @@ class Reading:
 
 
 def digits(text: str) -> str:
-    """Years and months in Chinese numerals as digits, in as many characters, where they stand before 年, 月 or 季."""
+    """Convert Chinese numerals before 年, 月 or 季 to digits without changing the length of the text."""
     text = re.sub(rf"[{ZH_DIGITS}]{{4}}(?=年|财年)", lambda m: "".join(DIGITS[c] for c in m[0]), text)
     text = re.sub(
         r"(?<=[\d年])([一二三四五六七八九十]{1,2})(?=月)|(?<=月)([一二三四五六七八九十]{1,3})(?=[日号])", padded, text
@@ -102,7 +103,8 @@ def digits(text: str) -> str:
 
 
 def padded(match: re.Match[str]) -> str:
-    """A Chinese number as digits, in as many characters: "三" is "3", "十三" is "13", "二十三" is " 23"."""
+    """Convert a Chinese numeral to digits, left-padded to the same length: "三" → "3", "十三" → "13", "二十三" → "
+    23"."""
     value = chinese_number(match[0])
     return match[0] if value is None else f"{value:>{len(match[0])}}"
 
@@ -207,7 +209,7 @@ TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
 
 
 def transform_of(text: str) -> tuple[Transform, list[tuple[int, int]]]:
-    """The change over time that a plain text asks for, and where it says so."""
+    """Return the change over time that a text asks for ("year over year" → ``YOY``) and its spans."""
     for words, kind in TRANSFORMS:
         spans = [match.span() for match in words.finditer(text)]
         if spans:
@@ -216,7 +218,10 @@ def transform_of(text: str) -> tuple[Transform, list[tuple[int, int]]]:
 
 
 def read(text: str, today: date) -> Reading:
-    """All periods of a text. ``today`` anchors relative ones: the present day of the data, not of the machine."""
+    """Parse all periods of a text: "first half of 2019" → 2019-01-01..2019-06-30.
+
+    ``today`` anchors relative periods; pass the last day with data, not the current date.
+    """
     rest = digits(plain(text))
     found: list[tuple[tuple[int, int], Period]] = []
     impossible: list[str] = []
@@ -244,17 +249,17 @@ def read(text: str, today: date) -> Reading:
 
 
 def rest_of(text: str) -> str:
-    """The text as the rules read it."""
+    """Return the normalised text that the rules are matched against."""
     return digits(plain(text))
 
 
 def find_period(text: str, today: date) -> Period:
-    """The one period from the first to the last day that a text names."""
+    """Return the one period from the first to the last day that a text names."""
     return read(text, today).whole
 
 
 def surfaces(text: str, reading: Reading) -> Iterator[str]:
-    """The words of each period."""
+    """Yield the words of each period."""
     shown = plain(text)
     for period in reading.periods:
         yield shown[slice(*period.span)]
