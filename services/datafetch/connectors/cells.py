@@ -115,7 +115,7 @@ def series_table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def vintages(rows: Sequence[Mapping[str, Any]], key: tuple[str, ...], known: str) -> list[dict[str, Any]]:
-    """Sorted by key and day of knowledge; a repeated value is left out, ``latest`` is set."""
+    """Sort rows by key and day of knowledge, drop repeated values, and set ``latest`` on the newest row of each key."""
     first = date.min
     ordered = sorted(rows, key=lambda row: (*(part(row.get(name)) for name in key), row.get(known) or first))
     kept: list[dict[str, Any]] = []
@@ -130,5 +130,5 @@ def vintages(rows: Sequence[Mapping[str, Any]], key: tuple[str, ...], known: str
 
 
 def part(value: Any) -> str:
-    """ISO days and texts sort alike as text."""
+    """Return a sort key: ISO dates and texts sort alike as text."""
     return "" if value is None else str(value)

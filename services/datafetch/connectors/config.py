@@ -1,4 +1,4 @@
-"""Settings of the connectors; section ``datafetch.connectors``. All are off until they are named in ``enabled``."""
+"""Settings of the connectors: section ``datafetch.connectors``; a vendor is used only if ``enabled`` names it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fathom.config import Settings
 
 
 class ConnectorsConfig(Settings):
-    """Vendors, their addresses, and how much of them is used. Keys stand in the environment, their names here."""
+    """Settings of vendors: addresses, rates and cache. Keys are read from environment variables that are named here."""
 
     enabled: tuple[str, ...] = ()
     """Vendors that may be asked, e.g. ``("akshare", "edgar")``; () asks nobody."""
