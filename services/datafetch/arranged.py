@@ -62,8 +62,10 @@ def part_of(period: Period, ahead: str, behind: str) -> Period | None:
 
 
 def narrowed(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """Drop periods that contain all other ones: "the last week of March 2020, from the 23rd to the 27th" means the
-    inner one."""
+    """Drop periods that contain all other ones.
+
+    "March 2020, 23 to 27 March 2020" means the five days only.
+    """
     if len(periods) < 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
         return periods
     spans = [(p.start or date.min, p.end or date.max) for p in periods]
@@ -109,7 +111,7 @@ def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
 
 
 def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """Move a trailing window to the end of the other named period: "the twelve months to August 2022"."""
+    """Move a trailing window to the end of the other named period: "the trailing twelve months to August 2022"."""
     flows = {(p.start, p.end): p for p in periods if p.relative and p.kind == Kind.FLOW and p.start and p.end}
     # "Last quarter" is a period of the calendar, and no run up to today.
     runs = [p for p in flows.values() if p.grain == Frequency.NATIVE or p.start.day != 1]  # type: ignore[union-attr]

@@ -38,8 +38,8 @@ class Asked:
         self._layer = layer
 
     def twin(self, name: str, shown: str) -> str:
-        """Return the annual variant of an indicator when the question asks for annual figures, otherwise the
-        indicator itself."""
+        """Return the annual variant of an indicator if the question asks for annual figures, else the indicator
+        itself."""
         twin = self._layer.indicators[name].annual
         return (
             twin if twin and cues.ANNUAL.search(shown) and not re.search(r"annuali[sz]ed", shown, re.I | re.A) else name
@@ -55,8 +55,10 @@ class Asked:
         return next((twin for twin in twins if twin in specs and "(NSA)" in specs[twin].unit), name)
 
     def shares(self, shown: str, mentions: list[Mention], names: list[str]) -> tuple[list[str], list[Mention]]:
-        """Replace two indicators joined as a quotient ("R&D to profit") by the formula ``(a) / (b)`` and drop their
-        mentions."""
+        """Replace two indicators joined as a quotient ("R&D to profit") by the formula ``(a) / (b)``.
+
+        The mentions of a formula are dropped.
+        """
         if len(names) == len(mentions) == 2 and not any(self._layer.indicators[name].text for name in names):
             between, behind = shown[mentions[0].end : mentions[1].start], shown[mentions[1].end :]
             if any(joint.fullmatch(between) and tail.match(behind) for joint, tail in QUOTIENTS):
@@ -142,8 +144,7 @@ class Asked:
         return tuple(dict.fromkeys(kept))
 
     def ends(self, reading: grammar.Reading, period: Period, indicators: Sequence[str]) -> Period:
-        """Start a range of several quarters or years at the end of its first period, which is the base of the
-        change."""
+        """Start a range of several quarters or years at the end of its first period, the base of the change."""
         specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
         grain = reading.whole.grain
         step = MONTHS_OF.get(grain)
@@ -161,8 +162,7 @@ class Asked:
         return replace(period, start=first[0].end) if len(first) > 1 else period
 
     def flows(self, specs: Sequence[IndicatorSpec], reading: grammar.Reading) -> tuple[Statistic, ...]:
-        """Return ``SUM`` for flow indicators over a running period such as "year to date" or "the last twelve
-        months"."""
+        """Return ``SUM`` for flow indicators over a running period such as "year to date"."""
         runs = [p for p in reading.periods if p.relative and p.grain == Frequency.NATIVE and p.start and p.end]
         return (Statistic.SUM,) if runs and all(spec.flow for spec in specs) else ()
 
@@ -190,8 +190,7 @@ class Asked:
         return Frequency.MONTHLY if transform == Transform.MOM else Frequency.NATIVE
 
     def combination(self, shown: str, entities: Sequence[str], indicators: Sequence[str]) -> Combination:
-        """Return how two series are combined: ``CROSS`` for two currencies, ``SPREAD`` or ``RATIO`` if the text says
-        so."""
+        """Return how two series are combined: ``CROSS`` for two currencies, ``SPREAD`` or ``RATIO`` by the words."""
         if self.is_cross(shown, entities, indicators):
             return Combination.CROSS
         if len(entities) * len(indicators) == 2 or (not entities and len(indicators) == 2):

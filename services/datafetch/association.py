@@ -15,8 +15,10 @@ BULLET = re.compile(r"^[\s\-*•\d.)、]+")
 
 
 class Association:
-    """A source of indicator names suggested by a model; callers look them up in the catalog and never use them
-    unchecked."""
+    """A source of indicator names suggested by a model.
+
+    Callers look them up in the catalog and never use them unchecked.
+    """
 
     def __init__(self, write: Callable[[str], Awaitable[str]]) -> None:
         """Store ``write``, which returns the model's reply to a prompt, or "" when the model does not answer."""

@@ -45,8 +45,7 @@ FRED = Package(
 
 
 def long(frame: pd.DataFrame, indicator: str, source: str, unit: str, frequency: str) -> pd.DataFrame:
-    """Convert a frame with a ``date`` column and one column per entity to long rows with the metadata of their
-    series."""
+    """Convert a frame with the column ``date`` and one column per entity to long rows with series metadata."""
     melted = frame.melt(id_vars="date", var_name="entity", value_name="value").dropna()
     return melted.assign(indicator=indicator, source=source, unit=unit, frequency=frequency, name="")
 

@@ -61,11 +61,11 @@ class Changes:
         transform: Transform,
         spans: Sequence[tuple[int, int]],
     ) -> tuple[list[str], Transform]:
-        """Apply a change to only those indicators that its words belong to: "fed funds minus core CPI yoy",
-        "CPI和失业率同比".
+        """Apply a change to only those indicators that its words belong to.
 
-        "What is the CPI, and what yoy" asks for both the level and the change of one indicator. Return the indicators
-        or formulas and the transform left to apply to all of them.
+        In "fed funds minus core CPI yoy" and "CPI和失业率同比" the change does not apply to both. "What is the CPI, and
+        what yoy" asks for both the level and the change of one indicator. Return the indicators or formulas and the
+        transform left to apply to all of them.
         """
         if transform not in CHANGES or not names or len(mentions) != len(names):
             return names, transform
@@ -89,8 +89,10 @@ class Changes:
     def growth(
         self, shown: str, mentions: list[Mention], names: list[str], transform: Transform
     ) -> tuple[list[str], Transform]:
-        """Replace indicators followed by words of growth by their growth; a transform that is left applies to all
-        indicators."""
+        """Replace indicators followed by words of growth by their growth.
+
+        A transform that is left applies to all indicators.
+        """
         grown = list(names)
         for position, mention in enumerate(mentions[: len(names)]):
             if names[position] not in self._layer.indicators:
@@ -118,8 +120,7 @@ class Changes:
     def offset(
         self, transform: Transform, indicators: list[str], reading: grammar.Reading
     ) -> tuple[Transform, list[str]]:
-        """Return the transform and indicators with nested changes removed: a change of a growth rate applies to its
-        base series.
+        """Return the transform and indicators without a change of a change, which applies to the base series.
 
         ``QOQ`` of monthly indicators becomes ``MOM`` unless the period is a quarter ("on the period before").
         """

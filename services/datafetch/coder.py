@@ -18,13 +18,13 @@ class PolicyModel:
         self._clients, self._model, self._timeout_s = clients, model, timeout_s
 
     async def __call__(self, prompt: str) -> str:
-        """Return the completion of a prompt, or "" on an error or after ``timeout_s`` seconds, as callers treat it
-        as optional."""
+        """Return the completion of a prompt, or "" on an error or after ``timeout_s`` seconds."""
         message = pb.Message(role=pb.ROLE_USER, content=prompt)
         ident = content_hash(["datafetch", self._model, prompt])
         request = pb.GenerateRequest(request_id=ident, model=self._model, messages=[message])
         try:
             async with asyncio.timeout(self._timeout_s):
                 return (await completed(self._clients, request, timeout_s=self._timeout_s)).text
+        # Callers treat the model as optional and go on without it.
         except (FathomError, TimeoutError):
             return ""

@@ -89,8 +89,10 @@ class Compiler:
         return summary.combined(part, self._query, self._wide(part, parameters))
 
     def _resampled(self, part: Part) -> str:
-        """Return SQL that resamples obs to the part's frequency: the last value of each period, or the sum or mean
-        of a complete one."""
+        """Return SQL that resamples obs to the part's frequency.
+
+        The result is the last value of each period, or the sum or mean of a complete one.
+        """
         bucket = BUCKETS.get(part.frequency)
         if not any(where[1].frequency != part.frequency for where in part.facts.values()) or bucket is None:
             return "select * from obs"
@@ -236,8 +238,10 @@ def column_of(measure: Measure) -> str:
 
 
 def shown_inputs(part: Part, entity: str) -> list[str]:
-    """Return the inputs of derived measures that are not measures themselves; they are shown so that values can be
-    checked."""
+    """Return the inputs of derived measures that are not measures themselves.
+
+    They are shown so that values can be checked.
+    """
     own = {measure.spec.id for measure in part.measures}
     inputs = [leaf for m in part.measures if m.spec.formula and (entity, m.spec.id) in part.cells for leaf in m.inputs]
     return [leaf for leaf in dict.fromkeys(inputs) if leaf not in own]

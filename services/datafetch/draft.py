@@ -162,8 +162,7 @@ class Drafter:
         return kept
 
     def _converted(self, found: list[Found], shown: str, seen: Understanding) -> tuple[list[Found], str]:
-        """Split off the target currency: a single currency beside other entities that stands after words such as
-        "in" or "按"."""
+        """Split off the target currency, a single currency beside other entities after words such as "in" or "按"."""
         money = [item for item in found if self._layer.entities[item.ids[0]].kind == "currency"]
         if len(money) != 1 or len(money) == len(found) or not MEASURED.search(shown[: money[0].start]):
             return found, ""
@@ -203,8 +202,10 @@ class Drafter:
         return kept, blank(text, [(item.start, item.end) for item in kept])
 
     def _cut(self, item: Found, indicators: Sequence[Mention]) -> Found:
-        """Shorten an entity name that overlaps the start of an indicator name, if the rest still names an entity:
-        美国|银行贷款利率."""
+        """Shorten an entity name that overlaps the start of an indicator name: 美国|银行贷款利率.
+
+        The shortened name must itself name an entity.
+        """
         for mention in indicators:
             if item.start < mention.start < item.end < mention.end:
                 ids = self._layer.entity_names.all(item.surface[: mention.start - item.start])

@@ -92,8 +92,7 @@ class Engine:
         return await widened(mention, self._parts, self.layer, limit)
 
     def _widening(self) -> Parts:
-        """Build the sources of candidate indicators, on the first match: questions with exact names need none of
-        them."""
+        """Build the sources of candidate indicators on the first match; questions with exact names need none."""
         config = self._config
         names = framework_names(self.frameworks, self.layer) if config.frameworks else []
         tables = {
@@ -108,10 +107,9 @@ class Engine:
         return Parts(finder, frameworks, self._associate, meaning, config.embedding_wait_seconds)
 
     def latest(self, entities: Sequence[str], indicators: Sequence[str]) -> date:
-        """Return the earliest last day with data of the requested series, or of the entities' series; the anchor of
-        relative periods.
+        """Return the earliest last day with data of the requested series, or of the entities' series.
 
-        Without any such series return the current date.
+        It anchors relative periods. Without any such series, return the current date.
         """
         days = []
         for ident in indicators:
@@ -237,10 +235,9 @@ class Engine:
         return [(layout, one) for one in each for layout in self._layouts(part, one)]
 
     def _layouts(self, part: Part, query: Query) -> list[str]:
-        """Choose the layouts: wide for series, summary and rows for statistics, long for rankings and filters over
-        several entities.
+        """Choose the layouts: wide for series, summary and rows for statistics, long for rankings.
 
-        Raises ``InvalidField`` for too many columns.
+        Filters over several entities are long too. Raises ``InvalidField`` for too many columns.
         """
         if query.statistics and query.kind and len(part.cells) <= MOST_RANKED:
             return ["summary"]

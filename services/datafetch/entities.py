@@ -1,5 +1,7 @@
-"""Entity resolution: exact names, abbreviations, pinyin, homophones and misspellings; ambiguous names return
-candidates."""
+"""Entity resolution: exact names, abbreviations, pinyin, homophones and misspellings.
+
+Ambiguous names return candidates.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,10 @@ LATIN_WORD = re.compile(r"[A-Za-z][A-Za-z.&'-]{3,}(?: [A-Za-z][A-Za-z.&'-]+){0,3
 
 @dataclass(frozen=True)
 class Found:
-    """An entity mention; ``how`` is ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo``
-    or ``near``."""
+    """An entity mention.
+
+    ``how`` is ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo`` or ``near``.
+    """
 
     ids: tuple[str, ...]
     start: int
@@ -259,8 +263,10 @@ def ends_apart(text: str, end: int) -> bool:
 
 
 def inside_name(text: str, start: int, end: int) -> bool:
-    """Return whether a span is part of a longer name: one with a legal form in Chinese, capitalised words in
-    English."""
+    """Return whether a span is part of a longer name.
+
+    A longer name has a legal form in Chinese, or capitalised words in English.
+    """
     if LONGER_NAME.match(text, end) and not LEGAL_FORM_NEXT.match(text, end):
         return True
     words = [*WORD_BEFORE.findall(text[:start]), *WORD_AFTER.findall(text[end:])]

@@ -85,8 +85,10 @@ def statement_in(text: str) -> str:
 
 
 def check(statement: str, schema: Schema, connection: Any) -> None:
-    """Raise ``InvalidField("sql")`` unless the statement is one SELECT over the schema; the message has the nearest
-    names."""
+    """Raise ``InvalidField("sql")`` unless the statement is one SELECT over the schema.
+
+    The message has the nearest names.
+    """
     told = json.loads(connection.execute("select json_serialize_sql(?)", [statement]).fetchone()[0])
     if told["error"]:
         raise InvalidField("sql", f"is no SELECT: {told['error_message']}")

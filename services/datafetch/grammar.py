@@ -64,8 +64,10 @@ Reader = Callable[[Twin, date], "Period | tuple[Period, ...] | None"]
 
 @dataclass(frozen=True)
 class Reading:
-    """The time expressions of a text: periods, impossible dates, the change over time asked for, and the matched
-    spans."""
+    """The time expressions of a text.
+
+    Holds the periods, impossible dates, the change over time that is asked for, and the matched spans.
+    """
 
     periods: tuple[Period, ...] = ()
     impossible: tuple[str, ...] = ()
@@ -90,7 +92,7 @@ class Reading:
 
 
 def digits(text: str) -> str:
-    """Convert Chinese numerals before 年, 月 or 季 to digits without changing the length of the text."""
+    """Convert Chinese numerals before 年, 月, 日 or 号 to digits without changing the length of the text."""
     text = re.sub(rf"[{ZH_DIGITS}]{{4}}(?=年|财年)", lambda m: "".join(DIGITS[c] for c in m[0]), text)
     text = re.sub(
         r"(?<=[\d年])([一二三四五六七八九十]{1,2})(?=月)|(?<=月)([一二三四五六七八九十]{1,3})(?=[日号])", padded, text
@@ -103,8 +105,7 @@ def digits(text: str) -> str:
 
 
 def padded(match: re.Match[str]) -> str:
-    """Convert a Chinese numeral to digits, left-padded to the same length: "三" → "3", "十三" → "13", "二十三" → "
-    23"."""
+    """Convert a Chinese numeral to digits, left-padded to its length: "三" → "3", "二十三" → " 23"."""
     value = chinese_number(match[0])
     return match[0] if value is None else f"{value:>{len(match[0])}}"
 

@@ -1,5 +1,7 @@
-"""Statistics per day, month, quarter or year, and aggregates of them: "worst month", 单日最大跌幅, "average monthly
-return"."""
+"""Statistics per day, month, quarter or year, and aggregates of them.
+
+Examples: "worst month", 单日最大跌幅, "average monthly return".
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,10 @@ COUNTED = re.compile(r"新增|增加|job|additions?", re.I | re.A)
 
 @dataclass(frozen=True)
 class Grouping:
-    """A nested statistic: ``outer`` over the ``inner`` statistic of each ``every``; ``span`` is its position in the
-    text."""
+    """A nested statistic: ``outer`` over the ``inner`` statistic of each ``every``.
+
+    ``span`` is its position in the text.
+    """
 
     every: Frequency
     inner: Statistic
@@ -85,10 +89,9 @@ def find(text: str) -> Grouping | None:
 
 
 def each(text: str, statistics: tuple[Statistic, ...], native: Frequency) -> Frequency:
-    """Return the period length that statistics are computed for ("annual returns" → annual), or ``NATIVE`` for the
-    whole period.
+    """Return the period length that statistics are computed for, or ``NATIVE`` for the whole period.
 
-    Except for returns and changes, the length must be coarser than ``native``.
+    "Annual returns" gives ``ANNUAL``. Except for returns and changes, the length must be coarser than ``native``.
     """
     # An end that is named once is no density: "up to the end of September".
     text = re.sub(r"(?<![每各逐按])[年月季](?:度)?[末底]", "\0", text)

@@ -148,10 +148,10 @@ class Matcher:
     def covers(
         self, mention: str, ident: str, allowed: float = STRANGE, more: Callable[[str], Iterable[str]] | None = None
     ) -> bool:
-        """Return whether the names of an indicator contain a mention: all Latin words, and all but ``allowed`` of its
-        Chinese characters.
+        """Return whether the names of an indicator contain a mention.
 
-        ``more`` supplies further names of the indicator.
+        They must have all of its Latin words, and all but a share of ``allowed`` of its Chinese characters. ``more``
+        supplies further names of the indicator.
         """
         known = self._said.get(ident)
         if known is None:

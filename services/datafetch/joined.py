@@ -1,5 +1,7 @@
-"""Coordinated names that share a head or tail: "food and energy CPI", "imports from China and Japan",
-10年期和2年期美债."""
+"""Coordinated names that share a head or tail.
+
+Examples: "food and energy CPI", "imports from China and Japan", 10年期和2年期美债.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +61,10 @@ def ahead(text: str, edge: Mention, whole: Mention, names: Names) -> Mention | N
 
 
 def behind(text: str, edge: Mention, whole: Mention, names: Names) -> Mention | None:
-    """Return a mention after ``edge`` that shares the head of ``whole``, or None: "Japan" in "imports from China and
-    Japan"."""
+    """Return a mention after ``edge`` that shares the head of ``whole``, or None.
+
+    Example: "Japan" in "imports from China and Japan".
+    """
     match = AFTER.search(text[edge.end :])
     if match is None:
         return None

@@ -54,8 +54,10 @@ class Understanding:
 
 
 class Leftovers:
-    """A handler of unmatched tokens; it accepts an indicator only when its score is high and clearly above the next
-    one's."""
+    """A handler of unmatched tokens.
+
+    It accepts an indicator only when its score is high and clearly above the next one's.
+    """
 
     def __init__(self, layer: Layer, matcher: Matcher, resolver: Resolver) -> None:
         self._layer, self._matcher, self._resolver = layer, matcher, resolver
@@ -70,8 +72,7 @@ class Leftovers:
         shown: str,
         seen: Understanding,
     ) -> None:
-        """Classify the unmatched tokens in ``rest``: unknown entities, indicators by fuzzy match, qualifiers of
-        indicators.
+        """Classify the unmatched tokens in ``rest``: unknown entities, fuzzy matches of indicators, qualifiers.
 
         Changes ``found``, ``mentions``, ``names`` and ``seen`` in place.
         """
@@ -120,8 +121,10 @@ class Leftovers:
             ]
 
     def _runs(self, rest: str, found: list[Found], names: list[str], kinds: set[str], seen: Understanding) -> None:
-        """Match runs of unmatched words to indicators; one run without a match invalidates the matches of the
-        others."""
+        """Match runs of unmatched words to indicators.
+
+        One run without a match invalidates the matches of the others.
+        """
         strange = []
         for words in latin_leftovers(rest):
             if any(words in item.subject or item.subject in words for item in seen.missing):
@@ -137,8 +140,10 @@ class Leftovers:
             names.clear()
 
     def _phrase(self, rest: str, shown: str, kinds: set[str], names: list[str], seen: Understanding) -> bool:
-        """Match words joined by prepositions as one name, before each word alone: "capacity utilization of
-        manufacturing"."""
+        """Match words joined by prepositions as one name: "capacity utilization of manufacturing".
+
+        This precedes the match of each word alone.
+        """
         found = PHRASE.search(rest)
         return found is not None and self._match_free(found.group().strip(), kinds, names, seen, quiet=True)
 
@@ -230,16 +235,20 @@ class Leftovers:
         return not found and bool(needs) and len(needs) == len(names)
 
     def _is_strange(self, words: str, *, alone: bool) -> bool:
-        """Return whether words are unlike any indicator name; of two unmatched runs the first is more likely the
-        entity."""
+        """Return whether words are unlike any indicator name.
+
+        Of two unmatched runs the first is more likely the entity.
+        """
         near = self._matcher.match(words, 1)
         return len(words) > 2 and (not near or near[0].score < (ALIEN if alone else STRANGE))
 
     def _longer(
         self, shown: str, rest: str, start: int, end: int, inside: Found, found: list[Found], seen: Understanding
     ) -> None:
-        """Handle a known name inside a longer one: use the longer name if it is a misspelt known one, otherwise
-        report it."""
+        """Handle a known name inside a longer one.
+
+        Use the longer name if it is a misspelt known one, otherwise report it.
+        """
         if inside not in found:
             return
         first, last = min(start, inside.start), max(end, inside.end)
@@ -273,8 +282,10 @@ class Leftovers:
         kinds: set[str],
         seen: Understanding,
     ) -> None:
-        """Replace an indicator by the better match of its qualified name, or report it: "overseas revenue" is not
-        "revenue"."""
+        """Replace an indicator by the better match of its qualified name, or report it.
+
+        "Overseas revenue" is not "revenue".
+        """
         position = mentions.index(mention)
         if position >= len(names):
             return
@@ -298,10 +309,10 @@ class Leftovers:
     def _match_free(
         self, words: str, kinds: set[str], names: list[str], seen: Understanding, *, quiet: bool = False
     ) -> bool:
-        """Match words to an indicator by score; return whether one scores at least ``ACCEPT`` with a margin of
-        ``MARGIN``.
+        """Match words to an indicator by score.
 
-        Unless ``quiet``, words without a match are reported as an unknown indicator.
+        Return whether one scores at least ``ACCEPT`` with a margin of ``MARGIN``. Unless ``quiet``, words without a
+        match are reported as an unknown indicator.
         """
         near = [item for item in self._matcher.match(words) if self._fits(item.id, kinds)]
         sure = near and near[0].score >= ACCEPT and (len(near) < 2 or near[0].score - near[1].score >= MARGIN)

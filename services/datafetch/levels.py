@@ -109,8 +109,10 @@ def chain(x: str, before: Callable[[int], str], months: int, step: int) -> str:
 
 
 def window(x: str, months: int, density: Frequency) -> str:
-    """Return SQL for the value of ``months`` before: exact for regular dates, otherwise the last value before that
-    date."""
+    """Return SQL for the value ``months`` before.
+
+    Dates of a spine match exactly (within days), others use the last value before that date.
+    """
     near, far = (SLACK_DAYS, SLACK_DAYS) if density in REGULAR else (0, 2 * SLACK_DAYS)
     frame = f"interval '{months} months {far} days' preceding and interval '{months} months -{near} days' preceding"
     return f"last_value({x} ignore nulls) over (partition by entity order by date range between {frame})"

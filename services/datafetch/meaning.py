@@ -47,8 +47,10 @@ class Meaning:
         self._closed = False
 
     def load(self) -> None:
-        """Encode the texts or load their cached vectors; raise ``MissingExtra`` or ``DependencyFailed`` without a
-        model."""
+        """Encode the texts or load their cached vectors.
+
+        Raises ``MissingExtra`` or ``DependencyFailed`` without a model.
+        """
         import numpy as np
 
         kept = self._kept()

@@ -24,8 +24,10 @@ class Observed:
         self._query, self._as_of = query, as_of
 
     def start(self, part: Part, layout: str) -> date | None:
-        """Return the first day to read: the query's start less the months that formulas look back; None for an open
-        start."""
+        """Return the first day to read: the query's start less the months that formulas and the layout look back.
+
+        Return None for an open start.
+        """
         if self._query.start is None:
             return None
         months = max(formulas.lookback(m.node) for m in part.measures)
@@ -46,8 +48,10 @@ class Observed:
         return " union all ".join(selects)
 
     def _leaf(self, stored: Stored, entities: list[str], start: date | None, parameters: list[Any]) -> str:
-        """Return SQL for the rows of one indicator in one table, limited to entities, period, publication date and
-        vintage."""
+        """Return SQL for the rows of one indicator in one table.
+
+        They are limited to entities, period, publication date and vintage.
+        """
         spec, table = stored.indicator, stored.table
         long = table.layout == "long"
         value = "value" if long else quoted(spec.id)
@@ -86,8 +90,7 @@ class Observed:
         )
 
     def _published(self, stored: Stored) -> str:
-        """Return SQL for the publication date of a row: as given by its source, else its date plus the indicator's
-        usual lag."""
+        """Return SQL for the publication date of a row: its source's, else its date plus the usual lag."""
         spec, table = stored.indicator, stored.table
         density = next(iter(stored.members.values())).frequency
         days = spec.lag_days if spec.lag_days is not None else table.lag_days or LAG_DAYS.get(density, 0)

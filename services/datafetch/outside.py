@@ -43,8 +43,10 @@ class Outside:
     def __init__(
         self, vendors: Vendors | None, config: ConnectorsConfig, listed: Callable[[str], bool] = lambda _: False
     ) -> None:
-        """Store the vendors; ``listed`` returns whether an entity id is a company on a US exchange (EDGAR has its
-        statements)."""
+        """Store the vendors.
+
+        ``listed`` returns whether an entity id is a company on a US exchange (EDGAR has its statements).
+        """
         self._vendors, self._config = vendors, config
         self._facts = OutsideFacts(vendors, listed) if vendors is not None else None
 
@@ -54,8 +56,10 @@ class Outside:
         return result if self._facts is None else await self._facts.fill(result, as_of, deadline)
 
     async def prices(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
-        """Return the result with the prices of unknown codes added; ``deadline`` is in seconds of the monotonic
-        clock."""
+        """Return the result with the prices of unknown codes added.
+
+        ``deadline`` is in seconds of the monotonic clock.
+        """
         wanted = [name for name in COLUMNS if name in asked(result)]
         unknown = [item.subject for item in result.missing if item.reason == "UNKNOWN_ENTITY"]
         codes = [name for name in unknown if is_code(name, name in result.understood.entities)]

@@ -1,5 +1,4 @@
-"""Query planner: checks a typed query against the semantic layer and lists the measures to compute and the missing
-items."""
+"""Query planner: checks a typed query and lists the measures to compute and the missing items."""
 
 from __future__ import annotations
 
@@ -170,8 +169,10 @@ class Planner:
         return first.model_copy(update=update)
 
     def _owners(self, spec: IndicatorSpec, entities: list[EntitySpec], query: Query, plan: Plan) -> list[EntitySpec]:
-        """Return the entities that an indicator applies to; an indicator of economies takes the first that has it,
-        if none is named."""
+        """Return the entities that an indicator applies to.
+
+        An indicator of economies takes the first that has it, if none is named.
+        """
         owners = [entity for entity in entities if entity.kind in spec.kinds]
         if owners:
             return owners

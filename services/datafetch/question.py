@@ -104,8 +104,10 @@ class Reader:
         ]
 
     def _apart(self, match: re.Match[str]) -> str:
-        """Split "gold-to-oil ratio" into "gold to oil" when both words are entities; keep other hyphenated names
-        such as "price-to-earnings"."""
+        """Split "gold-to-oil ratio" into "gold to oil" when both words are entities.
+
+        Keep other hyphenated names such as "price-to-earnings".
+        """
         names = self._layer.entity_names
         return f"{match[1]} to {match[2]}" if names.all(match[1]) and names.all(match[2]) else match[0]
 
@@ -130,8 +132,7 @@ class Reader:
         return reading
 
     def _completed(self, draft: Draft, seen: Understanding) -> None:
-        """Add the default indicators of entities that are named without one, and drop indicators that do not apply
-        to them."""
+        """Add default indicators of entities named without one, and drop indicators that do not apply."""
         if seen.unmatched:
             return
         if (draft.entities or draft.ranking) and not draft.names:
@@ -236,8 +237,10 @@ class Reader:
         return replace(reading, periods=(two,)), two
 
     def _turned(self, shown: str, entities: Sequence[str], seen: Understanding) -> bool:
-        """Return whether the first of two currencies is the one being priced: "USD/JPY" and "一美元兑多少日元" are
-        yen per dollar."""
+        """Return whether the first of two currencies is the one being priced.
+
+        "USD/JPY" and "一美元兑多少日元" are yen per dollar.
+        """
         one = [item.id for item in seen.matches if re.search(rf"(?:一|1|\bone)\s*{re.escape(item.surface)}", shown)]
         return one[0] == entities[0] if one else not re.search(r"\bper\b|每(?!个?(?:交易|[日天周月季年]))", shown)
 

@@ -66,7 +66,8 @@ def find(text: str) -> Ranking | None:
 def statistics_of(text: str, asked: Sequence[Statistic], ranking: Ranking) -> tuple[Statistic, ...]:
     """Return the one statistic to rank by; "best performing" is ranked by return.
 
-    Otherwise ``LAST`` if it is asked for, or the lowest or highest value of the period.
+    Otherwise it is ``LAST`` if that is asked for or the ranking covers all entities, else the lowest or highest value
+    of the period.
     """
     kept = [item for item in asked if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)]
     if not kept and re.search(

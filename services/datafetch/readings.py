@@ -79,13 +79,13 @@ def several(match: Twin, first: Period, last: Period, whole: Period) -> Period |
 
 
 def number(word: str) -> int | None:
-    """Parse an English or Chinese number word up to twelve, a Chinese numeral or digits; None otherwise."""
+    """Parse digits, a Chinese numeral, or an English number word up to twelve; return None for anything else."""
     word = word.lower()
     return NUMBERS[word] if word in NUMBERS else chinese_number(word)
 
 
 def full_year(text: str) -> int:
-    """Return a four-digit year; two digits are 2000 to 2049 up to 49, otherwise 19xx."""
+    """Return a year of two or four digits; two digits up to 49 are 20xx, others 19xx."""
     value = int(text)
     return value if value > 99 else 2000 + value if value < 50 else 1900 + value
 
@@ -107,7 +107,7 @@ def named_days(match: Twin, today: date) -> Period | None:
 
 
 def month_days(match: Twin, today: date) -> Period | None:
-    """Parse a range of days of one year: "9 to 13 November 2020", "2015年8月17日至28日", "8月17日至9月2日"."""
+    """Parse a range of days of one year: "9 to 13 November 2020", "2015年8月17日至28日", "2015年8月17日至9月2日"."""
     year = int(match["y"])
     month = MONTH[match["a"][:3].lower()] if match["a"] else int(match["m"])
     last_month = int(match["m2"] or month)
@@ -116,7 +116,7 @@ def month_days(match: Twin, today: date) -> Period | None:
 
 
 def day_pair(match: Twin, today: date) -> tuple[Period, ...] | None:
-    """Parse two single days of one year: "23 and 24 June 2016", "6月23日和24日"."""
+    """Parse two single days of one year: "23 and 24 June 2016", "2016年6月23日和24日"."""
     year = int(match["y"])
     months = [MONTH[match[key][:3].lower()] if match[key] else 0 for key in ("a", "b")]
     one = months[0] or int(match["m"] or 0) or months[1]

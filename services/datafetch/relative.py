@@ -93,8 +93,7 @@ def past(match: Twin, today: date) -> Period | None:
 
 
 def this(match: Twin, today: date) -> Period | None:
-    """Parse a calendar year, quarter or month relative to today: "last year", "this quarter", "the year before
-    last"."""
+    """Parse a calendar year, quarter or month relative to today: "last year", "this quarter"."""
     words = re.sub(r"\s+", "", match[0].lower())
     for word, offset in YEAR_WORDS.items():
         if words.startswith(word):

@@ -1,5 +1,4 @@
-"""Detection of meaningful unmatched words: candidates for names and indicators, without stop words and filler
-phrases."""
+"""Detection of meaningful unmatched words, without stop words and filler phrases."""
 
 from __future__ import annotations
 

@@ -30,8 +30,11 @@ ORDER = list(Frequency)
 
 @dataclass(frozen=True)
 class Wanted:
-    """The statistics of a query, their grouping frequency, the statistic over the groups and the number of groups to
-    return."""
+    """The statistics of a query.
+
+    ``every`` is their period length, ``outer`` the statistic over these periods, ``count`` the number of periods to
+    return.
+    """
 
     statistics: tuple[Statistic, ...] = ()
     every: Frequency = Frequency.NATIVE
@@ -127,8 +130,7 @@ class Selection:
     def comparable(
         self, entities: Sequence[str], indicators: Sequence[str], together: Combination, seen: Understanding
     ) -> Combination:
-        """Return the combination, or ``NONE`` for a spread of two series with different units, which is reported as
-        missing."""
+        """Return the combination, or ``NONE`` for a spread of two different units, which is reported."""
         specs = [self._layer.indicators.get(name) for name in indicators]
         if together != Combination.SPREAD or len(specs) != 2 or None in specs:
             return together
@@ -165,8 +167,10 @@ class Selection:
         return "basis points" if tuple(statistics) == (Statistic.CHANGE,) and rates and BASIS.search(shown) else ""
 
     def conditioned(self, query: Query, asked: Conditions, seen: Understanding) -> Query:
-        """Return the query with filters; report a percentage bound on a series that is not a rate, and drop the
-        indicators."""
+        """Return the query with filters.
+
+        Report a percentage bound on a series that is not a rate, and drop the indicators.
+        """
         if not query.indicators:
             return query
         bounds = [self._filter(query, bound) for bound in asked.bounds]
@@ -192,8 +196,10 @@ class Selection:
         return min((spec.frequency for spec in specs), key=ORDER.index, default=Frequency.NATIVE)
 
     def _filter(self, query: Query, bound: Bound) -> Filter | None:
-        """Convert a bound to the unit of the filtered series; return None if a percentage is set on a series that is
-        not a rate."""
+        """Convert a bound to the unit of the filtered series.
+
+        Return None if a percentage is set on a series that is not a rate.
+        """
         name = query.indicators[0]
         operator, value = bound.operator, bound.value * bound.scale
         if query.kind == "currency" and query.statistics[:1] == (Statistic.RETURN,) and bound.rate and bound.moved:

@@ -103,10 +103,9 @@ class DatafetchServicer:
         return message
 
     async def _arrow(self, sheet_id: str) -> bytes:
-        """Return a sheet as an Arrow stream, from its parquet file or from the stream of a sheet stored by an older
-        version.
+        """Return a sheet as an Arrow stream; raises ``NotFound``.
 
-        Raises ``NotFound`` when neither exists.
+        Sheets stored by older versions are Arrow streams, newer ones are parquet.
         """
         key = f"tables/{checked_id('sheet_id', sheet_id)}"
         try:

@@ -48,8 +48,10 @@ class Source:
 
 
 def base(start: date | None) -> str:
-    """Return SQL for the base value of a period: the last one before it if it starts on the first of a month, else
-    its first."""
+    """Return SQL for the base value of a period: its first value.
+
+    If the period starts on the first of a month, the last value before it is used where there is one.
+    """
     first = "arg_min(v, date) filter (where inside)"
     return f"coalesce(arg_max(v, date) filter (where not inside), {first})" if start and start.day == 1 else first
 
@@ -208,8 +210,7 @@ def picked(part: Part, query: Query, statistic: Statistic, parameters: list[Any]
 
 
 def combined(part: Part, query: Query, wide: str) -> str:
-    """Return SQL for the wide sheet, with the combination of its two cells, limited to rows that pass the
-    conditions."""
+    """Return SQL for the wide sheet with the combination of its two cells, limited to rows that pass the filters."""
     name, sign = combination(part, query)
     if name:
         one, other = (quoted(f"{entity}.{indicator}") for entity, indicator in cells(part))

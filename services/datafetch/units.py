@@ -49,10 +49,9 @@ RATE_WANTED = re.compile(
 
 @dataclass(frozen=True)
 class Conversion:
-    """A unit conversion: ``value × factor``, and from ``source`` to ``target`` currency at the ECB rate of the row's
-    date.
+    """A unit conversion: ``value × factor``, and from the currency ``source`` to ``target``.
 
-    False in a boolean context when it changes nothing.
+    Currencies are converted at the ECB rate of the row's date. False in a boolean context when it changes nothing.
     """
 
     factor: float = 1.0
@@ -72,8 +71,10 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Unit:
-    """A parsed unit: a scale and a currency ("" for the indicator's own), or the value that stands for one whole
-    (100 for %)."""
+    """A parsed unit: a scale and a currency ("" for the indicator's own), or a ``fraction``.
+
+    ``fraction`` is the value that stands for one whole: 100 for %, 10,000 for basis points, 0 for other units.
+    """
 
     scale: float = 1.0
     currency: str = ""

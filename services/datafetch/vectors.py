@@ -1,7 +1,7 @@
-"""Precomputation of the embeddings of the bundled names: ``python -m services.datafetch.vectors --tables … --models
-…``.
+"""Precomputation of the embeddings of the bundled names.
 
-Meant for images whose models folder is read-only later: the service finds the vectors there by the hash of the texts.
+Run ``python -m services.datafetch.vectors --tables … --models …``. Meant for images whose models folder is read-only
+later: the service finds the vectors there by the hash of the texts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from services.datafetch.engine import Engine
 
 
 async def encode(config: Config) -> None:
-    """Compute and cache the embeddings; raises what ``Engine.start`` does, and ``DependencyFailed`` or
-    ``MissingExtra`` without the encoder."""
+    """Compute and cache the embeddings.
+
+    Raises what ``Engine.start`` does, and ``DependencyFailed`` or ``MissingExtra`` without the encoder.
+    """
     engine = Engine(config)
     await engine.start()
     try:

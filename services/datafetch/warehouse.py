@@ -100,8 +100,10 @@ class Warehouse:
         return f"-- indicator codes: {', '.join(some)}" if some else ""
 
     async def fetch_rows(self, statement: str, rows: int, seconds: float) -> Any:
-        """Return at most ``rows`` rows of a checked statement; raises ``InvalidField("sql")`` and
-        ``DeadlineExceeded``."""
+        """Return at most ``rows`` rows of a checked statement.
+
+        Raises ``InvalidField("sql")`` and ``DeadlineExceeded``.
+        """
         return await asyncio.to_thread(execute, self._connection, statement, rows, seconds)
 
     def close(self) -> None:

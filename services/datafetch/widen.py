@@ -43,10 +43,10 @@ def framework_names(frameworks: Frameworks, layer: Layer) -> list[tuple[str, str
 
 
 async def widened(text: str, parts: Parts, layer: Layer, limit: int) -> list[Scored]:
-    """Return candidate indicators for free text, best first: by name, then by model suggestion, then by the topic's
-    framework.
+    """Return candidate indicators for free text, best first.
 
-    Raises ``FathomError`` if ``associate`` does.
+    The sources are names, then model suggestions, then the frameworks of the topic. Raises ``FathomError`` if
+    ``associate`` does.
     """
     meaning = parts.meaning
     near = meaning.near if meaning is not None and await meaning.ready(parts.wait_seconds) else None

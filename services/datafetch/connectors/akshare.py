@@ -1,8 +1,7 @@
-"""Connector to AkShare's statements of Chinese companies (income, balance, cash flow) by its library (extra
-``akshare``).
+"""Connector to AkShare's statements of Chinese companies by its library (extra ``akshare``).
 
-The library has no deadlines: a late call goes on in its thread, and no more than two run at a time. Live access is
-untested; the tests give the library its answers where it asks for them.
+The statements are income, balance and cash flow. The library has no deadlines: a late call goes on in its thread, and
+no more than two run at a time. Live access is untested; the tests give the library its answers where it asks for them.
 """
 
 from __future__ import annotations

@@ -138,8 +138,10 @@ class Session:
     async def table(
         self, kind: str, method: str, ask: list[str], places: tuple[int, int]
     ) -> tuple[list[str], list[list[str]]]:
-        """Return the field names and the rows of all pages; ``places`` are the positions of rows and names in the
-        answer."""
+        """Return the field names and the rows of all pages.
+
+        ``places`` are the positions of rows and names in the answer.
+        """
         names: list[str] = []
         rows: list[list[str]] = []
         for page in range(1, MOST_PAGES + 1):

@@ -43,8 +43,10 @@ class SharedCache(Generic[T]):
         missing_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Store the limits; ``size`` returns an answer's bytes, and ``NotFound`` is cached for ``missing_s`` seconds
-        at most."""
+        """Store the limits.
+
+        ``size`` returns an answer's bytes, and ``NotFound`` is cached for ``missing_s`` seconds at most.
+        """
         self._size, self._limit, self._missing_s, self._clock = size, limit_bytes, missing_s, clock
         self._kept: OrderedDict[Hashable, tuple[float, int, T | NotFound]] = OrderedDict()
         self._flights: dict[Hashable, _Flight[T]] = {}

@@ -54,10 +54,10 @@ def header(cells: Sequence[Any]) -> list[str]:
 
 
 def typed(column: Column, rows: Sequence[int]) -> Typed:
-    """Parse the column as integers, floats, percentages, days or text; ``rows`` are the cells' row numbers in the
-    source.
+    """Parse the column as integers, floats, percentages, days or text.
 
-    Codes stay text, detected by the column's name or a leading zero: 000001 is a security, not the number one.
+    ``rows`` are the cells' row numbers in the source. Codes stay text, detected by the column's name or a leading zero:
+    000001 is a security, not the number one.
     """
     pa = arrow()
     cells = [cleaned(cell) for cell in column.cells]

@@ -53,8 +53,10 @@ class Edgar:
         return (Offer(Kind.STATEMENTS, (Market.US,), {}, "quarterly", True),)
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """Fetch statements, see ``Connector``; ``symbol`` is a ticker or a CIK, and the period applies to the
-        figures' end dates."""
+        """Fetch statements, see ``Connector``.
+
+        ``symbol`` is a ticker or a CIK, and the period applies to the figures' end dates.
+        """
         cik = await self._cik(request, deadline)
         if request.fields and len(request.fields) <= ONE_BY_ONE:
             asked = (self._concept(request, cik, name, deadline) for name in request.fields)
@@ -114,8 +116,10 @@ class Edgar:
     async def _company(
         self, request: DataRequest, place: str, deadline: float | None
     ) -> tuple[list[Mapping[str, Any]], str]:
-        """Return the company's concepts, limited to ``fields`` if given, each in the shape of a single one, and its
-        name."""
+        """Return the company's concepts, limited to ``fields`` if given, and its name.
+
+        Each concept has the shape of a single one's answer.
+        """
         try:
             answer = (await self._client.get(place, deadline=deadline)).json()
         except UpstreamRefused as error:
@@ -144,8 +148,10 @@ def entity(parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def read_concept(part: Mapping[str, Any], rows: list[dict[str, Any]], issues: list[RowIssue], vendor: str) -> None:
-    """Append a concept's facts to ``rows`` and invalid ones to ``issues``; raises ``EmptySchema`` and
-    ``ChangedSchema``."""
+    """Append a concept's facts to ``rows`` and invalid ones to ``issues``.
+
+    Raises ``EmptySchema`` and ``ChangedSchema``.
+    """
     for unit, facts in part["units"].items():
         if facts:
             expect(vendor, facts[0], FACT)

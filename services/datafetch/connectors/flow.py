@@ -26,8 +26,10 @@ class CircuitOpen(DependencyFailed):
 
 @dataclass(frozen=True)
 class LanePolicy:
-    """Limits of a vendor: concurrent calls, calls per second, and ``failures`` in a row that open the circuit for
-    ``open_s`` s."""
+    """Limits of a vendor: concurrent calls and calls per second.
+
+    ``failures`` in a row open the circuit for ``open_s`` seconds.
+    """
 
     concurrency: int = 2
     per_second: float = 2.0
@@ -92,8 +94,10 @@ class Lane:
             raise CircuitOpen(self.vendor, left)
 
     async def _turn(self, deadline: float | None) -> None:
-        """Wait for the next slot of the rate limit, in the order of arrival; raises ``Overloaded`` if it is after
-        the deadline."""
+        """Wait for the next slot of the rate limit, in the order of arrival.
+
+        Raises ``Overloaded`` if it is after the deadline.
+        """
         now = self.clock()
         slot = max(now, self._next)
         if deadline is not None and slot >= deadline:

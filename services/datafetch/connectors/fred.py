@@ -1,7 +1,6 @@
-"""Connector to FRED and its archive ALFRED: US macro series, every vintage with its day of publication. Needs a free
-key.
+"""Connector to FRED and its archive ALFRED: US macro series, every vintage with its day of publication.
 
-Live access is untested; the tests serve the API's answers from the local machine.
+It needs a free key. Live access is untested; the tests serve the API's answers from the local machine.
 """
 
 from __future__ import annotations
@@ -50,8 +49,10 @@ class Fred:
         return (Offer(Kind.SERIES, (Market.WORLD,), {"value": ""}, "native", True),)
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """Fetch a series, see ``Connector``: with ``as_of`` all vintages published by then, otherwise the latest one
-        only."""
+        """Fetch a series, see ``Connector``.
+
+        With ``as_of`` return all vintages published by then, otherwise the latest one only.
+        """
         facts = await self._facts(request, as_of, deadline)
         params: dict[str, Any] = {"series_id": request.symbol, "observation_end": f"{last_day(request, as_of)}"}
         if request.start:

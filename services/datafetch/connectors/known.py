@@ -57,8 +57,10 @@ class Known:
         )
 
     def fields(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return the concepts of the first text that is, begins with or ends with a known name; the longest such
-        name wins."""
+        """Return the concepts of the first text that is, begins with or ends with a known name.
+
+        The longest such name wins.
+        """
         for text in map(normal, filter(None, words)):
             inside = [name for name in self.concepts if text == name or text.endswith(name) or text.startswith(name)]
             if inside:

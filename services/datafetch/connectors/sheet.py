@@ -1,5 +1,4 @@
-"""Conversion of connector results to sheets with provenance, of errors to missing items, and of imported files to
-sheets."""
+"""Conversion of connector results and imported files to sheets, and of errors to missing items."""
 
 from __future__ import annotations
 

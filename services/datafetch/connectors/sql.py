@@ -68,8 +68,10 @@ class SqlDatabase:
     """A connector to one database; ``symbol`` is the name of a table or view, ``fields`` are its columns."""
 
     def __init__(self, source: SqlSource) -> None:
-        """Create the engine without connecting; raises ``MissingExtra``, and ``InvalidField("url")`` for an unknown
-        database."""
+        """Create the engine without connecting.
+
+        Raises ``MissingExtra``, and ``InvalidField("url")`` for an unknown database.
+        """
         self.name = source.name
         self._source, self._alchemy = source, alchemy()
         self._engine = engine_of(self._alchemy, source)
@@ -83,8 +85,11 @@ class SqlDatabase:
         return found
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """Fetch a table, see ``Connector``; with ``as_of`` only tables with a known ``published`` column, unless
-        ``Vintage.LATEST``."""
+        """Fetch a table, see ``Connector``.
+
+        With ``as_of``, raise ``NoVintage`` for a table without a known ``published`` column, unless the request accepts
+        ``Vintage.LATEST``.
+        """
         known = await self.tables(deadline)
         table = chosen("table", request.symbol, known)
         columns = [chosen("column", name, known[table]) for name in request.fields] or list(known[table])

@@ -56,8 +56,10 @@ class Symbol:
 
     @property
     def yahoo(self) -> str:
-        """Return Yahoo's code: ``600519.SS``, ``0700.HK``, ``BRK-B``, ``^GSPC``; raises ``InvalidField`` for
-        Beijing."""
+        """Return Yahoo's code: ``600519.SS``, ``0700.HK``, ``BRK-B``, ``^GSPC``.
+
+        Raises ``InvalidField`` for Beijing.
+        """
         if self.security is Security.INDEX and self.code in YAHOO_INDEXES:
             return YAHOO_INDEXES[self.code]
         if self.exchange == "US":
@@ -70,8 +72,10 @@ class Symbol:
 
     @property
     def eastmoney(self) -> str:
-        """Return Eastmoney's code: ``1.600519``, ``0.000001``, ``116.00700``; raises ``InvalidField`` for other
-        markets."""
+        """Return Eastmoney's code: ``1.600519``, ``0.000001``, ``116.00700``.
+
+        Raises ``InvalidField`` for other markets.
+        """
         if self.exchange in EASTMONEY and (self.exchange != "HK" or self.security is Security.STOCK):
             return f"{EASTMONEY[self.exchange]}.{self.code}"
         raise InvalidField("symbol", f"{self.canonical}: Eastmoney's number of this market is not known")

@@ -239,8 +239,10 @@ def read_parquet(data: bytes, name: str, limits: UploadLimits) -> Fetched:
 
 
 def published_until(fetched: Fetched, column: str, as_of: date) -> Fetched:
-    """Return the rows whose ``column`` of days is not after ``as_of``; raises ``InvalidField`` for another type of
-    column."""
+    """Return the rows whose ``column`` of days is not after ``as_of``.
+
+    Raises ``InvalidField`` for another type of column.
+    """
     pa = arrow()
     import pyarrow.compute as compute
 

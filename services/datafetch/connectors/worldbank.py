@@ -83,8 +83,10 @@ class WorldBank:
         await self._client.aclose()
 
     def _revised(self, as_of: date | None, updated: date | None, request: DataRequest) -> bool:
-        """Return whether the figures may be newer than ``as_of``; raises ``NoVintage`` when the request does not
-        accept that."""
+        """Return whether the figures may be newer than ``as_of``.
+
+        Raises ``NoVintage`` when the request does not accept that.
+        """
         if as_of is None or (updated is not None and updated <= as_of):
             return False
         if request.vintage is Vintage.STRICT:

@@ -1,8 +1,7 @@
-"""Connector to Yahoo's chart endpoint by HTTP, yfinance's source: daily bars of stocks, funds and indices, without a
-key.
+"""Connector to Yahoo's chart endpoint by HTTP, yfinance's source, without a key.
 
-The library yfinance is not used: its addresses are fixed and it brings a browser's TLS library. Live access is
-untested; the tests serve the endpoint's answers from the local machine.
+It has daily bars of stocks, funds and indices. The library yfinance is not used: its addresses are fixed and it brings
+a browser's TLS library. Live access is untested; the tests serve the endpoint's answers from the local machine.
 """
 
 from __future__ import annotations

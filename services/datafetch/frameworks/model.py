@@ -37,8 +37,10 @@ class Closed(BaseModel):
 
 
 class Node(Closed):
-    """A dimension, an aspect or an indicator; ``ids`` are indicators of the catalog, ``hint`` tells where or how to
-    look."""
+    """A dimension, an aspect or an indicator.
+
+    ``ids`` are indicators of the catalog, ``hint`` tells where or how to look.
+    """
 
     name: Name
     zh: ZhName

@@ -1,5 +1,4 @@
-"""Loader of semantic folders: merges entities, indicators, calendars and tables into one layer and indexes their
-names."""
+"""Loader of semantic folders: merges their content into one layer and indexes all names."""
 
 from __future__ import annotations
 
@@ -109,8 +108,10 @@ ENGLISH = frozenset("consumer loans invest dividend borrow treasury vault ram po
 
 
 def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, str]]:
-    """Yield every name with its indicator id; curated names come before names given by sources, which may be
-    ambiguous."""
+    """Yield every name with its indicator id.
+
+    Curated names come before names given by sources, which may be ambiguous.
+    """
     specs = list(specs)
     written = [spec for spec in specs if spec.name_zh or spec.synonyms]
     # Of two series of one name the seasonally adjusted one is meant.
@@ -142,12 +143,11 @@ def read_file(path: Path) -> SemanticFile:
 
 
 def load(folders: Sequence[tuple[Path, Path]]) -> Layer:
-    """Load a layer from pairs of a folder of YAML files and the root of their tables; later folders override earlier
-    ones.
+    """Load a layer from pairs of a folder of YAML files and the root of their tables.
 
-    Raises ``InvalidField`` for a folder without YAML files, a file that violates the schema, an id declared twice in
-    one folder or synonyms of an unknown indicator. An entity table that cannot be read becomes a ``Failure`` of the
-    layer.
+    Later folders override earlier ones. Raises ``InvalidField`` for a folder without YAML files, a file that violates
+    the schema, an id declared twice in one folder or synonyms of an unknown indicator. An entity table that cannot be
+    read becomes a ``Failure`` of the layer.
     """
     layer = Layer()
     synonyms: list[tuple[str, str, list[str]]] = []

@@ -80,8 +80,10 @@ class Names:
         return [name for name, ids in self._ids.items() if ident in ids]
 
     def find(self, text: str) -> list[Mention]:
-        """Find names in a text, in its order, the longest first where they overlap; positions refer to
-        ``plain(text)``."""
+        """Find names in a text, in its order, the longest first where they overlap.
+
+        Positions refer to ``plain(text)``.
+        """
         return self._scan(plain(text))
 
     def _scan(self, exact: str) -> list[Mention]:

@@ -28,8 +28,10 @@ class Frequency(StrEnum):
 
 
 class EntitySpec(Settings):
-    """A company, index, fund, currency, commodity or economy; ``market`` (CN, HK, US) determines the spellings of
-    its code."""
+    """A company, index, fund, currency, commodity or economy.
+
+    ``market`` (CN, HK, US) determines the spellings of its code.
+    """
 
     id: str
     name: str
