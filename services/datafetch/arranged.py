@@ -113,7 +113,7 @@ def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
 def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     """Move a trailing window to the end of the other named period: "the trailing twelve months to August 2022"."""
     flows = {(p.start, p.end): p for p in periods if p.relative and p.kind == Kind.FLOW and p.start and p.end}
-    # "Last quarter" is a period of the calendar, and no run up to today.
+    # "Last quarter" is a calendar period, not a trailing window.
     runs = [p for p in flows.values() if p.grain == Frequency.NATIVE or p.start.day != 1]  # type: ignore[union-attr]
     named = [p for p in periods if not p.relative and p.end]
     if len(runs) != 1 or len({(p.start, p.end) for p in periods}) != 2 or len(named) != 1 or named[0].end is None:

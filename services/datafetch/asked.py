@@ -19,7 +19,7 @@ from services.datafetch.units import parse_unit
 EURO_NAMED = re.compile(r"欧元(?!区)|\beur(?:os?)?\b", re.I | re.A)
 MOVES = {Statistic.RETURN, Statistic.CHANGE}
 VALUES = {Statistic.MAX, Statistic.MIN, Statistic.MEAN, Statistic.LAST}
-"""Statistics that every series has, a rate of change too."""
+"""Statistics that apply to every series, including rates of change."""
 QUOTIENTS = [
     (
         re.compile(r"(?:占|与|和|同|跟|对|除以|/|比上?)\s*(?:其|总|全部)?\s*"),
@@ -38,8 +38,7 @@ class Asked:
         self._layer = layer
 
     def twin(self, name: str, shown: str) -> str:
-        """Return the annual variant of an indicator if the question asks for annual figures, else the indicator
-        itself."""
+        """Return the annual variant of an indicator if the question asks for annual figures, else the same id."""
         twin = self._layer.indicators[name].annual
         return (
             twin if twin and cues.ANNUAL.search(shown) and not re.search(r"annuali[sz]ed", shown, re.I | re.A) else name
@@ -86,24 +85,24 @@ class Asked:
         own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
         text = blank(shown, own)
         if rates:
-            # The yield of a bond is its indicator, and no return of it.
+            # The yield of a bond is the indicator itself, not a return on it.
             text = re.sub(r"收益率", "\0\0\0", text)
         if not specs or any(spec.text or spec.frequency == Frequency.ANNUAL for spec in specs):
             return ()
         said = cues.statistics(text)
         if (not said or said == (Statistic.RETURN,)) and cues.counted(shown):
-            # "How many jobs were added": what is counted is the indicator's own name.
+            # "How many jobs were added": the counted noun is the indicator's own name.
             said = (Statistic.CHANGE,)
         if not said and cues.CHANGED.search(text):
             said = (Statistic.RETURN if all(spec.default for spec in specs) else Statistic.CHANGE,)
         if derived:
-            # A rate of change has a highest value; its own growth is asked of what is under it.
+            # A rate of change has an extreme or a mean, but its growth means that of the base series.
             moves = {Statistic.CHANGE} if not transform and self._are_rates(indicators) else set()
             said = tuple(item for item in said if item in VALUES | moves)
             return said or self._last(text, reading)
         found = self.fitting(said, specs, text) or self.flows(specs, reading) or self._last(text, reading)
         if reading.whole.start is not None and reading.whole.start == reading.whole.end:
-            # The move of one day is that from the day before.
+            # The change of one day is measured from the day before.
             return tuple(item for item in found if item in MOVES) if cues.OF_DAY.search(text) else ()
         if not found and cues.BROAD.search(text) and not cues.SERIES.search(text) and within_year(reading):
             return (Statistic.RETURN,)

@@ -77,11 +77,11 @@ class Changes:
         specs = self._layer.indicators
         rates = {at for at, name in enumerate(names) if specs[name].unit.startswith(("%", "percentage"))}
         if owners and len(rates) < len(names) and not owners <= rates:
-            # A rate that stands beside an amount of which the growth is asked is wanted as it is.
+            # A rate beside an amount whose growth is asked for stays unchanged.
             owners -= rates
         if not owners or len(owners) == len(names) or any(specs[name].text for name in names):
             return names, transform
-        # Beside a rate in per cent a change is one too, so that they can be compared and subtracted.
+        # Beside a rate in per cent the change is in per cent too, so that both can be compared and subtracted.
         share = "100 * " if rates - owners else ""
         changed = [f"{share}{transform}({name})" if at in owners else name for at, name in enumerate(names)]
         return changed, Transform.NONE
@@ -101,7 +101,7 @@ class Changes:
             if formulas.metric_type(spec) == "offset" or spec.default:
                 continue
             if spec.frequency != Frequency.ANNUAL and cues.SURGED.match(shown, mention.end):
-                # "M2增长了多少" of a period is told from its beginning to its end.
+                # "M2增长了多少" asks for the change from the beginning of the period to its end.
                 continue
             inflation = "=100" in spec.unit and cues.INFLATION.search(mention.surface)
             if (

@@ -114,7 +114,7 @@ class Compiler:
                 f"select entity, indicator, {end}::date as date, {number} as number,"
                 f" max(text) filter (where date = {end}) as text from obs group by entity, indicator, {end}"
             )
-        # The last value of each period, under the last day that has one.
+        # The last value of each period, dated with the last day that has one.
         return (
             f"select entity, indicator, max(max(date)) over (partition by date_trunc('{bucket}', date)) as date,"
             f" arg_max(number, date) as number, arg_max(text, date) as text from obs"
@@ -126,7 +126,7 @@ class Compiler:
             return "select distinct date from rows"
         step, bucket = MONTHS[part.frequency], BUCKETS[part.frequency]
         parameters += [self._observed.start(part, layout), self._query.end]
-        # Of an open period the spine reaches from the first to the last value that there is.
+        # The spine of an open period reaches from the first to the last value.
         return (
             f"select distinct last_day(unnest(generate_series(date_trunc('{bucket}', coalesce(?::date, min(date))"
             f"::timestamp), coalesce(?::date, max(date))::timestamp, interval '{step} months'))"

@@ -13,12 +13,12 @@ from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.schema import IndicatorSpec
 from services.datafetch.semantic.text import blank, normal
 
-# Words that the reader of names must pass over, but that ask for something when nothing has consumed them.
+# Stop words for names that still ask for something when no rule has consumed them.
 ASKING = frozenset(
     "moving ratio open opened opening adjusted unadjusted nominal rank second third fourth CEO Rank Net".split()  # noqa: SIM905
 )
 FUNCTION_WORDS = (STOP_WORDS | COMMON | {"economy", "people", "occurred", "happened"}) - ASKING
-# What words of degree and of method say is said by the statistic that was read beside them.
+# Words of degree and method that a parsed statistic already expresses.
 EXPRESSED: dict[frozenset[str], frozenset[str]] = {
     frozenset({Statistic.CAGR, Statistic.VOLATILITY, Statistic.DRAWDOWN, Statistic.RETURN}): frozenset(
         {
@@ -47,14 +47,14 @@ OFFSET = re.compile(
     re.IGNORECASE,
 )
 SHARE = re.compile(r"\bper ?cent(?:age)? of(?=\s*(?:the\s+)?\0)", re.IGNORECASE)
-# Names by which the library gives prices as the material of a measure that no query computes.
+# Names under which the catalog lists prices as the input of a measure that no query computes.
 MEASURES = re.compile(r"sharpe|moving average|夏普(?:比率)?|(?:移动)?(?:均线|平均线)|beta", re.IGNORECASE)
 DEGREE = re.compile(r"\bhow\s+$", re.IGNORECASE)
-# What is left of a Chinese run is trimmed to one character by phrases around it; these only move, price or count.
+# Single characters that remain after trimming a Chinese run and only express a move, a price or a count.
 SINGLE = frozenset("涨跌升降价兑除么数指出三四五六七八九十")
 CHINESE = re.compile(r"[A-Za-z0-9&·]*[\u3400-\u9fff]+[A-Za-z0-9&·\u3400-\u9fff]*")
 PIECES = re.compile(r"中位数|众数|分位数?")
-# "Boeing … no, General Electric": what is before an ellipsis is taken back.
+# "Boeing … no, General Electric": words before an ellipsis are withdrawn.
 TAKEN_BACK = re.compile(r"\s*(?:…|\.{3})")
 
 
@@ -87,11 +87,11 @@ def leftovers(rest: str, said: set[str]) -> Iterator[tuple[int, str]]:
             yield match.start(), word.removesuffix("'s")
     for run in CHINESE.finditer(rest):
         start, end = trimmed(rest, *run.span())
-        # One character that remains was cut out of a word by phrases of one character: 税前, 市值, 预计.
+        # A single remaining character was cut out of a word by one-character phrases: 税前, 市值, 预计.
         if end - start == 1 and rest[start] not in SINGLE:
             start, end = max(run.start(), start - 1), min(run.end(), end + 1)
         elif end == start and (whole := PIECES.search(run[0])):
-            # Nor is 中位数 the phrases 中, 位 and 数.
+            # 中位数 consists of the phrases 中, 位 and 数, but is a word.
             start, end = run.start() + whole.start(), run.start() + whole.end()
         words = rest[start:end].lstrip("的")
         if len(words) > 1 and words not in said and not TAKEN_BACK.match(rest, end):

@@ -76,7 +76,7 @@ class Drafter:
         """
         unit, rest = self._unit(shown)
         if unit and self._is_rate(rest):
-            # "How many yen for one pound": a currency that is asked for, and no unit of something else.
+            # "How many yen for one pound": the currency is the subject, not a unit.
             unit, rest = "", shown
         found, rest = self._entities(rest, seen)
         found, currency = self._converted(found, shown, seen)
@@ -239,7 +239,7 @@ class Drafter:
         """Return the indicator of a mention that applies to the entity kinds, or "" if a default indicator does not."""
         specs = [self._layer.indicators[ident] for ident in mention.ids]
         if specs[0].default and kinds and not kinds & set(specs[0].kinds):
-            # "Trend", "rise" and the like are no wish for a price where there is none.
+            # "Trend" and "rise" do not ask for a price of an entity without prices.
             return ""
         fitting = [spec for spec in specs if kinds & set(spec.kinds)] or specs
         others = tuple(spec.id for spec in specs if spec is not fitting[0])

@@ -78,7 +78,7 @@ class Engine:
         self._planner = Planner(self.layer, self.warehouse)
         own = self._config.frameworks_dir
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
-        # A question takes only what an indicator is called; what a framework calls it widens, and proves nothing.
+        # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
         self.matcher = Matcher(self.layer.indicators.values())
         self.reader = Reader(self.layer, self.matcher, self.latest)
 
@@ -147,14 +147,14 @@ class Engine:
         try:
             result = await self.run(seen.query, as_of)
         except InvalidField as error:
-            # The question, not a field, asked for it: the caller learns it as something missing.
+            # The caller set no such field, so the error is reported as a missing item.
             result = Result((), (Missing(question[:80], "NO_MATCH", error.message),), seen.query, self.snapshot)
         unknown = any(item.reason == "UNKNOWN_ENTITY" for item in missing)
-        # Who is meant is said already, when a name is unknown.
+        # An unknown name is reported already; do not also ask for a name.
         more = [item for item in result.missing if not (unknown and NAMELESS in item.detail)]
         result = replace(result, missing=tuple(dict.fromkeys((*missing, *more))), matches=tuple(seen.matches))
         if self._resort is None or result.sheets or unknown or as_of is not None:
-            # A statement that a model writes knows no day of publication, and no name that is not here.
+            # Model-written SQL can neither respect as_of nor answer for unknown names.
             return result
         return await self._free(self._resort, question, result)
 

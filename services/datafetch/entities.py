@@ -18,7 +18,7 @@ from services.datafetch.semantic.pinyin import syllables
 from services.datafetch.semantic.text import CJK, folded, is_chinese, normal, plain
 
 COMPANY = re.compile(r"(?:集团)?(?:股份)?有限(?:责任)?公司$|股份公司$|\(集团\)$")
-# What many names end in says nothing about which of them is meant: a slip is looked for in what is before it.
+# Legal forms do not distinguish names, so misspellings are searched in the part before them.
 LEGAL_FORM = re.compile(
     r"(?:\(集团\)|集团|控股|股份|有限|责任|公司)+$"
     r"|(?:[\s,]+(?:incorporated|inc|corporation|corp|company|co|limited|ltd|llc|plc|ag|se|sa|nv|holdings?|group)\.?)+$"
@@ -207,7 +207,7 @@ class Resolver:
                 if len(name) < 8 or sum(name[i : i + 2] in grams for i in range(len(name) - 1)) < len(name) // 2:
                     continue
                 hit = fuzz.partial_ratio_alignment(name, shown, score_cutoff=78)
-                # Two slips in a name, and no more, whatever its length.
+                # At most two errors in a name, whatever its length.
                 if (
                     hit is not None
                     and starts[hit.dest_start]

@@ -21,7 +21,7 @@ from services.datafetch.semantic.files import duckdb
 Schema = Mapping[str, Sequence[tuple[str, str]]]
 """The columns of each table with their types."""
 Write = Callable[[str], Awaitable[str]]
-"""What a model says to a prompt; "" when it does not answer in time."""
+"""Returns a model's reply to a prompt, or "" when it does not answer in time."""
 ATTEMPTS = 2
 MAX_STATEMENT = 8_000
 MAX_SCHEMA_COLUMNS = 400

@@ -54,8 +54,8 @@ COMPARED = r"vs\.?|versus|than|compared (?:with|to)|relative to|against|相较�
 SEP = rf"\s*(?:,\s*)?(?:to|through|thru|until|till|and|{COMPARED}|-|–|~|至|到|和|与|及|以及|、|,|，|—)+\s*(?:于|在|in\s+|the\s+)?"
 ALONE = r"\s*(?:和|与|及|以及|、|,|，|比|较|\band\b|\bvs\.?|\bversus\b)\s*(?:on\s+)?"
 AT = r"(?:the\s+)?(?:year[\s-])?(?P<{0}>end|close|start|beginning)(?:[\s-]+of)?[\s-]+"
-# A month's name ends with its word, and its dot belongs to it (possessive): a look-ahead after "oct" or "Oct" must see
-# neither "ober" nor "." where it asks whether a year follows.
+# The name of a month includes its dot, by a possessive quantifier: a look-ahead for a year must not start at "ober" or
+# at the dot.
 MON = r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-z])\.?+"
 
 
@@ -192,7 +192,7 @@ RULES: list[tuple[str, Reader]] = [
 ]  # fmt: skip
 BARE_QUARTER = re.compile(r"第(?P<q>[一二三四1-4])季度|\bq(?P<e>[1-4])\b", re.I | re.A)
 COMPILED = [(re.compile(pattern, re.I | re.A), reader) for pattern, reader in RULES]
-# Every group may have a twin with an underscore, since one pattern cannot name a group twice.
+# A group may have a twin with an underscore, as a pattern cannot use a group name twice.
 TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
     (re.compile(pattern, re.I | re.A), transform)
     for pattern, transform in [

@@ -93,7 +93,7 @@ def each(text: str, statistics: tuple[Statistic, ...], native: Frequency) -> Fre
 
     "Annual returns" gives ``ANNUAL``. Except for returns and changes, the length must be coarser than ``native``.
     """
-    # An end that is named once is no density: "up to the end of September".
+    # A single end is not a frequency: "up to the end of September".
     text = re.sub(r"(?<![每各逐按])[年月季](?:度)?[末底]", "\0", text)
     found = cues.density(text) or (Frequency.ANNUAL if YEARS.search(text) else Frequency.NATIVE)
     if not statistics or not found or set(statistics) & {Statistic.CAGR, Statistic.LAST}:

@@ -43,15 +43,15 @@ STOP = frozenset(
     ]
 )
 Near = Callable[[str, int], "list[tuple[int, float]]"]
-"""Of a text the positions of names of like meaning, with a likeness of 0 to 1, best first."""
+"""Returns the positions of the names nearest in meaning to a text, with a similarity of 0 to 1, best first."""
 MEANT, MEANT_LONG, LONG = 0.7, 0.3, 16
-"""What likeness of meaning counts beside likeness of letters: of a mention, and of a text of more words (or Chinese
-characters) than 16, which means more than one name does."""
+"""Weight of the embedding similarity against the n-gram similarity: for a mention, and for a text of more than 16 words
+(or Chinese characters), which means more than a single name does."""
 SUPPORT, FRIENDS = 0.5, 3
-"""What the three likeliest indicators of a table add to all of its indicators."""
+"""Weight of the mean score of a table's three best indicators, which is added to all indicators of the table."""
 NEAR = 300
 STRANGE = 0.25
-"""The share of a mention's characters that an indicator's names may lack."""
+"""Share of a mention's Chinese characters that an indicator's names may lack."""
 
 
 @dataclass(frozen=True)

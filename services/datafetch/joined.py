@@ -43,7 +43,7 @@ def ahead(text: str, edge: Mention, whole: Mention, names: Names) -> Mention | N
     before = COUNTED.sub("", text[: edge.start])
     match = BEFORE.search(before)
     if match is None and before != text[: edge.start]:
-        # "能源、食品两项CPI": the mention is the common end alone.
+        # "能源、食品两项CPI": the mention is only the common tail.
         match = re.search(r"(?P<word>[\u3400-\u9fff]{2,6})$", before)
     if match is None:
         return None

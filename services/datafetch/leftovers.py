@@ -39,7 +39,7 @@ BEFORE_PRICES = re.compile(r"(?<![\w'-])(?P<w>[A-Za-z][A-Za-z-]{2,}(?: [A-Za-z][
 JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
 MARGIN = 0.04
 STRANGE, ALIEN = 0.35, 0.2
-# No reason of the interface says that words were not understood: the name may be known, and its data may be there.
+# The interface has no reason for words that were not understood: their name and data may exist.
 NOT_UNDERSTOOD = "UNSPECIFIED"
 
 
@@ -169,7 +169,7 @@ class Leftovers:
             before, after = BEFORE.search(rest[: mention.start]), AFTER.match(rest, mention.end)
             spec = self._layer.indicators[names[mentions.index(mention)]]
             if before and PRICES.fullmatch(before["w"]):
-                # "New car prices CPI": what the prices are of says which.
+                # "New car prices CPI": the words before "prices" select the indicator.
                 before = BEFORE_PRICES.search(rest[: mention.start]) or before
             words = [match["w"] for match in (before, after) if match and latin_leftovers(match["w"])]
             if after and PRICES.fullmatch(after["w"]) and "=" not in spec.unit and " per " not in spec.unit:

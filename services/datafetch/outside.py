@@ -19,11 +19,11 @@ from services.datafetch.connectors.sheet import missing_of, sheet_of
 from services.datafetch.model import Combination, Frequency, Missing, Query, Result, Sheet, Transform
 from services.datafetch.outside_facts import OutsideFacts
 
-# Indicators of the library and the columns of a vendor's bars.
+# Indicators of the catalog and the columns of a vendor's bars.
 COLUMNS = {
     "close": "close", "close_adj": "adj_close", "open": "open", "high": "high", "low": "low", "volume": "volume",
 }  # fmt: skip
-# A word alone is a code only where the caller named it as an entity: a question's CEO must not become shares.
+# A plain word is a code only if the caller named it as an entity: "CEO" in a question must not become a ticker.
 CODE = re.compile(r".*\d{4,}.*|\S+[.:]\S+")
 MOST_CODES = 8
 

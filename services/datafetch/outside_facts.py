@@ -103,7 +103,7 @@ class OutsideFacts:
         for item in result.missing:
             country = self._known.country(item.subject) if item.reason == "UNKNOWN_ENTITY" else ""
             if country and series:
-                # The bank keeps no vintages: its figures are taken only where none are asked for.
+                # The World Bank has no vintages, so strict requests as of an earlier day fail.
                 request = DataRequest(
                     Kind.SERIES, series, (), query.start, query.end, entity=country, vintage=Vintage.STRICT
                 )

@@ -62,7 +62,7 @@ class Reader:
         asked = conditions.find(shown)
         refused = self._inexpressible(shown, blank(shown, asked.spans) if asked else shown)
         if refused:
-            # To answer the rest would be to answer the opposite: nothing of such a question is fetched.
+            # Answering only the rest would answer the opposite, so nothing is fetched.
             seen.missing += [not_understood(phrase, INEXPRESSIBLE) for phrase in refused]
             return seen
         shown = blank(shown, asked.spans) if asked else shown
@@ -99,7 +99,7 @@ class Reader:
         return [
             shown[start:end].strip()
             for start, end in sorted(spans)
-            # 英伟达以外 begins with a name and goes on beyond it: the name is what is left out.
+            # 英伟达以外 begins with a name and extends beyond it: the name itself is excluded.
             if not any(first < start < last or (first <= start and end <= last) for first, last in within)
         ]
 
@@ -120,7 +120,7 @@ class Reader:
         anchor = as_of or self._latest(draft.entities, draft.names)
         rest = draft.rest
         transform, words = grammar.transform_of(rest)
-        # "12-month change" says how a value is measured, and names no period.
+        # "12-month change" describes a measure, not a period.
         measures = words if transform in STEP_MONTHS else []
         reading = grammar.read(blank(rest, [*measures, *(m.span() for m in cues.AGAINST.finditer(rest))]), anchor)
         reading = replace(reading, transform=transform)

@@ -93,7 +93,7 @@ def ranked(query: Query, ranking: Ranking, indicator: str, text: str) -> Query:
     drawn = bool(query.statistics) and query.statistics[0] == Statistic.DRAWDOWN
     # The greatest loss and the greatest drawdown are the lowest numbers.
     if ranking.kind == "currency" and query.statistics[:1] == (Statistic.RETURN,) and STRENGTH.search(text):
-        # Rates are units per euro: what has risen most has the rate that fell most.
+        # Rates are units per euro: the currency that has risen most has the rate that fell most.
         falls = not WEAKNESS.search(text)
     low = ranking.low != (falls or drawn) if not ((drawn or falls) and ranking.low and WORST.search(text)) else True
     return replace(query, kind=ranking.kind, order=indicator, descending=not low, limit=ranking.count)

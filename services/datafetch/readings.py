@@ -130,7 +130,7 @@ def bounds(match: Twin, today: date) -> Period | None:
     first, last = int(match["y1"]), int(match["y2"])
     ends = re.compile(r"末|底|终|end|close", re.I)
     start = date(first, 12, 31) if ends.search(match["x"]) else date(first, 1, 1)
-    # What has begun by "the beginning of 2022" is the year before it.
+    # "The beginning of 2022" is the end of 2021.
     opens = match["z"] and not ends.search(match["z"])
     end = date(last - 1, 12, 31) if opens else date(last, 12, 31)
     return Period(start, end) if start <= end else None

@@ -83,7 +83,7 @@ def past(match: Twin, today: date) -> Period | None:
     if count is None:
         return None
     if unit in TRADING:
-        # Twice the days and a fortnight hold so many trading days whatever the holidays.
+        # Twice the days plus a fortnight contain enough trading days, whatever the holidays.
         return Period(days_before(today, 2 * count + 14), today, relative=True, rows=count)
     if unit in UNIT_DAYS:
         return Period(days_before(today, count * UNIT_DAYS[unit]), today, relative=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from services.datafetch.semantic.text import CJK
 
-# Capitalised words that look like a name; used only to report what is unknown, never to guess.
+# Capitalised words that look like a name; used only to report unknown names, never to guess.
 NAME_LIKE = re.compile(r"\b(?:[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*|[A-Z]{2,5})\b")
-# Words that begin a sentence or name a method, a unit or a time rather than something with data.
+# Words that begin a sentence, or that denote a method, a unit or a time rather than an entity.
 COMMON = frozenset(
     """A An And Annual At Average Between Both By CAGR CEO Calculate Chart Compare Compared Compute Daily
     Describe Did Do Does Draw During Explain Find For From GDP Get Give Global Has Have Hello Hi How I
@@ -85,7 +85,7 @@ COMPANY_END = re.compile(
 
 
 MULTIPLE = re.compile(r"\b(?:[A-Z]{1,3}/[A-Z]{1,6}|p/[ebs])\b")
-"""Multiples that stand for themselves: P/E, EV/EBITDA."""
+"""Valuation multiples: P/E, EV/EBITDA."""
 GLUE = "比对和与在从由给用各"
 
 
@@ -129,7 +129,7 @@ def chinese_leftovers(rest: str) -> Iterator[tuple[str, int, int]]:
         start, end = trimmed(rest, run.start(), run.end())
         words = rest[start:end]
         if len(words) == 2 and start > run.start() and rest[start - 1] in GLUE and CJK.match(rest[start]):
-            # 比亚迪 begins with what is a word of its own elsewhere.
+            # The first character of 比亚迪 is a word elsewhere and was trimmed.
             start -= 1
             words = rest[start:end]
         if len(words) >= 2 and FILLER.sub("", words):

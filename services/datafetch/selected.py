@@ -156,7 +156,7 @@ class Selection:
         specs = [self._layer.indicators[name] for name in self._asked.stored(query.indicators)]
         steps = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
         if period.steps and specs and all(steps.get(spec.frequency) == period.step for spec in specs):
-            # What is not out yet is no value: the newest n reach further back.
+            # Unpublished periods have no value, so the newest n values reach further back.
             return replace(query, start=back(query.start, 6 + period.step), tail=period.steps)
         return query
 

@@ -162,7 +162,7 @@ class DatafetchServicer:
 
     async def MatchIndicators(self, request: pb.MatchIndicatorsRequest, call: Call) -> pb.MatchIndicatorsResponse:
         indicators, response = self._engine.layer.indicators, pb.MatchIndicatorsResponse()
-        # Side by side: while the encoder is being loaded each match waits for it, and all wait at once.
+        # Concurrently, as each match may wait for the encoder to load.
         matched = await asyncio.gather(*map(self._engine.match, mentions(request.mentions)))
         for found in matched:
             response.results.add(

@@ -19,7 +19,7 @@ from services.datafetch.units import Conversion
 from services.datafetch.warehouse import REGULAR
 
 LATE_DAYS = 7
-"""A series that ends so long before the period does is said to end."""
+"""Days before the end of the period from which the early end of a series is reported."""
 
 
 def described(table: Any, name: str) -> Column:

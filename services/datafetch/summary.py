@@ -159,7 +159,7 @@ def summed(part: Part, query: Query, parameters: list[Any]) -> str:
         return f", {', '.join(steps)}, groups as ({rows}) {nested(part, query)}"
     begin = "min(date) filter (where inside)"
     if set(wanted) <= MEASURED_FROM_BASE:
-        # The stated day is that of the value that the figures are measured from, so that they can be computed again.
+        # State the day of the base value, so that the figures can be recomputed.
         begin = base(query.start).replace("arg_max(v, date)", "max(date)").replace("arg_min(v, date)", "min(date)")
     span = "(select ({0})::timestamp from v0) as {1}"
     days = f"{span.format(begin, quoted('from'))}, {span.format('max(date) filter (where inside)', quoted('to'))}"

@@ -143,7 +143,7 @@ class Warehouse:
         require(columns, [*LONG_COLUMNS, spec.published.column if spec.published else ""], path)
         relation = f"t_{spec.id}"
         if path.stat().st_size < 64 << 20:
-            # Small enough for memory, where a lookup costs a third of what it costs in the file.
+            # Small enough for memory, where a lookup takes a third of the time.
             self._connection.execute(f"create table m_{spec.id} as select * from {quoted(relation)}")
             relation = f"m_{spec.id}"
         members: dict[str, dict[str, Facts]] = defaultdict(dict)

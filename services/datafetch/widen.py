@@ -15,7 +15,7 @@ from services.datafetch.meaning import Meaning
 from services.datafetch.semantic.layer import Layer
 
 Associate = Callable[[str], Awaitable[Sequence[str]]]
-"""Names of indicators that come to a model's mind; raises ``FathomError`` when there is no answer in time."""
+"""Returns names of indicators that a model suggests; may raise ``FathomError``."""
 ASSOCIATED, FRAMED, FRAMED_TOPICS = 0.6, 0.4, 2
 
 
@@ -35,7 +35,7 @@ def framework_names(frameworks: Frameworks, layer: Layer) -> list[tuple[str, str
     found = []
     for topic in frameworks.topics:
         for place in frameworks.indicators(topic):
-            # A node of several indicators is a name for none of them alone, except its first.
+            # The name of a node with several indicators is used for the first one only.
             for ident in place.node.ids[:1]:
                 if ident in layer.indicators:
                     found += [(ident, place.node.name), (ident, place.node.zh)]

@@ -26,12 +26,12 @@ class Kind(StrEnum):
 
 PRICE_FIELDS = ("open", "high", "low", "close", "volume", "adj_close")
 COLUMNS: Mapping[Kind, tuple[str, ...]] = {
-    # Bars of a day, ascending, as traded on that day, volume in shares. ``adj_close`` has the splits and dividends
-    # until ``as_of`` worked in, never later ones; it is null where the vendor gives no such events.
+    # Daily bars, ascending, as traded on that day, volume in shares. ``adj_close`` is adjusted for splits and
+    # dividends until ``as_of``, never later ones; it is null where the vendor gives no such events.
     Kind.PRICES: ("date", *PRICE_FIELDS),
     # One row per concept, period and filing: restated figures keep every vintage. ``latest`` marks the newest.
     Kind.STATEMENTS: ("concept", "unit", "start", "end", "value", "filed", "form", "accession", "latest"),
-    # One row per observation and vintage; ``published`` is null where the source does not say.
+    # One row per observation and vintage; ``published`` is null where the source does not tell.
     Kind.SERIES: ("date", "value", "published", "latest"),
 }
 
@@ -40,9 +40,9 @@ class Vintage(StrEnum):
     """The strictness of ``as_of`` for a source that has no history of its revisions."""
 
     STRICT = "strict"
-    """Such a source is refused (``NoVintage``)."""
+    """Refuse the source (``NoVintage``)."""
     LATEST = "latest"
-    """Its present figures for periods until ``as_of`` are taken, and marked so in the provenance."""
+    """Use its present figures for periods until ``as_of``, and mark them in the provenance."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Offer:
     fields: Mapping[str, str]
     frequency: str
     vintages: bool
-    """True when it can say what was known on an earlier day."""
+    """True when it can tell which values were known on an earlier day."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Fetched:
     provenance: Provenance
     issues: tuple[RowIssue, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What else the source says: names, currency, titles."""
+    """Further metadata of the source: names, currency, titles."""
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from fathom.frames import arrow
 from services.datafetch.connectors.base import RowIssue
 from services.datafetch.connectors.cells import NOTHING, PACKED, day, number
 
-# From this share on, a column is what most of its cells are, and the others are reported; below, it stays text.
+# Share of cells that must fit a type; misfits are then reported. Below it the column stays text.
 MOST = 0.95
 CODE = re.compile(r"0\d+")
 CODE_NAME = re.compile(r"(^|_|\b)(code|ticker|symbol|isin|cusip|cik|figi)(_|\b|$)|代码|编码", re.IGNORECASE)

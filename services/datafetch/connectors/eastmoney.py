@@ -27,7 +27,7 @@ from services.datafetch.connectors.cells import Bar, day, number, price_table, p
 from services.datafetch.connectors.config import ConnectorsConfig
 from services.datafetch.connectors.symbols import Market, Symbol, normalise
 
-# What f51 to f61 are, in the order asked for.
+# The fields f51 to f61, in the requested order.
 FIELDS = ("date", "open", "close", "high", "low", "volume", "amount", "amplitude", "change_pct", "change", "turnover")
 LOT = 100
 

@@ -110,7 +110,7 @@ class Lane:
     async def _watched(self, work: Callable[[], Awaitable[T]], deadline: float | None) -> T:
         self.counts.started += 1
         if self._open_until is not None:
-            # Half open: this call is the trial, the others wait for its outcome as long as a pause.
+            # Half open: this call is the trial; others are refused until it ends, or for another pause.
             self._open_until = self.clock() + self.policy.open_s
         try:
             result = await work()
@@ -118,7 +118,7 @@ class Lane:
             self._note(error.reason in TROUBLE)
             raise
         except asyncio.CancelledError:
-            # Who waited has left: because the time was spent, which is the vendor's doing, or for reasons of his own.
+            # Cancelled because the deadline passed, which counts as the vendor's failure, or for reasons of the caller.
             if deadline is not None and time.monotonic() >= deadline - SLACK_S:
                 self._note(True)
             raise

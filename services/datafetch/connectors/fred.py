@@ -116,6 +116,6 @@ def read_observations(
         except ValueError as error:
             issues.append(RowIssue(index, str(error)))
             continue
-        # The archive is asked until as_of, and what it says all the same about later days is left out.
+        # The archive is queried until as_of; any later observations in its answer are dropped.
         if as_of is None or (when <= as_of and published is not None and published <= as_of):
             rows.append({"date": when, "value": value, "published": published})

@@ -11,7 +11,7 @@ from services.datafetch.connectors.upload import read_upload
 from services.datafetch.model import Column, Missing, Sheet
 from services.datafetch.sheets import described, make_sheet
 
-# Columns that say what a row is about; all others are values.
+# Key columns; all others are values.
 KEYS = frozenset({"date", "concept", "unit", "start", "end", "filed", "form", "accession", "latest", "published"})
 FILES = {
     "text/csv": "table.csv",

@@ -201,7 +201,7 @@ def sheet_rows(data: bytes, name: str, sheet: str, limits: UploadLimits, issues:
         for place, cell in enumerate(kept):
             if isinstance(cell, str) and cell in ERRORS:
                 report(issues, RowIssue(number, f"holds the error {cell} in column {place + 1}"))
-        # A sheet has no short rows: the cells at the end are empty.
+        # Sheets have no short rows: missing cells at the end are empty.
         yield number, [*kept, *[None] * (width - len(kept))]
 
 

@@ -30,7 +30,7 @@ from services.datafetch.connectors.flow import Counts, Lane, LanePolicy
 from services.datafetch.connectors.sanity import Checked, compare
 from services.datafetch.connectors.symbols import Market, normalise
 
-# Keyless and nearest to the market first.
+# Vendors without a key and close to the market come first.
 ORDER: Mapping[tuple[Kind, Market], tuple[str, ...]] = {
     (Kind.PRICES, Market.CN): ("akshare", "baostock", "yfinance"),
     (Kind.PRICES, Market.HK): ("akshare", "yfinance"),
@@ -39,7 +39,7 @@ ORDER: Mapping[tuple[Kind, Market], tuple[str, ...]] = {
     (Kind.STATEMENTS, Market.CN): ("akshare-statements", "baostock"),
     (Kind.SERIES, Market.WORLD): ("fred", "worldbank"),
 }
-# The columns that say when a row was known or what day it is about; none may be after as_of.
+# Columns with the day on which a row was known or that it is about; none may be after as_of.
 KNOWN_BY = ("date", "filed", "published")
 LEAST_SHARE_S = 0.5
 
@@ -101,7 +101,7 @@ class Vendors:
         """Return the enabled vendors of the request's market, in order; raises ``InvalidField`` and ``VendorOff``."""
         names = ORDER.get((request.kind, market_of(request)), ())
         if request.kind is Kind.SERIES:
-            # The ids of one are none of the other's: a country is World Bank's.
+            # Their series ids differ; a request with a country is for the World Bank.
             names = ("worldbank",) if request.entity else ("fred",)
         there = tuple(name for name in names if name in self._connectors)
         if not there:
@@ -167,7 +167,7 @@ class Vendors:
 
         history = as_of is not None and as_of < today()
         keep_s = self._config.cache_history_seconds if history else self._config.cache_seconds
-        # An answer of today is none of tomorrow's.
+        # An answer without as_of is valid for its day only.
         key = (name, spelled_alike(request), as_of or today(), as_of is None)
         return await self._cache.get(key, load, keep_s, deadline, name)
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's loader where PyYAML was built with it: ten times as fast, with the same results."""
+"""libyaml's loader if PyYAML was built with it: ten times as fast, with the same results."""
 
 
 class PlainLoader(FAST):  # type: ignore[misc]

@@ -26,10 +26,10 @@ from services.datafetch.semantic.schema import (
 )
 
 FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's loader where PyYAML was built with it: ten times as fast, with the same results."""
+"""libyaml's loader if PyYAML was built with it: ten times as fast, with the same results."""
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 PARTICLES = "的之"
-"""Characters that people put into a Chinese name and leave out as they like."""
+"""Particles that are optional within a Chinese name."""
 DEFAULT_CALENDAR = CalendarSpec(id="calendar", name="calendar year", name_zh="自然年", fiscal_year_end=12)
 
 
@@ -104,7 +104,7 @@ def names_of_entities(specs: Iterable[EntitySpec]) -> Iterator[tuple[str, str]]:
 
 
 ENGLISH = frozenset("consumer loans invest dividend borrow treasury vault ram pop coe ira".split())  # noqa: SIM905
-"""Ids of the source that are words of the language: in a text they stand for what they mean there."""
+"""Source ids that are also English words; in a text they are not read as ids."""
 
 
 def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, str]]:
@@ -114,12 +114,12 @@ def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, s
     """
     specs = list(specs)
     written = [spec for spec in specs if spec.name_zh or spec.synonyms]
-    # Of two series of one name the seasonally adjusted one is meant.
+    # Of two series with one name the seasonally adjusted one wins.
     sourced = sorted(
         (spec for spec in specs if not spec.name_zh and not spec.synonyms), key=lambda s: "(SA" not in s.unit
     )
     for spec in written:
-        # An id of one or two letters is a word of the language rather than a name.
+        # An id of one or two letters is more likely a word than a name.
         for name in (spec.id if len(spec.id) > 2 and spec.id not in ENGLISH else "", spec.name, spec.name_zh):
             yield name, spec.id
     for spec in written:

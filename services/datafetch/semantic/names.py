@@ -12,7 +12,7 @@ from services.datafetch.semantic.text import folded, normal, plain
 LATIN = re.compile(r"[a-z0-9]")
 NEAREST = 3
 SHORTEST = 7
-"""Letters of a name that is known in the singular and in the plural."""
+"""Minimum length of a name that is indexed in both singular and plural."""
 
 
 @dataclass(frozen=True)
