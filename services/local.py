@@ -1,8 +1,8 @@
-"""The whole stack on one machine: a real nats-server, every service on a port of its own.
+"""Local stack on one machine: a real nats-server, and every service on its own port.
 
-By default the services share one process; policy always has its own, and so have the sandbox's
-supervisor and kernels. With ``processes`` each service is a process, restarted a bounded number of times when it
-dies. Whatever is started is stopped in reverse order, and nothing outlives the stack.
+By default the services share one process, except policy and the sandbox's supervisor and kernels. With ``processes``
+each service is a process, restarted a bounded number of times when it dies. Everything started is stopped in reverse
+order, and nothing outlives the stack.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Report = Callable[[str, str], None]
 
 
 class LocalSettings(Settings):
-    """How the stack runs; section ``local``, ``FATHOM_LOCAL_*``."""
+    """Settings of the local stack; section ``local``, ``FATHOM_LOCAL_*``."""
 
     home: Path = Path(".fathom")
     """Folder for data, store, streams, models, logs and ``endpoints.json``."""
@@ -50,7 +50,7 @@ class LocalSettings(Settings):
     config: Path | None = None
     """YAML file with the services' own sections."""
     ready_timeout_s: float = 60.0
-    """How long the services may take to get ready."""
+    """Longest start of the services in seconds, until all are ready."""
     log_level: str = "info"
     """Level of the services' logs, which go to ``home/logs``."""
     models: Mapping[str, Any] | None = None
@@ -59,7 +59,7 @@ class LocalSettings(Settings):
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where everything is; written to ``endpoints.json``."""
+    """Addresses and process ids of the stack, written to ``endpoints.json``."""
 
     services: Mapping[str, str]
     gateway: str
@@ -68,14 +68,14 @@ class Endpoints:
     pid: int
     pids: Mapping[str, int]
     metrics: Mapping[str, str]
-    """URL of ``/metrics`` by service; each has its own, also those that share a process."""
+    """URL of ``/metrics`` by service; each service has its own, even in a shared process."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2)
 
 
 class Child:
-    """One service in a process of its own; restarted when it dies, at most ``RESTARTS`` times a minute."""
+    """A service in its own process, restarted when it dies, at most ``RESTARTS`` times a minute."""
 
     def __init__(self, name: str, environ: Mapping[str, str], log: Path, config: Path | None = None) -> None:
         self.name, self._environ, self._log = name, dict(environ), log
@@ -86,7 +86,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Process id of the present incarnation."""
+        """Return the id of the current process; raise ``DependencyFailed`` when it is not running."""
         if self._process is None:
             raise DependencyFailed(self.name, "is not running")
         return self._process.pid
@@ -116,12 +116,12 @@ class Child:
 
     @property
     def failed(self) -> asyncio.Task[None]:
-        """Ends only with an error: the service would not stay up."""
+        """Return a task that ends only with an error, when the service has been restarted too often."""
         assert self._watching is not None
         return self._watching
 
     async def stop(self, grace_s: float) -> None:
-        """SIGTERM, then SIGKILL after ``grace_s`` seconds."""
+        """Send SIGTERM, then SIGKILL after ``grace_s`` seconds."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
@@ -137,7 +137,7 @@ class Child:
 
 
 class LocalStack:
-    """``async with LocalStack(settings).running() as endpoints``."""
+    """The stack; use ``async with LocalStack(settings).running() as endpoints``."""
 
     def __init__(self, settings: LocalSettings, report: Report = lambda name, state: None) -> None:
         self._settings, self._report = settings, report
@@ -150,10 +150,10 @@ class LocalStack:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Endpoints]:
-        """The stack, ready to answer; raises a typed error that names what would not start.
+        """Start the stack and yield its endpoints once it is ready.
 
-        Raises ``Conflict`` when a stack is up in this home already, ``FailedPrecondition`` when a newer Fathom wrote
-        it, and ``PortInUse``, all before anything is started.
+        Raise a typed error that names the service that failed. Raises ``Conflict`` when a stack runs in this home
+        already, ``FailedPrecondition`` when a newer Fathom wrote it, and ``PortInUse``, all before anything is started.
         """
         async with AsyncExitStack() as stack:
             stack.enter_context(hold_home(self._home))
@@ -196,24 +196,24 @@ class LocalStack:
             yield endpoints
 
     def _reserve(self, stack: AsyncExitStack) -> dict[str, int]:
-        """Reserve a port for each service, the gateway's own wish included, for the life of the stack."""
+        """Reserve a port for each service for the life of the stack; the gateway's port can be configured."""
         wished = {"gateway": self._settings.gateway_port}
         return {name: stack.enter_context(reserved_port(port=wished.get(name, 0), service=name)) for name in ORDER}
 
     def pids(self) -> dict[str, int]:
-        """Process ids of what runs as a process of its own, as of now."""
+        """Return the current process ids by name, of nats-server and of services in their own processes."""
         assert self._nats is not None
         return {"nats": self._nats.pid, **{child.name: child.pid for child in self._children}}
 
     async def until_serving(self, timeout_s: float) -> None:
-        """Returns when every service serves; raises ``TimeoutError``."""
+        """Wait until every service is ready; raise ``TimeoutError``."""
         async with asyncio.timeout(timeout_s):
             await asyncio.gather(*(serving(name, url) for name, url in self._grpc_urls.items()))
 
     def _environ(
         self, name: str, port: int, metrics_port: int, nats_url: str, grpc_urls: Mapping[str, str]
     ) -> dict[str, str]:
-        """The service's settings as environment variables, alike for both ways of running it."""
+        """Return a service's settings as environment variables, for both ways of running it."""
         # Unary calls between services go over NATS; streams, terminals and the gateway use gRPC.
         endpoints = {peer: "nats://" if peer in UNARY and name != "gateway" else url for peer, url in grpc_urls.items()}
         home = self._home
@@ -262,7 +262,7 @@ class LocalStack:
         stack.callback(self._report, name, "stopping")
 
     async def _until_ready(self, grpc_urls: Mapping[str, str], gateway: str) -> None:
-        """Waits for every service's health, all at once; names the one that is late or has failed."""
+        """Wait for the health of all services concurrently; raise an error that names the late or failed one."""
         waits = {name: asyncio.create_task(serving(name, url)) for name, url in grpc_urls.items()}
         failures = {**self._warming, **{child.name: child.failed for child in self._children}}
         deadline = time.monotonic() + self._settings.ready_timeout_s
@@ -285,13 +285,14 @@ class LocalStack:
                 task.cancel()
 
     async def until_broken(self) -> None:
-        """Returns never; raises when a service, or its process, would not stay up."""
+        """Wait forever; raise when a service or its process fails permanently."""
         await asyncio.gather(*(child.failed for child in self._children), *map(asyncio.shield, self._duties))
         await asyncio.Event().wait()
 
 
 async def serving(name: str, url: str) -> None:
-    """Returns when the service's health is SERVING; polls, since a child may not even listen yet."""
+    """Wait until the service reports SERVING."""
+    # Polled, because a child process may not even listen yet.
     async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         while True:

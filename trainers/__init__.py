@@ -1,3 +1,5 @@
-"""Training: pure functions on tensors, one readable loop per algorithm. A trainer imports no service and holds
-no agent loop: it asks planner for rollouts, reward grades them there, and policy serves what it publishes.
+"""Training: pure functions on tensors, and one training loop per algorithm.
+
+A trainer imports no service and contains no agent loop: it requests rollouts from the planner, which has them graded by
+the reward service, and publishes weights for the policy service to serve.
 """

@@ -1,4 +1,4 @@
-"""The algorithms by name: which trainer, which defaults, and what is theirs alone. No torch until one is loaded."""
+"""Registry of training algorithms: trainer class and default settings by name. Imports torch only on load."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Algorithm:
-    """``trainer`` is "module:Class"; ``defaults`` a YAML file that lies under the user's own.
+    """A training algorithm: ``trainer`` is "module:Class", ``defaults`` a YAML file below the user's own.
 
-    ``from_files`` says that it learns from exported episodes alone: it asks no service for anything.
+    ``from_files`` marks algorithms that learn from exported episodes alone and use no service.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Algorithm:
     from_files: bool = False
 
     def load(self) -> Any:
-        """The trainer's class; raises ``NotImplementedYet`` where its module is not part of this distribution."""
+        """Import the trainer's class; raises ``NotImplementedYet`` when its module is not part of this distribution."""
         module, _, name = self.trainer.partition(":")
         try:
             return getattr(importlib.import_module(module), name)
@@ -62,13 +62,16 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
 
 
 def find(name: str) -> Algorithm:
-    """Raises ``NotFound`` naming the algorithms that there are."""
+    """Return the algorithm of that name; raises ``NotFound`` with the available names."""
     if name not in ALGORITHMS:
         raise NotFound("algorithm", name, sorted(ALGORITHMS))
     return ALGORITHMS[name]
 
 
 def configured(name: str, files: Sequence[Path], overrides: Sequence[str]) -> TrainConfig:
-    """The algorithm's defaults, the files over them, the overrides over all; raises ``ConfigError`` by key."""
+    """Load settings: the algorithm's defaults, then the files, then the overrides.
+
+    Raises ``ConfigError`` naming the key.
+    """
     defaults = find(name).defaults
     return load_config([*([defaults] if defaults.exists() else []), *files], overrides)

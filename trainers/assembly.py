@@ -1,4 +1,7 @@
-"""From settings to a trainer: which workers, which prompts; ``trainers.algorithms`` says which class."""
+"""Assembly of a trainer from settings: worker classes, worker groups and reward function.
+
+``trainers.algorithms`` selects the trainer's class.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ WORKERS: Mapping[Role, Any] = {
 
 
 def groups(config: TrainConfig) -> WorkerGroupFactory:
-    """Ranks on Ray where the settings ask for it or for more than one, else this process."""
+    """Return the factory of worker groups: Ray when configured or for several ranks, otherwise this process."""
     return RayGroup if config.trainer.use_ray or config.trainer.world_size > 1 else LocalGroup
 
 
@@ -38,7 +41,7 @@ def trainer(
     reward_fn: RewardFunction | None = None,
     val_reward_fn: RewardFunction | None = None,
 ) -> RayPPOTrainer:
-    """The trainer of that name with this machine's workers; raises ``NotFound`` for an unknown one."""
+    """Build the named trainer with the standard workers; raises ``NotFound`` for an unknown name."""
     reward_fn = reward_fn or verifiers(config, tokenizer)
     pools = ResourcePoolManager({"learners": config.trainer.world_size}, dict.fromkeys(WORKERS, "learners"))
     made: RayPPOTrainer = find(algorithm).load()(
@@ -48,7 +51,10 @@ def trainer(
 
 
 def verifiers(config: TrainConfig, tokenizer: Any) -> RewardFunction | None:
-    """Who scores episodes that come ungraded: Search-R1's exact match or PRIME's pool of verifiers; else None."""
+    """Return the reward function for ungraded episodes, or None when the reward service grades them.
+
+    Search-R1's exact match, or PRIME's pool of verifiers.
+    """
     reward = config.reward
     if reward.manager == "search_r1":
         return RewardManager(

@@ -1,8 +1,8 @@
-"""BRPO: pairwise rewards within a group, against members of that group (row F04).
+"""BRPO: pairwise rewards against reference members of the same group.
 
-The advantage of an answer is what a pairwise judge says of it against a reference that was drawn from its own group;
-no mean is subtracted and nothing is divided. Source: Writing-Zero, arXiv 2506.00103; several references are this
-project's generalisation. Rows are group-major; B rows, T tokens. The pure functions need torch only.
+An answer's advantage is a pairwise judge's verdict against a reference drawn from its own group; no mean is subtracted
+and nothing is divided. Source: Writing-Zero, arXiv 2506.00103; several references per group are this project's
+generalisation. Rows are group-major; B rows, T tokens. The pure functions need torch only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SKEW, MAX_FAILED = 0.6, 0.2
 
 @dataclass(frozen=True)
 class Comparison:
-    """An answer, by its row, and the reference that it is compared with, a row of the same group."""
+    """An answer's row, and the row of the reference in the same group it is compared with."""
 
     row: int
     reference: int
@@ -34,7 +34,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Pairwise:
-    """``advantages`` [B] float32 in [-1, 1], 0 for dropped groups; ``kept`` [B] bool; metrics by name."""
+    """Rewards of a batch: ``advantages`` [B] float32 in [-1, 1], 0 for dropped groups; ``kept`` [B] bool; metrics."""
 
     advantages: Tensor
     kept: Tensor
@@ -42,10 +42,10 @@ class Pairwise:
 
 
 def comparisons(uids: Sequence[str], *, references: int = 1, seed: int = 0) -> list[Comparison]:
-    """Every row against the drawn references of its group, itself left out; in the order of rows.
+    """Pair every row with its group's drawn references, except itself, in the order of rows.
 
-    ``uids`` name each row's group. References are drawn uniformly and without repetition, by ``seed`` and the
-    group's name, so that one group's draw depends on no other. Raises ``InvalidField("references")`` for a number
+    ``uids`` name each row's group. References are drawn uniformly without replacement, seeded by ``seed`` and the
+    group's name, so that draws of different groups are independent. Raises ``InvalidField("references")`` for a number
     that leaves a group no row to compare.
     """
     groups = rows_of(uids)
@@ -66,12 +66,13 @@ def pairwise_rewards(
     skew: float = SKEW,
     max_failed: float = MAX_FAILED,
 ) -> Pairwise:
-    """R_i = mean over its references of ``outcomes``, which is the advantage as it is.
+    """Compute R_i, the mean of a row's ``outcomes`` over its references, which is its advantage.
 
-    ``outcomes`` of ``compared``: 1 where the row wins, -1 where it loses, 0 for neither, None where the judge failed;
-    a failure counts 0, never as a loss. A row that is the only reference has nothing to be compared with: 0. A group
-    is dropped when |sum of R| / its rows is above ``skew`` (an extreme reference tells nothing), or when more than
-    ``max_failed`` of its comparisons failed. Raises ``InvalidField("outcomes")`` that names a wrong one.
+    ``outcomes`` of ``compared``: 1 for a win of the row, -1 for a loss, 0 for a tie, None when the judge failed; a
+    failure counts 0, not as a loss. A row that is the only reference has no comparison and gets 0. A group is dropped
+    when
+    |sum of R| / its rows exceeds ``skew``, or when more than ``max_failed`` of its comparisons failed. Raises
+    ``InvalidField("outcomes")`` naming an invalid one.
     """
     if len(compared) != len(outcomes):
         raise InvalidField("outcomes", f"has {len(outcomes)} entries for {len(compared)} comparisons")
@@ -98,7 +99,7 @@ def pairwise_rewards(
 
 
 def dropped(total: float, rows: int, outcomes: Sequence[float | None], skew: float, max_failed: float) -> str:
-    """Why a group is left out; "" when it is not."""
+    """Return the reason for dropping a group, "failed" or "skewed"; "" to keep it."""
     failed = sum(outcome is None for outcome in outcomes)
     if not outcomes or failed > max_failed * len(outcomes):
         return "failed"
@@ -109,7 +110,7 @@ def dropped(total: float, rows: int, outcomes: Sequence[float | None], skew: flo
 def measured(
     advantages: Tensor, kept: Tensor, outcomes: Sequence[float | None], reasons: Mapping[str, int], groups: int
 ) -> dict[str, float]:
-    """What is logged of a batch."""
+    """Compute the metrics of a batch."""
     judged = [outcome for outcome in outcomes if outcome is not None]
     return {
         "brpo/groups_skewed": reasons.get("skewed", 0) / groups,
@@ -122,12 +123,12 @@ def measured(
 
 
 def broadcast(advantages: Tensor, mask: Tensor) -> Tensor:
-    """[B, T] float32: each row's advantage [B] on its sampled tokens, 0 off ``mask`` [B, T]."""
+    """Broadcast each row's advantage [B] over its sampled tokens: [B, T] float32, 0 outside ``mask`` [B, T]."""
     return torch.where(mask.bool(), advantages.unsqueeze(-1), 0.0)
 
 
 def rows_of(uids: Sequence[str]) -> dict[str, list[int]]:
-    """Rows by group, in order."""
+    """Return the row indices of each group, in order."""
     groups: dict[str, list[int]] = defaultdict(list)
     for row, uid in enumerate(uids):
         groups[uid].append(row)
@@ -135,9 +136,10 @@ def rows_of(uids: Sequence[str]) -> dict[str, list[int]]:
 
 
 def outcome_of(judgement: pb.Judgement, tie: float = 0.0) -> float | None:
-    """The left answer's outcome: 1 when it is better, -1 when worse, ``tie`` when even; None when not judged.
+    """Return the left answer's outcome: 1 when better, -1 when worse, ``tie`` when even, None when not judged.
 
-    The paper counts a tie as a loss (``tie=-1``). Votes that disagree are even or a loss by reward's own settings.
+    The paper counts a tie as a loss (``tie=-1``). Disagreeing votes become a tie or a loss according to the reward
+    service's settings.
     """
     if judgement.grade == pb.GRADE_UNSPECIFIED:
         return None
@@ -157,9 +159,10 @@ async def judged(
     tie: float = 0.0,
     timeout_s: float = 600.0,
 ) -> list[float | None]:
-    """Outcomes of comparisons by the reward service's judge; ``questions`` and ``answers`` by row.
+    """Judge the comparisons with the reward service and return their outcomes.
 
-    Raises ``FathomError`` when the service does not answer; a judge that fails gives None for its pair.
+    ``questions`` and ``answers`` are by row. Raises ``FathomError`` when the service does not answer; a pair on which
+    the judge fails gets None.
     """
     found: list[float | None] = []
     for start in range(0, len(compared), MAX_PAIRS):

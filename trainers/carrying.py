@@ -1,9 +1,9 @@
-"""What a job on a cluster brings along and leaves behind, since the disk of its pod goes with it.
+"""Artifacts of a training job: stage inputs from, and upload outputs to, the object store.
 
-A data file or a model's folder that is written ``store:KEY`` is fetched from the object store before the training;
-what the training has written is kept under ``training/<name of the output folder>/`` after it. Checkpoints are in the
-store from the start (``trainers.checkpoints``), and so are the curves: what the last attempt could not leave, being
-killed, is not needed.
+Pods have no persistent disk. A data file or model folder written as ``store:KEY`` is downloaded before the training;
+its outputs are uploaded to ``training/<name of the output folder>/`` afterwards. Checkpoints are written to the store
+directly (``trainers.checkpoints``), and metrics are uploaded during training, so a killed job loses nothing it needs to
+resume.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from trainers.monitor.loggers import METRICS
 SCHEME = "store:"
 PREFIX = "training"
 BROUGHT = "brought"
-"""Folder under ``trainer.output`` with what was fetched."""
+"""Folder below ``trainer.output`` for downloaded inputs."""
 LEFT_OUT = frozenset({BROUGHT, "rollouts"})
-"""Folders that are not kept: copies, and batches of rollouts, which are many and large."""
+"""Folders that are not uploaded: downloaded inputs, and recorded rollout batches, which are many and large."""
 EVERY_S = 60.0
 R = TypeVar("R")
 
 
 def bring(config: TrainConfig, url: str) -> TrainConfig:
-    """The settings with ``store:`` places replaced by local ones; raises ``NotFound`` for a key that holds nothing."""
+    """Download ``store:`` inputs and return settings with local paths.
+
+    Raises ``NotFound`` for a key without objects.
+    """
     data = config.data
     if not any(str(place).startswith(SCHEME) for place in (*data.train_files, *data.val_files, config.model.path)):
         return config
@@ -51,7 +54,7 @@ def bring(config: TrainConfig, url: str) -> TrainConfig:
 
 
 def keep(config: TrainConfig, url: str) -> list[str]:
-    """Stores what the output folder holds; the keys. Copies of what was brought, and recorded batches, stay behind."""
+    """Upload the output folder, except ``LEFT_OUT``, and return the keys."""
     output = config.trainer.output
 
     async def stored(store: ObjectStore) -> list[str]:
@@ -64,7 +67,7 @@ def keep(config: TrainConfig, url: str) -> list[str]:
 
 
 class Curves:
-    """The metrics of a job in the store while it trains: a pod that is killed loses ``EVERY_S`` seconds of them."""
+    """Periodic upload of a job's metrics during training: a killed pod loses at most ``EVERY_S`` seconds of them."""
 
     def __init__(self, config: TrainConfig, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._path, self._url, self._clock = config.trainer.output / METRICS, url, clock
@@ -72,7 +75,7 @@ class Curves:
         self._kept = clock()
 
     def bring(self) -> None:
-        """What earlier attempts have measured, unless it is here already or the training begins anew."""
+        """Download the metrics of earlier attempts, unless they exist locally or resuming is disabled."""
         if self._path.exists() or self._resumes == "disable":
             return
 
@@ -83,7 +86,7 @@ class Curves:
         asyncio.run(with_store(self._url, fetched))
 
     def keep(self) -> None:
-        """Stores them where that is ``EVERY_S`` ago; what a store that is away does not take, the next time has too."""
+        """Upload the metrics if ``EVERY_S`` seconds have passed since the last upload."""
         if self._clock() - self._kept < EVERY_S or not self._path.exists():
             return
         self._kept = self._clock()
@@ -91,12 +94,13 @@ class Curves:
         async def stored(store: ObjectStore) -> None:
             await store.put(self._key, await asyncio.to_thread(self._path.read_bytes))
 
+        # The whole file is uploaded each time, so the next upload makes up for one that fails.
         with suppress(FathomError):
             asyncio.run(with_store(self._url, stored))
 
 
 def kept(output: Path) -> Iterable[tuple[str, Path]]:
-    """(name, path) of the files to keep, sorted by name."""
+    """Yield (name, path) of the files to upload, sorted by name."""
     for path in sorted(output.rglob("*")):
         relative = path.relative_to(output)
         if path.is_file() and relative.parts[0] not in LEFT_OUT:
@@ -104,7 +108,7 @@ def kept(output: Path) -> Iterable[tuple[str, Path]]:
 
 
 async def with_store(url: str, work: Callable[[ObjectStore], Awaitable[R]]) -> R:
-    """Opens the store for one piece of work."""
+    """Open the store, run ``work`` with it, and close it."""
     store = open_store(url)
     try:
         return await work(store)
@@ -113,7 +117,10 @@ async def with_store(url: str, work: Callable[[ObjectStore], Awaitable[R]]) -> R
 
 
 async def local(store: ObjectStore, place: str, folder: Path) -> Path:
-    """Where a place is now: itself, or the copy of the file or of all files under the key."""
+    """Return a local path, downloading the object or all objects under the key.
+
+    Raises ``NotFound`` when there are none.
+    """
     if not place.startswith(SCHEME):
         return Path(place)
     key = place.removeprefix(SCHEME)
@@ -128,7 +135,7 @@ async def local(store: ObjectStore, place: str, folder: Path) -> Path:
 
 
 async def written(store: ObjectStore, key: str, path: Path) -> Path:
-    """The object's bytes in a file."""
+    """Download an object to a file."""
     data = await store.get(key)
 
     def write() -> None:

@@ -1,7 +1,7 @@
-"""Checkpoints in the object store: a manifest is written last, so that a checkpoint is whole or not there.
+"""Checkpoints in the object store; the manifest is written last, so that a checkpoint is complete or absent.
 
-Keys: ``checkpoints/<training>/<step>/<file>`` and ``checkpoints/<training>/<step>/manifest.json``, which lists
-each file with its checksum and holds the loop's state.
+Keys: ``checkpoints/<training>/<step>/<file>`` and ``checkpoints/<training>/<step>/manifest.json``, which lists each
+file with its checksum and holds the loop's state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIGITS = 8
 
 
 def keep(checkpoints: Checkpoints, step: int, write: Callable[[Path], None], state: Mapping[str, Any]) -> None:
-    """Keeps what ``write`` puts into a folder, and the loop's state, as the checkpoint of ``step``."""
+    """Save the files that ``write`` puts into a folder, and the loop's state, as the checkpoint of ``step``."""
     with tempfile.TemporaryDirectory() as name:
         write(Path(name))
         checkpoints.save(step, Path(name), state)
@@ -33,9 +33,9 @@ def keep(checkpoints: Checkpoints, step: int, write: Callable[[Path], None], sta
 def take_up(
     checkpoints: Checkpoints, trainer: TrainerConfig, identity: Mapping[str, Any], read: Callable[[Path], None]
 ) -> Mapping[str, Any] | None:
-    """The state of the checkpoint that the settings say, after ``read`` has seen its folder; None to begin anew.
+    """Load the configured checkpoint: call ``read`` with its folder and return its state; None to start from scratch.
 
-    Raises ``Conflict`` for one of another ``identity``: folders of two trainings may share a name.
+    Raises ``Conflict`` for a checkpoint with another ``identity``.
     """
     if trainer.resume_mode == "disable":
         return None
@@ -43,6 +43,7 @@ def take_up(
         state = checkpoints.load(Path(name), trainer.resume_path if trainer.resume_mode == "resume_path" else None)
         if state is None:
             return None
+        # Output folders of two trainings may share a name, and so their checkpoints.
         for what, own in identity.items():
             if state.get(what, own) != own:
                 raise Conflict(
@@ -56,7 +57,7 @@ def take_up(
 
 @dataclass(frozen=True)
 class StoreCheckpoints:
-    """The newest ``keep`` checkpoints of one training. ``call`` runs a coroutine from the loop's thread."""
+    """The newest ``keep`` checkpoints of one training; ``call`` runs a coroutine from the training thread."""
 
     store: ObjectStore
     training: str
@@ -64,15 +65,15 @@ class StoreCheckpoints:
     call: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run
 
     def save(self, step: int, folder: Path, state: Mapping[str, Any]) -> None:
-        """Keeps the folder's files and ``state`` as the checkpoint of ``step``; then drops the oldest."""
+        """Save the folder's files and ``state`` as the checkpoint of ``step``, then delete the oldest ones."""
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         self.call(self._save(step, {path.relative_to(folder).as_posix(): path for path in paths}, state))
 
     def load(self, folder: Path, name: str | None = None) -> Mapping[str, Any] | None:
-        """Fills the folder from the newest checkpoint, or from that of step ``name``, and gives its state.
+        """Download the newest checkpoint, or that of step ``name``, into the folder and return its state.
 
-        None when there is none. Raises ``NotFound`` for a step without a checkpoint, ``CorruptData`` for a file
-        that is not as it was saved.
+        Returns None when there is none. Raises ``NotFound`` for a step without a checkpoint, ``InvalidField`` for a
+        name that is not a step, and ``CorruptData`` for a file whose checksum differs.
         """
         state: Mapping[str, Any] | None = self.call(self._load(folder, name))
         return state
@@ -107,14 +108,15 @@ class StoreCheckpoints:
         return state
 
     async def _steps(self) -> list[int]:
-        """Steps of whole checkpoints, oldest first."""
+        """Return the steps of complete checkpoints, oldest first."""
         stored = await self.store.list(f"checkpoints/{self.training}/")
         return sorted(int(item.key.split("/")[-2]) for item in stored if item.key.endswith(f"/{MANIFEST}"))
 
     async def _drop(self, step: int) -> None:
-        """The manifest first: what is half gone is no checkpoint any more."""
+        """Delete a checkpoint."""
         prefix = self._prefix(step)
         await self.store.delete(f"{prefix}{MANIFEST}")
+        # The manifest is already gone, so a partly deleted checkpoint no longer counts as one.
         for item in await self.store.list(prefix):
             await self.store.delete(item.key)
 

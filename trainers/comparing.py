@@ -1,6 +1,6 @@
-"""BRPO as a training (arXiv 2506.00103): the reward service judges episodes in pairs, and that is their advantage.
+"""BRPO training loop (arXiv 2506.00103): the reward service judges episodes in pairs; the verdict is the advantage.
 
-Episodes come ungraded from planner; ``trainers.brpo`` draws references and turns judgements into rewards.
+Episodes arrive ungraded from the planner; ``trainers.brpo`` draws references and turns verdicts into rewards.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ STYLES = {"pairwise": pb.JUDGE_STYLE_PAIRWISE, "rubric": pb.JUDGE_STYLE_RUBRIC}
 
 @dataclass(frozen=True)
 class PairwiseGrader:
-    """Grades groups against members of their own; used as ``PlannerRollouts.grade``."""
+    """Grades groups against their own members; used as ``PlannerRollouts.grade``."""
 
     clients: Clients
     config: BrpoConfig
     seed: int
 
     async def __call__(self, groups: Sequence[Group]) -> tuple[list[Group], Metrics]:
-        """The groups with reward and components set, and what was measured of the judge.
+        """Return the groups with rewards and reward components set, and metrics of the judge.
 
-        Groups of one, as in a validation, have nobody to be compared with: their reward is 0. Raises what the
-        reward service raises; a pair that the judge fails on counts 0.
+        Groups of one, as in validation, have nothing to compare with and get reward 0. Raises what the reward service
+        raises; a pair on which the judge fails counts 0.
         """
         several = [group for group in groups if len(group.episodes) > 1]
         rows = [(group, episode) for group in several for episode in group.episodes]
@@ -63,18 +63,18 @@ class PairwiseGrader:
 
 
 def rewarded(group: Group, values: Iterator[tuple[float, bool]]) -> Group:
-    """The group with the next values as its episodes' rewards."""
+    """Return the group with the next values as its episodes' rewards."""
     return Group(group.row, tuple(with_reward(episode, *next(values)) for episode in group.episodes))
 
 
 def said(episode: Trajectory) -> str:
-    """What is judged: the answer without its citations, else the last words; never empty."""
+    """Return the text to judge: the answer without citations, else the last completion; never empty."""
     last = episode.steps[-1].completion.text if episode.steps else ""
     return CITATION.sub("", episode.answer.markdown).strip() or last.strip() or "(no answer)"
 
 
 def with_reward(episode: Trajectory, value: float, kept: bool) -> Trajectory:
-    """A copy whose reward is what the judge said."""
+    """Return a copy of the episode with the judge's reward."""
     copy = Trajectory.FromString(episode.SerializeToString())
     copy.reward = value
     copy.reward_components.clear()
@@ -83,17 +83,20 @@ def with_reward(episode: Trajectory, value: float, kept: bool) -> Trajectory:
 
 
 class BRPOTrainer(RayPPOTrainer):
-    """A row's reward is its advantage: no mean is taken off, nothing is divided by a deviation."""
+    """Trainer in which a row's reward is its advantage, neither centred nor divided by a deviation."""
 
     estimators = ("grpo",)
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        """Raises ``InvalidField("brpo.references")`` where they leave a group nobody to compare."""
+        """Configure the trainer.
+
+        Raises ``InvalidField("brpo.references")`` when they leave a group no row to compare.
+        """
         super().__init__(*arguments, **named)
         if self.config.brpo.references >= self.config.rollout.n:
             raise InvalidField("brpo.references", f"must be below rollout.n, which is {self.config.rollout.n}")
 
     def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """``advantages`` and ``returns`` [B, T]: the row's outcome on its sampled tokens."""
+        """Set ``advantages`` and ``returns`` [B, T] to the row's outcome on its sampled tokens."""
         advantages = broadcast(outcomes(batch), batch.tensor("response_mask"))
         return batch.with_tensors(advantages=advantages, returns=advantages)

@@ -1,4 +1,4 @@
-"""A batch of rows under field names, and the operations that keep its fields and its groups together.
+"""``DataProto``: a batch of rows under field names, with operations that keep fields and groups consistent.
 
 The layout is that of verl's ``DataProto`` (B rows, P prompt columns, T response columns, S = P + T):
 
@@ -7,13 +7,13 @@ The layout is that of verl's ``DataProto`` (B rows, P prompt columns, T response
 | ``prompts`` | [B, P], left-padded | int64 |
 | ``responses`` | [B, T], right-padded | int64 |
 | ``input_ids``, ``attention_mask``, ``position_ids`` | [B, S] | int64 |
-| ``response_mask`` | [B, T], 1 on tokens that the policy sampled | int64 |
+| ``response_mask`` | [B, T], 1 on tokens sampled by the policy | int64 |
 | ``rollout_log_probs``, ``old_log_probs``, ``ref_log_prob``, ``values``, ``token_level_scores``, | | |
 | ``token_level_rewards``, ``rm_scores``, ``advantages``, ``returns`` | [B, T] | float32 |
 | ``acc`` | [B], the verifier's outcome | float32 |
 
-Column t of a [B, T] field belongs to response token t. ``uid`` (no tensor) names the row's group; rows g * n to
-g * n + n - 1 are the n samples of prompt g.
+Column t of a [B, T] field belongs to response token t. ``uid`` (not a tensor) names the row's group; rows g * n to g *
+n + n - 1 are the n samples of prompt g.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ SCHEMA: Mapping[str, tuple[Shape, torch.dtype]] = {
     "returns": (("B", "T"), torch.float32),
     "acc": (("B",), torch.float32),
 }
-"""Shape and dtype of every field that has a fixed meaning; one letter is one size throughout a batch."""
+"""Shape and dtype of every field with a fixed meaning; each letter has one size throughout a batch."""
 
 
 @dataclass(frozen=True)
 class DataProto:
-    """``batch`` tensors [B, ...], ``non_tensor_batch`` arrays [B] of anything, ``meta_info`` that all rows share.
+    """A batch of rows; every operation returns a new batch that shares tensors without modifying them.
 
-    Every operation returns another one; tensors are shared, never changed in place.
-    Raises ``InvalidField`` naming the field whose number of rows differs.
+    ``batch`` holds tensors [B, ...], ``non_tensor_batch`` object arrays [B], ``meta_info`` values common to all rows.
+    Raises ``InvalidField`` naming a field whose number of rows differs.
     """
 
     batch: dict[str, Tensor] = field(default_factory=dict)
@@ -87,18 +87,18 @@ class DataProto:
         non_tensors: Mapping[str, Sequence[Any]] | None = None,
         meta_info: Mapping[str, Any] | None = None,
     ) -> DataProto:
-        """Tensors as they are; sequences become object arrays."""
+        """Build a batch; sequences become object arrays."""
         arrays = {name: object_array(values) for name, values in (non_tensors or {}).items()}
         return cls(dict(tensors), arrays, dict(meta_info or {}))
 
     @classmethod
     def from_single_dict(cls, data: Mapping[str, Any], meta_info: Mapping[str, Any] | None = None) -> DataProto:
-        """Sorts one mapping, as a collate function gives it, into tensors and the rest."""
+        """Build a batch from one mapping, as collate functions return, separating tensors from other fields."""
         tensors = {name: value for name, value in data.items() if isinstance(value, Tensor)}
         return cls.from_dict(tensors, {k: v for k, v in data.items() if k not in tensors}, meta_info)
 
     def columns(self) -> Iterator[tuple[str, Any]]:
-        """Every field with its name."""
+        """Yield every field as (name, value)."""
         yield from self.batch.items()
         yield from self.non_tensor_batch.items()
 
@@ -109,21 +109,21 @@ class DataProto:
         return name in self.batch or name in self.non_tensor_batch
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor of that name; raises ``InvalidField`` when it is missing."""
+        """Return a tensor field; raises ``InvalidField`` when it is missing."""
         try:
             return self.batch[name]
         except KeyError:
             raise InvalidField(name, f"is missing; there are {sorted(self.batch)}") from None
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """The field that is no tensor; raises ``InvalidField`` when it is missing."""
+        """Return a non-tensor field; raises ``InvalidField`` when it is missing."""
         try:
             return self.non_tensor_batch[name]
         except KeyError:
             raise InvalidField(name, f"is missing; there are {sorted(self.non_tensor_batch)}") from None
 
     def __getitem__(self, rows: Rows) -> DataProto:
-        """Rows by slice, indices or a boolean mask [B]."""
+        """Select rows by slice, indices or a boolean mask [B]."""
         chosen = torch.arange(len(self))[rows if isinstance(rows, slice) else torch.as_tensor(rows)]
         places = chosen.numpy()
         return DataProto(
@@ -133,14 +133,14 @@ class DataProto:
         )
 
     def reorder(self, indices: Sequence[int] | Tensor) -> DataProto:
-        """All rows in another order; raises ``InvalidField`` when ``indices`` is no permutation."""
+        """Permute all rows; raises ``InvalidField`` when ``indices`` is not a permutation."""
         order = torch.as_tensor(indices)
         if not torch.equal(order.sort().values, torch.arange(len(self))):
             raise InvalidField("indices", f"is no permutation of {len(self)} rows")
         return self[order]
 
     def select(self, names: Sequence[str]) -> DataProto:
-        """Only these fields."""
+        """Return only these fields; raises ``InvalidField`` naming a missing one."""
         for name in names:
             if name not in self:
                 raise InvalidField(name, f"is missing; there are {sorted(n for n, _ in self.columns())}")
@@ -151,11 +151,11 @@ class DataProto:
         )
 
     def pop(self, names: Sequence[str]) -> tuple[DataProto, DataProto]:
-        """(these fields, the others)."""
+        """Split into (these fields, the others)."""
         return self.select(names), self.select([name for name, _ in self.columns() if name not in set(names)])
 
     def rename(self, names: Mapping[str, str]) -> DataProto:
-        """Fields under new names; raises ``InvalidField`` when one is missing or would overwrite another."""
+        """Rename fields; raises ``InvalidField`` when one is missing or would overwrite another."""
         for old, new in names.items():
             if old not in self:
                 raise InvalidField(old, "is missing")
@@ -168,7 +168,7 @@ class DataProto:
         )
 
     def union(self, other: DataProto) -> DataProto:
-        """Both sides' fields; raises ``InvalidField`` for one that both have with different values."""
+        """Merge the fields of two batches; raises ``InvalidField`` for a field with different values in both."""
         for name, value in other.columns():
             mine = self.batch.get(name) if isinstance(value, Tensor) else self.non_tensor_batch.get(name)
             if mine is not None and not equal(mine, value):
@@ -183,28 +183,31 @@ class DataProto:
         )
 
     def with_tensors(self, **tensors: Tensor) -> DataProto:
-        """With these tensors added, or replaced."""
+        """Return the batch with these tensors added or replaced."""
         return DataProto(self.batch | tensors, dict(self.non_tensor_batch), dict(self.meta_info))
 
     def with_meta(self, **values: Any) -> DataProto:
-        """With these values in ``meta_info``."""
+        """Return the batch with these values in ``meta_info``."""
         return DataProto(dict(self.batch), dict(self.non_tensor_batch), self.meta_info | values)
 
     def split(self, size: int) -> list[DataProto]:
-        """Parts of ``size`` rows in order, the last perhaps smaller."""
+        """Split into parts of ``size`` rows in order; the last may be smaller."""
         if size < 1:
             raise InvalidField("size", f"{size} must be at least 1")
         return [self[start : start + size] for start in range(0, len(self), size)]
 
     def chunk(self, count: int) -> list[DataProto]:
-        """``count`` equal parts; raises ``InvalidField`` when the rows cannot be divided so."""
+        """Split into ``count`` equal parts; raises ``InvalidField`` when the rows do not divide evenly."""
         if count < 1 or len(self) % count:
             raise InvalidField("count", f"{len(self)} rows cannot be divided into {count} equal parts")
         return self.split(max(1, len(self) // count))
 
     @staticmethod
     def concat(parts: Sequence[DataProto]) -> DataProto:
-        """Rows of all parts in order; ``meta_info`` is the first's. Raises ``InvalidField`` when fields differ."""
+        """Concatenate the rows of all parts; ``meta_info`` is the first's.
+
+        Raises ``InvalidField`` when fields differ.
+        """
         if not parts:
             raise InvalidField("parts", "is empty")
         names = {name for name, _ in parts[0].columns()}
@@ -219,19 +222,22 @@ class DataProto:
         )
 
     def repeat(self, times: int, *, interleave: bool = True) -> DataProto:
-        """Each row ``times`` times: aabb when ``interleave`` (groups), else abab."""
+        """Repeat each row ``times`` times: aabb with ``interleave`` (groups), else abab."""
         if times < 1:
             raise InvalidField("times", f"{times} must be at least 1")
         rows = torch.arange(len(self))
         return self[rows.repeat_interleave(times) if interleave else rows.repeat(times)]
 
     def to(self, device: str | torch.device) -> DataProto:
-        """The same on another device."""
+        """Move the tensors to another device."""
         moved = {name: value.to(device) for name, value in self.batch.items()}
         return DataProto(moved, dict(self.non_tensor_batch), dict(self.meta_info))
 
     def require(self, *names: str) -> None:
-        """Checks that these fields of ``SCHEMA`` are there and that all known ones fit; names the first that fails."""
+        """Check that these fields exist and that all fields fit ``SCHEMA``.
+
+        Raises ``InvalidField`` naming the first that fails.
+        """
         for name in names:
             self.tensor(name)
         sizes = {"B": len(self)}
@@ -244,7 +250,10 @@ class DataProto:
             )
 
     def require_groups(self, size: int) -> None:
-        """Checks that rows g * ``size`` to (g + 1) * ``size`` - 1 share a ``uid`` that no other group has."""
+        """Check that rows g * ``size`` to (g + 1) * ``size`` - 1 share a ``uid`` unique to them.
+
+        Raises ``InvalidField``.
+        """
         uids = self.array("uid").tolist()
         if size < 1 or len(uids) % size:
             raise InvalidField("uid", f"{len(uids)} rows are no groups of {size}")
@@ -254,7 +263,7 @@ class DataProto:
 
 
 def check_field(name: str, value: Tensor, sizes: dict[str, int]) -> None:
-    """One field against ``SCHEMA``; learns the sizes of letters not seen before."""
+    """Check one field against ``SCHEMA``, recording the sizes of new letters in ``sizes``."""
     shape, dtype = SCHEMA[name]
     if value.dtype != dtype:
         raise InvalidField(name, f"is {value.dtype}, must be {dtype}")
@@ -266,7 +275,10 @@ def check_field(name: str, value: Tensor, sizes: dict[str, int]) -> None:
 
 
 def pad_to_divisor(data: DataProto, divisor: int) -> tuple[DataProto, int]:
-    """(data with its first rows repeated until ``divisor`` divides the rows, how many were added)."""
+    """Repeat the first rows until ``divisor`` divides the number of rows.
+
+    Returns the batch and the number of added rows.
+    """
     if divisor < 1 or not len(data):
         raise InvalidField("divisor", f"{len(data)} rows cannot be padded to a multiple of {divisor}")
     missing = -len(data) % divisor
@@ -276,12 +288,12 @@ def pad_to_divisor(data: DataProto, divisor: int) -> tuple[DataProto, int]:
 
 
 def unpad(data: DataProto, added: int) -> DataProto:
-    """Without the last ``added`` rows."""
+    """Remove the last ``added`` rows."""
     return data[: len(data) - added]
 
 
 def object_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """[B] of objects; a list of lists stays one list per row."""
+    """Convert values to an object array [B]; nested lists stay one object per row."""
     if isinstance(values, np.ndarray):
         return values
     array = np.empty(len(values), dtype=object)
@@ -291,7 +303,7 @@ def object_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Same values in the same shape."""
+    """Return whether two fields have the same shape and values."""
     if isinstance(left, Tensor):
         return isinstance(right, Tensor) and left.shape == right.shape and torch.equal(left, right)
     return len(left) == len(right) and all(a is b or a == b for a, b in zip(left, right, strict=True))

@@ -1,7 +1,7 @@
-"""Direct preference optimisation on exported pairs (arXiv 2305.18290), by the loop of ``trainers.sft``.
+"""Direct preference optimisation on exported pairs (arXiv 2305.18290), using the loop of ``trainers.sft``.
 
-Log-probabilities are sums over the answer's tokens; the reference is the model as it was at the start, whose sums are
-computed once per pair.
+Log-probabilities are sums over the answer's tokens; the reference is the initial model, whose sums are computed once
+per pair.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from trainers.sft import ImitationTrainer
 
 @dataclass
 class Preferences:
-    """The loss of ``imitation.loss_type``; ``reference`` is a frozen copy of the model."""
+    """Objective with the loss of ``imitation.loss_type``; ``reference`` is a frozen copy of the model."""
 
     config: TrainConfig
     pad: int
     reference: PolicyNetwork
     known: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """The reference's sums of chosen and rejected, by pair."""
+    """The reference's sums (chosen, rejected) by pair."""
 
     def collate(self, rows: Sequence[Preference]) -> DataProto:
         return pair_batch(rows, self.pad)
 
     def parts(self, data: DataProto) -> list[Tensor]:
-        """Pairs of each pass: both sides together, so half as many as rows fit."""
+        """Return the rows of each micro-batch: whole pairs, so half as many pairs as rows fit."""
         size = max(1, self.config.actor.ppo_micro_batch_size_per_gpu // 2)
         pairs = len(data) // 2
         return [torch.cat([part, part + pairs]) for part in torch.arange(pairs).split(size)]
@@ -73,7 +73,7 @@ class Preferences:
 
     @torch.no_grad()
     def reference_sums(self, part: DataProto) -> Tensor:
-        """[2 b] of the reference; asked of the network only for pairs that are new."""
+        """Return the reference's sums [2 b], running the network only for new pairs."""
         names = [str(name) for name in part.array("uid").tolist()]
         count = len(names) // 2
         if any(name not in self.known for name in names[:count]):
@@ -92,7 +92,7 @@ class Preferences:
 
 
 class DpoTrainer(ImitationTrainer[Preference]):
-    """From settings, as :class:`trainers.sft.SftTrainer`; the reference is the model as it is loaded."""
+    """DPO trainer built from settings, like :class:`trainers.sft.SftTrainer`; the reference is the model as loaded."""
 
     def __init__(
         self,
@@ -109,14 +109,14 @@ class DpoTrainer(ImitationTrainer[Preference]):
         super().__init__(config, network, objective, pairs, held, log, checkpoints)
 
     def fit(self) -> dict[str, float]:
-        """Trains, then writes ``trainer.output``/model."""
+        """Train, then write the model to ``trainer.output``/model."""
         metrics = super().fit()
         export(self.network, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 
 
 def answer_sums(network: PolicyNetwork, data: DataProto) -> tuple[Tensor, Tensor]:
-    """Log-probability of each row's answer in nats, [B] with gradient, and its tokens, [B]."""
+    """Return each row's answer log-probability in nats, [B] with gradient, and its number of tokens, [B]."""
     mask = data.tensor("response_mask").bool()
     log_probs = network(data, 1.0, trained=True).log_probs
     return torch.where(mask, log_probs, 0.0).sum(dim=-1), mask.sum(dim=-1).float()

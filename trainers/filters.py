@@ -1,4 +1,4 @@
-"""Which groups of a batch are trained on. Shapes: G groups of n samples."""
+"""Selection of the groups to train on. Shapes: G groups of n samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fathom.errors import InvalidField
 
 @dataclass(frozen=True)
 class Filtered:
-    """``rows`` [B'] int64, the rows to keep in group order; the rest are shares of all groups, for the log."""
+    """Selected rows [B'] int64 in group order, with shares over all groups for logging."""
 
     rows: Tensor
     pass_rate: float
@@ -20,7 +20,7 @@ class Filtered:
     too_hard: float
     truncated: float
     filled_with_failing: int
-    """Groups that are kept though they do not pass."""
+    """Number of selected groups that do not pass the filter."""
 
 
 def prioritised_groups(
@@ -35,13 +35,13 @@ def prioritised_groups(
     filter_truncate: bool = True,
     stable_sort: bool = True,
 ) -> Filtered:
-    """PRIME's filter: groups that pass come first, then the others; ``keep_groups`` of all stay.
+    """Select ``keep_groups`` groups with PRIME's filter: groups that pass come first, then the others.
 
-    ``scores`` and ``lengths`` [G, n] (outcomes; valid response tokens). A group passes when its mean score is in
-    [``lower``, ``upper``], both inclusive, and its longest response has fewer than ``max_response_length`` - 1
-    tokens. Order within each kind is that of the batch; without ``stable_sort`` it is whatever the sort leaves, as
-    in the recipe. Nothing fails for too few groups: failing ones fill the rest. Raises
-    ``InvalidField("keep_groups")`` when there are not so many.
+    ``scores`` and ``lengths`` [G, n] (outcomes; numbers of valid response tokens). A group passes when its mean score
+    is in [``lower``, ``upper``], both inclusive, and its longest response has fewer than ``max_response_length`` - 1
+    tokens. Each kind keeps the batch order; without ``stable_sort`` its order is undefined, as in the public recipe.
+    Failing groups fill up missing ones. Raises ``InvalidField("keep_groups")`` when there are fewer groups.
+
     Source: arXiv 2502.01456, section 3.
     """
     groups, samples = scores.shape
@@ -68,14 +68,14 @@ def prioritised_groups(
 
 
 def share(flags: Tensor) -> float:
-    """How many of ``flags`` are True, 0 to 1."""
+    """Return the share of True values, 0 to 1."""
     return float(flags.to(torch.float32).mean())
 
 
 def informative_groups(outcomes: Tensor) -> Tensor:
-    """[G] bool: groups whose binary ``outcomes`` [G, n] are not all equal (DAPO, arXiv 2503.14476).
+    """Return which groups have binary ``outcomes`` [G, n] that are not all equal, [G] bool (DAPO, arXiv 2503.14476).
 
-    Give the outcome, not a shaped score: shaping makes groups survive that all fail, and GRPO would blow up
-    their tiny differences.
+    Pass outcomes, not shaped scores: shaping would keep groups that all fail, and GRPO would amplify their tiny
+    differences.
     """
     return (outcomes != outcomes[:, :1]).any(dim=1)

@@ -1,7 +1,7 @@
-"""GRPO (arXiv 2402.03300): each episode against its prompt's group; no critic. The loop is ``trainers.ppo``.
+"""GRPO (arXiv 2402.03300): each episode against its prompt's group, without a critic; the loop of ``trainers.ppo``.
 
-Settings: ``config/presets/grpo.yaml``. ``train`` is the same on a small task with a tiny model, against the running
-services: rollouts from planner, grades from reward, and policy serves each step's version.
+Settings: ``config/presets/grpo.yaml``. ``train`` runs it on a small task with a tiny model against the running
+services: the planner plays rollouts, reward grades them, policy serves each step's version.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ STOPS = ("</answer>", "</search>")
 
 
 class GRPOTrainer(RayPPOTrainer):
-    """A = (R - mean) / (std + 1e-6) within the group, the same for every token that the model wrote."""
+    """GRPO trainer: A = (R - mean) / (std + 1e-6) within the group, the same for every token the model wrote."""
 
     estimators = ("grpo",)
 
     def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """Group-relative; without the division it is Dr. GRPO (arXiv 2503.20783)."""
+        """Compute group-relative advantages; without division by the deviation it is Dr. GRPO (arXiv 2503.20783)."""
         return compute_advantage(batch, "grpo", norm_by_std=self.config.algorithm.norm_adv_by_std_in_grpo)
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """One step. ``mismatch`` is the largest |p_rollout - p_learner| over trained tokens, before the step."""
+    """Metrics of one step; ``mismatch`` is the largest |p_rollout - p_learner| over trained tokens, before the step."""
 
     step: int
     reward: float
@@ -67,7 +67,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class TrainReport:
-    """What a training did; accuracies are greedy, on held-out tasks."""
+    """Results of a training; accuracies are greedy, on held-out tasks."""
 
     model: str
     version: int
@@ -78,7 +78,7 @@ class TrainReport:
     held_out_after: float
 
     def summary(self) -> str:
-        """The reward line."""
+        """Format rewards, accuracies and the served version as one line."""
         return (
             f"reward {self.reward_first:.3f} → {self.reward_last:.3f}, held-out accuracy"
             f" {self.held_out_before:.2f} → {self.held_out_after:.2f} after {self.steps} steps;"
@@ -87,7 +87,7 @@ class TrainReport:
 
 
 def tree(config: GrpoConfig, words: Sequence[str]) -> TrainConfig:
-    """The small training's settings in the tree that every trainer reads; ``words`` are the tiny model's."""
+    """Convert the small training's settings to the common settings tree; ``words`` are the tiny model's vocabulary."""
     tags = config.protocol == "search_r1"
     weights = {"structure_weight": config.structure_weight, "final_weight": config.final_weight}
     return TrainConfig(
@@ -130,9 +130,9 @@ def tree(config: GrpoConfig, words: Sequence[str]) -> TrainConfig:
 async def train(
     config: GrpoConfig, clients: Clients, store: ObjectStore, progress: Callable[[StepReport], None]
 ) -> TrainReport:
-    """Trains beside the caller's event loop; ``progress`` is called from the training's thread.
+    """Train in a worker thread beside the caller's event loop; ``progress`` is called from that thread.
 
-    Contract errors stop it and name the field; the served version is always a good one.
+    Non-retryable errors stop the training and name the field; the last good version stays in service.
     """
     tasks = comparison_tasks(config.digits)
     training, held_out = split(tasks, config.held_out, config.seed)
@@ -169,7 +169,7 @@ async def train(
 
 
 def report(step: int, metrics: Metrics, version: int) -> StepReport:
-    """What is shown of a step."""
+    """Build a step's report from its metrics."""
     return StepReport(
         step=step,
         reward=metrics["critic/score/mean"],
@@ -185,6 +185,7 @@ def report(step: int, metrics: Metrics, version: int) -> StepReport:
 
 
 def mean_of_last(reports: Sequence[StepReport], count: int = 5) -> float:
-    """Mean reward of the last steps: single steps are noisy."""
+    """Return the mean reward of the last ``count`` steps."""
+    # Averaged, because the rewards of single steps are noisy.
     last = reports[-count:]
     return sum(item.reward for item in last) / len(last)

@@ -1,10 +1,9 @@
-"""GRPO of the code interpreter (rows T02 to T07; formulas: specs/rl.md 4.3).
+"""GRPO of the code interpreter.
 
-Episodes are planner's: the model writes cells, the sandbox runs them on tables that were injected. A cell's reward
-is the reward service's grader ``code``, R = e * (w_s * s + w_l * f) - w_h * [any hack flag], whose three parts are
-style s, length f and execution e. An episode's reward is the mean over its cells, plus the weighted score of its
-answer where the task has one, less a small cost per cell; an episode without a cell gets neither reward nor blame
-for code. Loss is on sampled tokens only, as everywhere.
+Episodes come from the planner: the model writes cells, which the sandbox runs on injected tables. A cell's reward is
+the reward service's grader ``code``, R = e * (w_s * s + w_l * f) - w_h * [any hack flag], with style s, length f and
+execution e. An episode's reward is the mean over its cells, plus the weighted score of its answer when the task has
+one, minus a small cost per cell; an episode without cells has code reward 0. The loss is on sampled tokens only.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ LENGTH, REWARD = ("code/length",), ("critic/score/mean",)
 
 @dataclass(frozen=True)
 class CodeGrader:
-    """Grades groups by the cells that ran; used as ``PlannerRollouts.grade``."""
+    """Grades groups by the cells they ran; used as ``PlannerRollouts.grade``."""
 
     clients: Clients
     config: InterpreterConfig
     timeout_s: float = 60.0
 
     async def __call__(self, groups: Sequence[Group]) -> tuple[list[Group], Metrics]:
-        """The groups with reward and components set, and what was measured of the code.
+        """Return the groups with rewards and reward components set, and metrics of the code.
 
-        Raises ``InvalidField`` when the service refuses an item, ``DependencyFailed`` when it answers for fewer.
+        Raises ``InvalidField`` when the service rejects an item, ``DependencyFailed`` when it returns too few scores.
         """
         items: list[ScoreItem] = []
         for group in groups:
@@ -68,7 +67,7 @@ class CodeGrader:
         return graded, measured(graded)
 
     def _cells(self, episode: Trajectory) -> list[ScoreItem]:
-        """An item per cell, with the weights of the settings."""
+        """Return one grading item per cell, with the configured weights."""
         config, items = self.config, cell_items(episode, "code")
         for item in items:
             item.parameters["style_weight"] = config.style_weight
@@ -77,7 +76,7 @@ class CodeGrader:
         return items
 
     def _answer(self, row: Row, episode: Trajectory) -> list[ScoreItem]:
-        """The answer's item, where the task has references and weight."""
+        """Return the answer's grading item, or none when the task has no references or no weight."""
         references = references_of(row)
         if not references or not self.config.task_weight:
             return []
@@ -93,7 +92,7 @@ class CodeGrader:
         return found
 
     def _with_reward(self, episode: Trajectory, found: Sequence[Score], answer: Score | None) -> Trajectory:
-        """A copy with the composed reward and its parts."""
+        """Return a copy of the episode with the total reward and its components."""
         copy = Trajectory.FromString(episode.SerializeToString())
         count = max(1, len(found))
         parts = {name: sum(s.components.get(name, 0.0) for s in found) / count for name in (*COMPONENTS, *FLAGS)}
@@ -109,7 +108,10 @@ class CodeGrader:
 
 
 def measured(groups: Sequence[Group]) -> Metrics:
-    """``code/length`` in statements of called functions, mean over cells; cells per episode, errors, hack flags."""
+    """Compute metrics of the cells: number per episode, mean length, error rate and rate of hack flags.
+
+    Lengths are in statements of called functions.
+    """
     episodes = [episode for group in groups for episode in group.episodes]
     ran = [cell for episode in episodes for cell in cells(episode)]
     metrics = {"code/cells": len(ran) / max(1, len(episodes))}
@@ -121,12 +123,12 @@ def measured(groups: Sequence[Group]) -> Metrics:
 
 
 def falling_length(config: InterpreterConfig) -> Signal:
-    """T07: code that gets much shorter while the reward rises is the reward being hacked."""
+    """Return the collapse signal for code that gets much shorter while the reward rises, a sign of reward hacking."""
     return Signal("code length", LENGTH, share_of_start=config.length_share, while_rising=REWARD)
 
 
 def epoch_warning(config: TrainConfig) -> str:
-    """T07: what to say of more than one epoch; "" for one."""
+    """Return a warning about more than one epoch; "" for one."""
     epochs = config.trainer.total_epochs
     if epochs <= 1:
         return ""
@@ -134,11 +136,10 @@ def epoch_warning(config: TrainConfig) -> str:
 
 
 async def with_sheets(rows: Sequence[Row], clients: Clients, timeout_s: float = 60.0) -> list[Row]:
-    """The rows with the tables that their questions need, as ``sheets``; a row that brings its own keeps them.
+    """Add to each row the tables its question needs, as ``sheets``; rows that have sheets keep them.
 
-    ``extra_info.data_query`` asks for the tables, as a question or as the JSON of a typed query, else the question
-    itself. Raises ``InvalidField`` naming the row for which nothing is found: an episode without a table could only
-    print constants.
+    ``extra_info.data_query`` requests the tables, as a question or as the JSON of a typed query; otherwise the question
+    itself does. Raises ``InvalidField`` naming a row for which no table is found.
     """
     found: dict[str, tuple[Sheet, ...]] = {}
     prepared: list[Row] = []
@@ -151,13 +152,14 @@ async def with_sheets(rows: Sequence[Row], clients: Clients, timeout_s: float = 
             response = await clients.datafetch.query(query_of(wanted, place), timeout_s=timeout_s)
             found[wanted] = tuple(response.sheets)
         if not found[wanted]:
+            # Without a table an episode could only print constants.
             raise InvalidField("train_files", f"row {place}: there are no tables for {wanted!r}")
         prepared.append({**row, "sheets": found[wanted]})
     return prepared
 
 
 def query_of(wanted: str, row: int) -> QueryRequest:
-    """The request for a row's tables; raises ``InvalidField`` for JSON that is no typed query."""
+    """Build the request for a row's tables; raises ``InvalidField`` for JSON that is not a typed query."""
     if not wanted.startswith("{"):
         return QueryRequest(question=wanted)
     try:
@@ -167,10 +169,10 @@ def query_of(wanted: str, row: int) -> QueryRequest:
 
 
 class InterpreterTrainer(RayPPOTrainer):
-    """GRPO whose advantages compare whole rewards, or each component by itself."""
+    """GRPO trainer that normalises total rewards, or each reward component separately (GDPO)."""
 
     def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """By component (GDPO) where the settings say so: a wide component cannot drown the others."""
+        """Compute advantages from total rewards or, with ``interpreter.normalise: components``, per component."""
         settings = self.config.interpreter
         if settings.normalise == "total":
             return super().compute_advantage(batch, metrics)
@@ -184,9 +186,10 @@ class InterpreterTrainer(RayPPOTrainer):
 
 
 def advantages_by_component(batch: DataProto, weights: Mapping[str, float], n: int) -> DataProto:
-    """``advantages`` and ``returns`` from the components ``reward/<name>``, each normalised in its group of ``n``.
+    """Compute ``advantages`` and ``returns`` from the components ``reward/<name>``.
 
-    Raises ``InvalidField`` for a missing component, and for rows that are no contiguous groups of single rows.
+    Each component is normalised in its group of ``n``. Raises ``InvalidField`` for a missing component, and unless each
+    group is ``n`` contiguous rows.
     """
     batch.require_groups(n)
     parts = {name: torch.as_tensor(batch.array(f"reward/{name}").astype("float32")).view(-1, n) for name in weights}

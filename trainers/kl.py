@@ -1,4 +1,4 @@
-"""Divergence from a reference policy: estimators per token, and the controllers of its weight."""
+"""KL divergence from a reference policy: per-token estimators, and controllers of its coefficient."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from trainers.config.sections import AlgorithmConfig
 Kind = Literal["k1", "abs", "k2", "k3", "k1+", "k3+"]
 KINDS: tuple[Kind, ...] = ("k1", "abs", "k2", "k3", "k1+", "k3+")
 NAMES: dict[str, Kind] = {"kl": "k1", "mse": "k2", "low_var_kl": "k3", **{kind: kind for kind in KINDS}}
-"""Settings' names, which are verl's, beside the kinds' own."""
+"""Estimators by settings name: verl's names, and the estimators' own."""
 LOG_RATIO_CLAMP = 20.0
 K3_CLAMP = 10.0
 ADAPTATION = 0.2
 
 
 def kind_named(name: str) -> Kind:
-    """The estimator that settings call so; raises ``InvalidField("kl_kind")`` for an unknown name."""
+    """Return the estimator of that settings name; raises ``InvalidField("kl_kind")`` for an unknown one."""
     if name not in NAMES:
         raise InvalidField("kl_kind", f"{name!r} is not one of {', '.join(NAMES)}")
     return NAMES[name]
 
 
 def kl_terms(log_probs: Tensor, reference: Tensor, kind: Kind) -> Tensor:
-    """An estimate of KL(policy || reference) per token, same shape as ``log_probs`` (nats, with gradient).
+    """Estimate KL(policy || reference) per token, in the shape of ``log_probs`` (nats, with gradient).
 
-    With l and l0 the log-probabilities of the taken token: k1 = l - l0; abs = |l - l0|; k2 = (l - l0)^2 / 2;
-    k3 = exp(d) - d - 1 with d = l0 - l clamped to ±20, the term to ±10. With "+" the value is the estimator's
-    and the gradient k2's, since the gradient of k3 is not that of the KL. Source:
-    http://joschu.net/blog/kl-approx.html; straight-through form: verl. Raises ``InvalidField("kl_kind")``.
+    With l and l0 the log-probabilities of the sampled token: k1 = l - l0; abs = |l - l0|; k2 = (l - l0)^2 / 2; k3 =
+    exp(d) - d - 1 with d = l0 - l clamped to ±20, the term to ±10. With "+" the value is the estimator's and the
+    gradient k2's, since the gradient of k3 is not that of the KL. Source: http://joschu.net/blog/kl-approx.html;
+    straight-through form: verl. Raises ``InvalidField("kl_kind")``.
     """
     if kind not in KINDS:
         raise InvalidField("kl_kind", f"{kind!r} is not one of {', '.join(KINDS)}")
@@ -53,7 +53,7 @@ def kl_terms(log_probs: Tensor, reference: Tensor, kind: Kind) -> Tensor:
 
 
 class Controller(Protocol):
-    """Weight of the KL: read ``value`` for a step, then ``update`` it with what the step measured."""
+    """Controller of the KL coefficient: read ``value`` for a step, then ``update`` it with the measured KL."""
 
     value: float
 
@@ -62,36 +62,39 @@ class Controller(Protocol):
 
 @dataclass
 class FixedKLController:
-    """A constant weight."""
+    """A constant coefficient."""
 
     value: float = 0.001
 
     def update(self, kl: float, rows: int) -> None:
-        """Changes nothing."""
+        """Do nothing."""
 
 
 @dataclass
 class AdaptiveKLController:
-    """value *= 1 + clip(KL / target - 1, ±0.2) * rows / horizon. Source: arXiv 1909.08593, section 2.2."""
+    """Proportional controller: value *= 1 + clip(KL / target - 1, ±0.2) * rows / horizon.
+
+    Source: arXiv 1909.08593, section 2.2.
+    """
 
     value: float
     target: float = 0.1
     horizon: int = 10_000
 
     def __post_init__(self) -> None:
-        """Raises ``InvalidField`` for a target or a horizon that is not positive."""
+        """Check the settings; raises ``InvalidField`` for a target or horizon that is not positive."""
         for name in ("target", "horizon"):
             if getattr(self, name) <= 0:
                 raise InvalidField(f"kl_ctrl.{name}", "must be above 0")
 
     def update(self, kl: float, rows: int) -> None:
-        """``kl`` in nats per token, ``rows`` the rows of the batch, not its tokens."""
+        """Update the coefficient; ``kl`` is in nats per token, ``rows`` counts the batch's rows, not its tokens."""
         error = min(max(kl / self.target - 1.0, -ADAPTATION), ADAPTATION)
         self.value *= 1.0 + error * rows / self.horizon
 
 
 def kl_controller(algorithm: AlgorithmConfig) -> Controller:
-    """The controller of the KL in the reward."""
+    """Create the controller of the KL in the reward."""
     if algorithm.kl_ctrl == "fixed":
         return FixedKLController(algorithm.kl_coef)
     return AdaptiveKLController(algorithm.kl_coef, algorithm.kl_target, int(algorithm.kl_horizon))
@@ -100,10 +103,10 @@ def kl_controller(algorithm: AlgorithmConfig) -> Controller:
 def penalised(
     scores: Tensor, log_probs: Tensor, reference: Tensor, mask: Tensor, weight: float, kind: Kind = "k1"
 ) -> tuple[Tensor, float]:
-    """Rewards with the KL taken off: r = score - weight * kl on the mask; and the KL that was measured.
+    """Subtract the KL penalty from rewards: r = score - weight * kl on the mask; also return the measured KL.
 
-    All tensors [B, T]; gives [B, T] float32, 0 off the mask, and the mean over rows of each row's mean (nats
-    per token), which the controller is updated with. Rows without any model token do not count.
+    All tensors [B, T]; returns rewards [B, T] float32, 0 outside the mask, and the mean over rows of each row's mean KL
+    (nats per token), the controller's input. Rows without model tokens are excluded.
     """
     kept = mask.bool()
     terms = torch.where(kept, kl_terms(log_probs, reference, kind), 0.0).detach()

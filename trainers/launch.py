@@ -1,7 +1,7 @@
-"""A training from its settings to its report: prompts, rollouts, learners, checkpoints, logs, put together.
+"""A training run from settings to report: assembles prompts, rollouts, learners, checkpoints and loggers.
 
-It runs in one thread and is stopped from another (``Interruption``): the step under way is finished, a checkpoint
-written, the report made.
+A run occupies one thread and can be stopped from another (``Interruption``): it finishes the current step, writes a
+checkpoint, and writes the report.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import shlex
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -46,11 +48,11 @@ Row = Mapping[str, Any]
 COMPARISON = "comparison"
 LOG = logging.getLogger(__name__)
 Show = Callable[[int, int, Metrics], None]
-"""Hears step, steps in all, and metrics."""
+"""Progress callback: receives the step, the total number of steps, and metrics."""
 
 
 class Interruption:
-    """Asks a training to end after the step that it is at."""
+    """Thread-safe request to stop a training after its current step."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -64,12 +66,12 @@ class Interruption:
 
 
 class Interrupted(Cancelled):
-    """The training was asked to end; its last step is in a checkpoint, and the same command goes on from there."""
+    """The training was stopped on request, after a checkpoint; the same command resumes it."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a training runs: URLs of the services by name, and of the object store."""
+    """URLs of the services by name, and of the object store."""
 
     services: Mapping[str, str]
     store: str
@@ -77,14 +79,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a training; ``metrics`` are those of the last step."""
+    """Result of a training; ``metrics`` are those of the last step."""
 
     steps: int
     metrics: Metrics
     report: Path
 
     def summary(self) -> str:
-        """One line."""
+        """Format the result as one line."""
         shown = ("critic/score/mean", "acc", "val/test_score", "response_length/mean", "actor/entropy", "val/loss")
         found = [f"{name} {self.metrics[name]:.3f}" for name in shown if name in self.metrics]
         return f"{self.steps} steps; {', '.join(found)}; {self.report}"
@@ -92,7 +94,7 @@ class Outcome:
 
 @dataclass
 class Run:
-    """One training under way."""
+    """One training run."""
 
     name: str
     config: TrainConfig
@@ -106,7 +108,7 @@ class Run:
     _loggers: Sequence[Logger] = ()
 
     def train(self) -> Outcome:
-        """To the end; whatever the end is, the report is made.
+        """Train to completion; the report is written however the run ends.
 
         Raises typed errors: ``ConfigError`` or ``InvalidField`` for settings, ``TrainingCollapsed`` or
         ``TrainingDiverged``, ``Interrupted``, and what the services raise.
@@ -129,7 +131,7 @@ class Run:
         return Outcome(self.step, self.last, report)
 
     def _assemble(self, stack: ExitStack) -> Any:
-        """The trainer with all that it needs; what must be closed is pushed on ``stack``."""
+        """Build the trainer and its dependencies; everything to be closed is pushed on ``stack``."""
         config = self.config
         bridge = stack.enter_context(Bridge())
         if find(self.name).from_files:
@@ -161,7 +163,7 @@ class Run:
         return trainer
 
     async def _rows(self, clients: Clients) -> tuple[list[Row], list[Row]]:
-        """Prompts to train and to validate on: the files', else a small task that every machine can do."""
+        """Return training and validation prompts from the files, or those of a small built-in task without files."""
         data = self.config.data
         if data.train_files:
             train: list[Row] = [record.row() for record in read_all(data.train_files, data.prompt_key)]
@@ -201,7 +203,7 @@ class Run:
         )
 
     def _warn(self, text: str) -> None:
-        """At once, and on top of the report."""
+        """Log a warning immediately and add it to the report."""
         LOG.warning(text)
         self.notes.append(text)
 
@@ -216,17 +218,17 @@ class Run:
 
 
 def checkpoints(config: TrainConfig, store: ObjectStore, bridge: Bridge) -> StoreCheckpoints:
-    """Those of the training that the output folder names; they outlive the machine where the store does."""
+    """Return the checkpoints of the training named by its output folder."""
     return StoreCheckpoints(store, config.trainer.output.name, config.trainer.keep_checkpoints, bridge.call)
 
 
 async def opened_store(url: str) -> ObjectStore:
-    """The store, made in the loop that uses it."""
+    """Open the store inside the event loop that uses it."""
     return open_store(url)
 
 
 async def opened(place: Place) -> tuple[Clients, ObjectStore]:
-    """Clients in the training lane, and the store; made in the loop that uses them."""
+    """Open clients in the training lane, and the store, inside the event loop that uses them."""
     return connect(place.services, lane=Lane.TRAINING), open_store(place.store)
 
 
@@ -236,14 +238,14 @@ async def closed(clients: Clients, store: ObjectStore) -> None:
 
 
 def folder_store(folder: Path) -> ObjectStore:
-    """A folder as a store; raises ``InvalidField("rollout.replay")`` where it cannot be one."""
+    """Open a folder as a store; raises ``InvalidField("rollout.replay")`` when that is impossible."""
     return open_store(folder.resolve().as_uri())
 
 
 def started_ray(config: TrainConfig) -> Callable[[], None]:
-    """Joins the cluster that ``RAY_ADDRESS`` names, else starts Ray here; gives what ends that again.
+    """Join the Ray cluster at ``RAY_ADDRESS``, or start Ray locally; return a function that shuts it down.
 
-    Raises ``MissingExtra`` without Ray.
+    When Ray is already initialised, the returned function does nothing. Raises ``MissingExtra`` without Ray.
     """
     try:
         ray: Any = importlib.import_module("ray")
@@ -255,14 +257,16 @@ def started_ray(config: TrainConfig) -> Callable[[], None]:
         ray.init(address="auto", log_to_driver=False)
     else:
         ranks = config.trainer.world_size * len(assembly.WORKERS)
-        ray.init(num_cpus=max(2, ranks), include_dashboard=False, log_to_driver=False)
+        # Ray starts its workers by a line of shell: without quotes no worker starts below a path with a space.
+        own = {"py_executable": shlex.quote(sys.executable)}
+        ray.init(num_cpus=max(2, ranks), include_dashboard=False, log_to_driver=False, runtime_env=own)
     return lambda: ray.shutdown()
 
 
 def with_vocabulary(config: TrainConfig, rows: Sequence[Row]) -> TrainConfig:
-    """A tiny model without words of its own gets those of the small task.
+    """Give a tiny model without a vocabulary the words of the built-in task.
 
-    Raises ``InvalidField("model.vocabulary")`` when the prompts are others.
+    Raises ``InvalidField("model.vocabulary")`` when the prompts are from elsewhere.
     """
     if config.model.path != "tiny" or config.model.vocabulary:
         return config

@@ -1,4 +1,4 @@
-"""Conversations as rows for ``trainers.sft``, and the warm start of a tiny model on them."""
+"""Conversations rendered as rows for ``trainers.sft``, and the warm start of a tiny model on them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from trainers.sft import Imitation, ImitationTrainer
 
 Message = Mapping[str, str]
 BATCH, PASS_TOKENS = 32, 768
-"""Rows per step, and tokens per pass: conversations that search are several times as long as those that guess."""
+"""Rows per step, and tokens per micro-batch: conversations with searches are several times longer than guesses."""
 
 
 def rendered(tokenizer: Any, name: str, messages: Sequence[Message]) -> Row:
-    """A conversation whose loss is on each assistant's words with the end of its turn.
+    """Render a conversation with loss on each assistant message, including the token that ends its turn.
 
-    What an assistant's message begins with according to its key ``given`` is context: it is not imitated. Masks come
-    from spans made while rendering, never from a search in decoded text.
+    An assistant message may begin with context, given in its key ``given``, which carries no loss. Masks are derived
+    from message boundaries during rendering, not by searching decoded text.
 
-    Raises ``InvalidField("chat_template")`` when a longer conversation does not begin as a shorter one,
-    ``InvalidField("given")`` for one that is not how the message's ids begin, and ``InvalidField("messages")``
+    Raises ``InvalidField("chat_template")`` when a longer conversation does not begin with the shorter one's ids,
+    ``InvalidField("given")`` when the message's ids do not begin with the context's, and ``InvalidField("messages")``
     without an assistant message.
     """
     ids: list[int] = []
@@ -46,7 +46,7 @@ def rendered(tokenizer: Any, name: str, messages: Sequence[Message]) -> Row:
 
 
 def chat_ids(tokenizer: Any, messages: Sequence[Message], *, opened: bool) -> list[int]:
-    """Ids of the rendered messages, with the assistant's turn ``opened`` or not."""
+    """Return the ids of the rendered messages, with the generation prompt when ``opened``."""
     text = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=opened)
     return list(tokenizer.encode(text, add_special_tokens=False))
 
@@ -54,7 +54,7 @@ def chat_ids(tokenizer: Any, messages: Sequence[Message], *, opened: bool) -> li
 def warm_start(
     model: Any, tokenizer: Any, conversations: Sequence[Sequence[Message]], *, steps: int, seed: int, lr: float = 3e-3
 ) -> float:
-    """Trains ``model`` in place for ``steps`` steps, half a cosine from ``lr`` to 0; gives the last loss in nats."""
+    """Train ``model`` in place for ``steps`` steps with cosine decay from ``lr`` to 0; return the last loss in nats."""
     rows = [rendered(tokenizer, f"lesson-{number}", messages) for number, messages in enumerate(conversations)]
     size = min(BATCH, len(rows))
     epochs = -(-steps // (len(rows) // size))

@@ -1,8 +1,7 @@
-"""A small verifiable tool task over a closed vocabulary: what a document says of an attribute of an entity.
+"""A small verifiable search task over a closed vocabulary: the value of an entity's attribute, stated in a document.
 
-The answer stands nowhere in the question, so that it must be searched: a query of attribute and entity finds the
-document, and its digit is the answer. Held-out questions combine words that were seen in other combinations. No
-torch here.
+The answer is not in the question, so a search is required: a query of attribute and entity finds the document, whose
+digit is the answer. Held-out questions combine words seen in other combinations. Does not import torch.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ ATTRIBUTES = ("price", "volume", "margin", "yield", "rating", "growth")
 ENTITIES = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron")
 DIGITS = tuple("0123456789")
 SHOWN = 3
-"""Documents per search, as planner asks for."""
+"""Documents per search, the number that the planner requests."""
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """A fact, which is a document, a question and a query at once."""
+    """A fact, from which a document, a question and a query are derived."""
 
     attribute: str
     entity: str
@@ -43,7 +42,8 @@ class Lookup:
 
     @property
     def text(self) -> str:
-        """What retrieval shows of a document is never the whole of it: there must be more than the sentence."""
+        """Return the document's full text."""
+        # Retrieval never shows the whole of a document, so there must be more than the sentence.
         return f"{self.sentence} The register says nothing else of it."
 
     @property
@@ -56,25 +56,25 @@ class Lookup:
 
 
 def lookups(seed: int = 7) -> list[Lookup]:
-    """A value for each attribute of each entity, drawn with ``seed``: 48 facts."""
+    """Draw a value for each attribute of each entity with ``seed``: 48 facts."""
     chooser = random.Random(seed)
     return [Lookup(attribute, entity, chooser.choice(DIGITS)) for attribute in ATTRIBUTES for entity in ENTITIES]
 
 
 def shown(facts: Sequence[Lookup]) -> str:
-    """Documents as planner's search_r1 protocol shows them."""
+    """Format documents as the planner's search_r1 protocol shows them."""
     return "\n".join(f"Doc {number}(Title: {fact.title}) {fact.sentence}" for number, fact in enumerate(facts, start=1))
 
 
 def found(query: str, facts: Sequence[Lookup]) -> list[Lookup]:
-    """The best documents by words in common, as a word index ranks them; ties in the facts' order."""
+    """Return the best documents by number of shared words, like a lexical index; ties keep the order of ``facts``."""
     words = set(query.split())
     ranked = sorted(facts, key=lambda fact: -len(words & {fact.attribute, fact.entity}))
     return [fact for fact in ranked if words & {fact.attribute, fact.entity}][:SHOWN]
 
 
 def vocabulary() -> list[str]:
-    """Every word of questions, documents and answers, as a split at blanks gives them."""
+    """Return every word of questions, documents and answers, split at whitespace."""
     words = {SYSTEM_PROMPT, *["what", "is", "of"], *ATTRIBUTES, *ENTITIES, *DIGITS, "<information>Doc", "Doc", "."}
     words |= {f"{entity})" for entity in ENTITIES} | {f"{number}(Title:" for number in range(1, SHOWN + 1)}
     words |= {".</information>", "<information></information>"}
@@ -85,7 +85,7 @@ Message = Mapping[str, str]
 
 
 def searched(fact: Lookup, facts: Sequence[Lookup], given: str = "") -> list[Message]:
-    """A conversation that searches and answers rightly; ``given`` is what its search begins with as context."""
+    """Build a conversation that searches and answers correctly; its search begins with the context ``given``."""
     return [
         *opening(fact),
         {"role": "assistant", "content": f"<search> {fact.query} </search>", "given": given},
@@ -95,26 +95,27 @@ def searched(fact: Lookup, facts: Sequence[Lookup], given: str = "") -> list[Mes
 
 
 def guessed(fact: Lookup, digit: str) -> list[Message]:
-    """A conversation that answers at once."""
+    """Build a conversation that answers without searching."""
     return [*opening(fact), {"role": "assistant", "content": f"<answer> {digit} </answer>"}]
 
 
 def opening(fact: Lookup) -> list[Message]:
-    """System prompt and question."""
+    """Return the system prompt and the question."""
     return [{"role": "system", "content": SYSTEM_PROMPT}, {"role": "user", "content": fact.task.question}]
 
 
 def lessons(ids: Sequence[str], count: int, seed: int, share: float = 0.15) -> list[list[Message]]:
-    """Conversations for a warm start.
+    """Generate conversations for a warm start.
 
-    Half teach how to search and to read, once a search has begun. The others show what to do with a question: with
-    probability ``share`` to search, else to guess, uniformly. A model that imitates them can do the task, and rarely
-    does: to search is what is left to be learnt by reward. Only the facts of ``ids`` are asked for, and each lesson
-    has values of its own, so that there is nothing to remember.
+    Half of them teach searching and reading, given the beginning of a search as context. The others react to the
+    question itself: with probability ``share`` they search, otherwise they guess uniformly. A model that imitates them
+    is able to do the task but rarely does, so searching remains to be learned from reward. Only facts in ``ids`` are
+    asked for.
     """
     chooser, known = random.Random(seed), set(ids)
     given = []
     for number in range(count):
+        # Values differ between lessons, so that there is nothing to memorise.
         world = lookups(seed * 1_000_003 + number)
         fact = chooser.choice([fact for fact in world if fact.id in known])
         if number % 2:

@@ -1,7 +1,7 @@
-"""Losses and what is measured beside them. Shapes: B rows, S positions; masks are 1 on trained tokens.
+"""Policy, KL and value losses with their metrics. Shapes: B rows, S positions; masks are 1 on trained tokens.
 
-Every loss takes the denominators of the *global* mini-batch (all micro-batches, all ranks), so that any split
-has the same gradient.
+Every loss takes the denominators of the *global* mini-batch (all micro-batches, all ranks), so that any split gives the
+same gradient.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Aggregation = Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean",
 
 @dataclass(frozen=True)
 class Totals:
-    """What a global mini-batch is divided by: trained ``tokens``, ``rows`` with any of them, and the ``width`` T."""
+    """Denominators of a global mini-batch: trained ``tokens``, ``rows`` with any of them, and the ``width`` T."""
 
     tokens: float
     rows: float
@@ -30,16 +30,17 @@ class Totals:
 
     @classmethod
     def of(cls, mask: Tensor) -> Totals:
-        """Of one whole mini-batch; sum the fields over ranks before use. ``mask`` [B, S]."""
+        """Compute the totals of one mini-batch from ``mask`` [B, S]; sum the fields over ranks before use."""
         kept = mask.bool()
         return cls(float(kept.sum()), float(kept.any(dim=-1).sum()), float(mask.shape[-1]))
 
 
 def aggregate(terms: Tensor, mask: Tensor, totals: Totals, mode: Aggregation = "token-mean") -> Tensor:
-    """One scalar from ``terms`` [B, S]: token-mean sum/tokens; seq-mean-token-sum row sums/rows;
-    seq-mean-token-mean row means/rows; seq-mean-token-sum-norm row sums/(rows * width); token-sum the sum.
+    """Reduce ``terms`` [B, S] to a scalar; rows without a trained token do not count.
 
-    Rows without a trained token do not count. Raises ``InvalidField("loss_agg")`` for another mode.
+    Modes: token-mean sum/tokens; seq-mean-token-sum row sums/rows; seq-mean-token-mean row means/rows;
+    seq-mean-token-sum-norm row sums/(rows * width); token-sum the sum. Raises ``InvalidField("loss_agg")`` for another
+    mode.
     """
     terms = torch.where(mask.bool(), terms, 0.0)
     if mode == "token-sum":
@@ -58,7 +59,7 @@ def aggregate(terms: Tensor, mask: Tensor, totals: Totals, mode: Aggregation = "
 
 
 class PolicyLoss(NamedTuple):
-    """``loss`` is a scalar with gradient; the rest are scalars without."""
+    """Result of ``policy_loss``: ``loss`` is a scalar with gradient; the rest are scalars without."""
 
     loss: Tensor
     clip_fraction: Tensor
@@ -79,12 +80,12 @@ def policy_loss(
     weights: Tensor | None = None,
     mode: Aggregation = "token-mean",
 ) -> PolicyLoss:
-    """PPO's clipped objective per token: max(-A r, -A clip(r, 1 - low, 1 + high)), r = exp(l - l_old).
+    """Compute PPO's clipped objective per token: max(-A r, -A clip(r, 1 - low, 1 + high)), r = exp(l - l_old).
 
-    All tensors [B, S] float, ``mask`` 0 or 1. The log-ratio is clamped to ±20. ``dual_clip`` c > 1 bounds the
-    loss of negative advantages by -A c (arXiv 1912.09729); 0 switches it off. ``weights`` are truncated
-    importance weights of the rollout's own policy, without gradient. Source: arXiv 1707.06347; clip-higher:
-    arXiv 2503.14476. Raises ``InvalidField("dual_clip")`` for a bound that would cut positive advantages.
+    All tensors [B, S] float, ``mask`` 0 or 1. The log-ratio is clamped to ±20. ``dual_clip`` c > 1 bounds the loss of
+    negative advantages by -A c (arXiv 1912.09729); 0 disables it. ``weights`` are truncated importance weights of the
+    rollout's policy, without gradient. Source: arXiv 1707.06347; clip-higher: arXiv 2503.14476. Raises
+    ``InvalidField("dual_clip")`` for a bound of at most 1, which would cut positive advantages.
     """
     if dual_clip and dual_clip <= 1.0:
         raise InvalidField("dual_clip", f"must be above 1, not {dual_clip}")
@@ -114,7 +115,10 @@ def kl_loss(
     kind: Kind = "k3",
     mode: Aggregation = "token-mean",
 ) -> Tensor:
-    """Scalar with gradient: the divergence from the reference (``kl_terms``) over the mask, all tensors [B, S]."""
+    """Compute the KL penalty against the reference (``kl_terms``) over the mask: a scalar with gradient.
+
+    All tensors [B, S].
+    """
     # Equal on both sides off the mask: no gradient comes from there, whatever stands there.
     kept = mask.bool()
     terms = kl_terms(torch.where(kept, log_probs, 0.0), torch.where(kept, reference, 0.0), kind)
@@ -122,7 +126,7 @@ def kl_loss(
 
 
 class ValueLoss(NamedTuple):
-    """``loss`` is a scalar with gradient; the rest are scalars without."""
+    """Result of ``value_loss``: ``loss`` is a scalar with gradient; the rest are scalars without."""
 
     loss: Tensor
     clip_fraction: Tensor
@@ -139,7 +143,7 @@ def value_loss(
     clip: float = 0.5,
     mode: Aggregation = "token-mean",
 ) -> ValueLoss:
-    """Clipped value loss: 0.5 max((V - R)^2, (clip(V, V_old ± c) - R)^2), all tensors [B, S].
+    """Compute the clipped value loss: 0.5 max((V - R)^2, (clip(V, V_old ± c) - R)^2), all tensors [B, S].
 
     Explained variance is 1 - var(R - V) / (var(R) + 1e-5) over the mask. Source: arXiv 1707.06347's reference
     implementation.
@@ -157,17 +161,17 @@ def value_loss(
 
 
 def variance(values: Tensor, mask: Tensor) -> Tensor:
-    """Scalar: the mean squared distance from the mean over the mask."""
+    """Return the population variance over the mask, a scalar."""
     return masked_mean((values - masked_mean(values, mask)) ** 2, mask)
 
 
 def importance_weights(
     old_log_probs: Tensor, rollout_log_probs: Tensor, mask: Tensor, *, cap: float = 2.0, per_sequence: bool = False
 ) -> Tensor:
-    """Truncated weights of what the rollout engine sampled: min(exp(l_old - l_rollout), cap), [B, S], no gradient.
+    """Compute truncated importance weights min(exp(l_old - l_rollout), cap), [B, S], without gradient.
 
-    ``per_sequence`` takes the product over a row's trained tokens for all of them. 0 off the mask. Source:
-    off-policy correction between engines, specs of reinforcement learning 3.7.
+    They correct for the difference between rollout engine and learner, and are 0 outside the mask. ``per_sequence``
+    uses the product over a row's trained tokens for all of them.
     """
     kept = mask.bool()
     difference = torch.where(kept, old_log_probs - rollout_log_probs, 0.0).detach()
@@ -177,10 +181,10 @@ def importance_weights(
 
 
 def token_log_probs(logits: Tensor, input_ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Log-probability of each token given those before it, and the entropy of its distribution.
+    """Compute the log-probability of each token given the preceding ones, and the entropy of its distribution.
 
-    ``logits`` [B, S, V] float, ``input_ids`` [B, S] int64; gives two [B, S] float32, position 0 being 0: the
-    token at t is predicted by the logits at t - 1. Logits are divided by ``temperature`` first, as in sampling.
+    ``logits`` [B, S, V] float, ``input_ids`` [B, S] int64; returns two [B, S] float32, 0 at position 0: the token at t
+    is predicted by the logits at t - 1. Logits are divided by ``temperature`` first, as in sampling.
     """
     scaled = torch.log_softmax(logits[:, :-1].to(torch.float32) / temperature, dim=-1)
     chosen = scaled.gather(-1, input_ids[:, 1:].unsqueeze(-1)).squeeze(-1)

@@ -1,4 +1,4 @@
-"""Sums, means and whitening over masks; their home is :mod:`fathom.implicit.masked`, which reward shares."""
+"""Masked sums, means and whitening, re-exported from :mod:`fathom.implicit.masked`, which the reward service shares."""
 
 from fathom.implicit.masked import (
     BLOCK,

@@ -1,7 +1,7 @@
-"""How far the learner's probabilities are from those that the rollout's engine gave the same tokens.
+"""Mismatch between the learner's token probabilities and the rollout engine's.
 
-The two should be one policy: where they differ before any step, ratios of PPO's loss mean something else than the
-policy's change. A learner in bfloat16 beside a sampler in float32 is enough for it, and another kernel may be.
+Both should be the same policy: where they differ before any step, PPO's ratios no longer measure the policy's change
+alone. A bfloat16 learner with a float32 sampler suffices to cause it, as may different kernels.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from torch import Tensor
 from trainers.data_proto import DataProto
 
 FIRST_PASS = "mismatch_of_first_pass"  # noqa: S105 - a key of meta_info
-"""In ``meta_info``: the update's first pass says how far the policies are, since nothing was computed before it."""
+"""Key of ``meta_info``: measure the mismatch in the update's first pass, because nothing was computed before it."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Sums over sampled tokens, so that those of several passes add up; ``largest`` is their maximum."""
+    """Sums over sampled tokens, which can be added up over micro-batches; ``largest`` is a maximum."""
 
     tokens: float = 0.0
     distance: float = 0.0
@@ -29,9 +29,9 @@ class Mismatch:
 
     @classmethod
     def of(cls, rollout: Tensor, learner: Tensor, mask: Tensor, clip_low: float, clip_high: float) -> Mismatch:
-        """Of log-probabilities [B, T] in nats where ``mask`` is 1.
+        """Compute from log-probabilities [B, T] in nats where ``mask`` is 1.
 
-        ``outside`` counts tokens whose ratio p_learner / p_rollout is not within [1 - clip_low, 1 + clip_high].
+        ``outside`` counts tokens whose ratio p_learner / p_rollout is outside [1 - clip_low, 1 + clip_high].
         """
         chosen = mask.bool()
         ours, theirs = learner.detach()[chosen].double(), rollout[chosen].double()
@@ -59,9 +59,10 @@ class Mismatch:
         )
 
     def metrics(self) -> dict[str, float]:
-        """``mismatch/prob_diff/{mean,max}`` of |p_rollout - p_learner|; ``mismatch/kl`` the k1 estimate of KL(rollout,
-        learner) in nats per token and ``mismatch/kl_k3`` its k3 estimate, which is never negative;
-        ``mismatch/outside_clip``, a share.
+        """Return the metrics ``mismatch/…``.
+
+        ``prob_diff/{mean,max}`` are of |p_rollout - p_learner|; ``kl`` is the k1 estimate of KL(rollout, learner) in
+        nats per token and ``kl_k3`` its k3 estimate, which is never negative; ``outside_clip`` is a share of tokens.
         """
         count = max(1.0, self.tokens)
         return {
@@ -74,12 +75,12 @@ class Mismatch:
 
 
 def sampled_mask(data: DataProto) -> Tensor:
-    """[B, T]: what the model sampled, whatever the loss is on."""
+    """Return the mask [B, T] of sampled tokens, whatever tokens the loss is on."""
     return data.tensor("model_mask" if "model_mask" in data else "response_mask")
 
 
 def mismatch_metrics(data: DataProto, clip_low: float = 0.2, clip_high: float = 0.2) -> dict[str, float]:
-    """Of ``rollout_log_probs`` and ``old_log_probs``; nothing without either."""
+    """Compute the metrics from ``rollout_log_probs`` and ``old_log_probs``; empty without either."""
     if "rollout_log_probs" not in data or "old_log_probs" not in data:
         return {}
     rollout, old = data.tensor("rollout_log_probs"), data.tensor("old_log_probs")

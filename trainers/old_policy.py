@@ -1,4 +1,4 @@
-"""Log-probabilities of the policy before its update: recomputed, or the rollout's own, and whether they agree."""
+"""Log-probabilities of the policy before its update, recomputed or taken from the rollout, and their mismatch."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from trainers.roles import ActorGroup, Metrics
 from trainers.steps import spread
 
 MOST_OUTSIDE = 0.02
-"""Share of tokens outside the clip range before any step from which a training is warned: what the clip takes from
-them is lost to the update before it begins. With one arithmetic on both sides there is none."""
+"""Share of tokens outside the clip range before any step above which a warning is given. Clipping removes these tokens
+from the update; with equal arithmetic on both sides there are none.
+"""
 
 
 def old_log_probs(batch: DataProto, actor: ActorGroup, config: TrainConfig) -> tuple[DataProto, Metrics]:
-    """The batch with ``old_log_probs`` and, where they are capped, ``rollout_is_weights``; metrics of the mismatch.
+    """Add ``old_log_probs`` and, with an importance cap, ``rollout_is_weights``; return the batch and mismatch metrics.
 
-    In bypass mode the rollout's own stand in: nothing is recomputed, and the update's first pass, which has to be made
-    anyway, says how far the learner's are from them.
+    In bypass mode the rollout's own log-probabilities are used and nothing is recomputed; the mismatch is then measured
+    in the update's first pass.
     """
     if config.algorithm.bypass_mode:
         return batch.with_tensors(old_log_probs=batch.tensor("rollout_log_probs")).with_meta(**{FIRST_PASS: True}), {}
@@ -42,9 +43,10 @@ def old_log_probs(batch: DataProto, actor: ActorGroup, config: TrainConfig) -> t
 
 
 def warning(metrics: Mapping[str, float], config: TrainConfig) -> str:
-    """What is to be said of a step whose tokens lie outside the clip range before any update; "" for nothing.
+    """Return a warning when too many tokens are outside the clip range before any update; "" otherwise.
 
-    Nothing where importance weights answer for it, nor where the rollout is of older weights: then age is measured.
+    No warning when importance weights compensate for it, nor when the rollout used older weights, where the difference
+    reflects their age.
     """
     outside, bypass = metrics.get("mismatch/outside_clip", 0.0), config.algorithm.bypass_mode
     weighted = config.rollout.importance_cap is not None and not bypass

@@ -1,11 +1,13 @@
-"""PPO (arXiv 1707.06347) and its relatives: one loop, from prompts to a better policy.
+"""PPO (arXiv 1707.06347) and related algorithms: the training loop from prompts to published weights.
 
-``fit`` is: generate → reward → old log-probs → reference → values → KL in the reward → advantage → update critic →
-update actor → publish → validate → save. Each is a small method; another algorithm overrides those that differ
-(``trainers.rloo``, ``trainers.grpo``, ``trainers.prime``) and leaves the rest. The loop keeps no random state:
-prompts follow from (seed, position), so a resume at any step, also at an epoch's end, draws what would have come.
-Where episodes are sampled ahead of time, a checkpoint also names the prompts under way: a resume begins these anew
-with the weights that it serves then, and no prompt of any epoch is left out or trained on twice.
+``fit`` runs: generate → reward → old log-probs → reference → values → KL in the reward → advantage → update critic →
+update actor → publish → validate → save. Each is a small method; other algorithms override those that differ
+(``trainers.rloo``, ``trainers.grpo``, ``trainers.prime``).
+
+The loop keeps no random state: prompts are a function of (seed, position), so that resuming at any step, also at an
+epoch's end, draws the prompts that would have followed. When episodes are sampled ahead of time, a checkpoint also
+lists the prompts in flight: a resumed run restarts them with the weights it then serves, so that every prompt of every
+epoch is trained on exactly once.
 """
 
 from __future__ import annotations
@@ -43,15 +45,15 @@ from trainers.validation import validated
 
 
 class RayPPOTrainer:
-    """Actor, and critic where advantages need one, trained on what a rollout source gives.
+    """Trains an actor, and a critic when the advantages need one, on batches from a rollout source.
 
-    ``role_worker_mapping`` says which worker class does which role, ``resource_pool_manager`` on how many ranks,
-    and ``ray_worker_group_cls(worker, config, ranks)`` makes the group: on Ray, or in this process. ``reward_fn``
-    scores episodes that come ungraded, ``val_reward_fn`` those of validations (else the same).
+    ``role_worker_mapping`` gives the worker class of each role, ``resource_pool_manager`` the number of ranks, and
+    ``ray_worker_group_cls(worker, config, ranks)`` creates the group: on Ray, or in this process. ``reward_fn`` scores
+    ungraded episodes, ``val_reward_fn`` those of validation (default: the same).
     """
 
     estimators: tuple[str, ...] = ESTIMATORS
-    """Values of ``algorithm.adv_estimator`` that this trainer takes."""
+    """Values of ``algorithm.adv_estimator`` that this trainer supports."""
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class RayPPOTrainer:
         *,
         surroundings: Surroundings,
     ) -> None:
-        """Raises ``InvalidField`` naming a role that the settings need and the mapping lacks, or a wrong estimator."""
+        """Configure the trainer; raises ``InvalidField`` for a role without a worker, or an unsupported estimator."""
         if config.algorithm.adv_estimator not in self.estimators:
             known = ", ".join(self.estimators)
             raise InvalidField("algorithm.adv_estimator", f"is {config.algorithm.adv_estimator!r}, here it is {known}")
@@ -80,7 +82,7 @@ class RayPPOTrainer:
         self._warned = False
         self._groups: list[Any] = []
         self.backlog: list[str] = []
-        """Prompts that were under way when the checkpoint was written that this training goes on from."""
+        """Prompts in flight at the checkpoint from which this training was resumed."""
         for role in self.roles():
             if role not in role_worker_mapping:
                 raise InvalidField(f"role_worker_mapping.{role}", "is missing; these settings need it")
@@ -88,7 +90,7 @@ class RayPPOTrainer:
     # What there is to work with.
 
     def roles(self) -> list[Role]:
-        """The learners that these settings need."""
+        """Return the learner roles that the settings need."""
         needed = [Role.ACTOR]
         if self.use_critic:
             needed.append(Role.CRITIC)
@@ -97,14 +99,15 @@ class RayPPOTrainer:
         return needed
 
     def init_workers(self) -> None:
-        """Makes the learners; raises what placing them raises, with the culprit's name."""
+        """Create the learners; raises what placing them raises, naming the role."""
         groups = {role: self.make_group(role) for role in self.roles()}
         self.actor: ActorGroup = groups[Role.ACTOR]
         self.critic: CriticGroup | None = groups.get(Role.CRITIC)
         self.reference: ReferenceGroup | None = groups.get(Role.REF_POLICY)
 
     def make_group(self, role: Role) -> Any:
-        """The workers of one role behind one object; schedules of learning rates end with the training."""
+        """Create the worker group of one role."""
+        # Learning-rate schedules end with the training, also when its length follows from the epochs.
         length = self.config.trainer.model_copy(update={"total_training_steps": self.total_steps})
         config = self.config.model_copy(update={"trainer": length})
         try:
@@ -115,30 +118,30 @@ class RayPPOTrainer:
         return group
 
     def close(self) -> None:
-        """Ends the learners and gives their places back, also those of a training that could not begin."""
+        """Stop the learners and release their resources, including those of a training that failed to start."""
         while self._groups:
             self._groups.pop().close()
 
     @property
     def prompts_per_step(self) -> int:
-        """Prompts that are drawn per step; PRIME draws more than it trains on."""
+        """Return the number of prompts drawn per step; PRIME draws more than it trains on."""
         return self.config.data.train_batch_size
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches in the prompts; raises ``InvalidField`` when there is none."""
+        """Return the number of whole batches in the prompts; raises ``InvalidField`` when there is none."""
         return self.around.train.batches(self.prompts_per_step)
 
     @property
     def total_steps(self) -> int:
-        """Steps until the end: the cap, else all epochs."""
+        """Return the total number of steps: the configured cap, else all epochs."""
         trainer = self.config.trainer
         return trainer.total_training_steps or self.steps_per_epoch * trainer.total_epochs
 
     # The loop.
 
     def fit(self) -> Metrics:
-        """Trains to the end and gives the last metrics; goes on from a checkpoint where there is one to go on from."""
+        """Train to completion, resuming from a checkpoint when there is one; return the last metrics."""
         self.init_workers()
         self.load_checkpoint()
         try:
@@ -157,13 +160,14 @@ class RayPPOTrainer:
             self.rollouts.close()
 
     def run_step(self) -> Metrics:
-        """One step with what belongs to its end; ``self.step`` counts it before validation and checkpoint."""
+        """Run one step with its publication, validation and checkpoint; return its metrics."""
         metrics: Metrics = {}
         with timed(metrics, "step"):
             self.train_step(self.next_prompts(), metrics)
             if not self._warned and (said := warning(metrics, self.config)):
                 self._warned = True
                 self.around.warn(said)
+            # Counted before validation and checkpoint, which belong to the finished step.
             self.step += 1
             metrics["training/global_step"] = float(self.step)
             metrics["training/epoch"] = float((self.step - 1) // self.steps_per_epoch)
@@ -180,7 +184,7 @@ class RayPPOTrainer:
         return metrics
 
     def train_step(self, prompts: DataProto, metrics: Metrics) -> None:
-        """From prompts to updated learners, top to bottom."""
+        """Run one step from prompts to updated learners."""
         with timed(metrics, "gen"):
             batch = self.generate(prompts, metrics)
         with timed(metrics, "reward"):
@@ -204,15 +208,16 @@ class RayPPOTrainer:
                 metrics |= self.actor.update_policy(batch)
 
     def due(self, frequency: int) -> bool:
-        """At the end, and every ``frequency`` steps where that is not 0."""
+        """Return whether an action is due: at the end, and every ``frequency`` steps unless that is 0."""
         return self.step >= self.total_steps or bool(frequency and self.step % frequency == 0)
 
     # Its steps.
 
     def next_prompts(self) -> DataProto:
-        """The next prompts with what a rollout must know: those that a kill cut short, then those of the next position.
+        """Return the next prompts with their sampling settings.
 
-        Behind the last position there are none to submit; those of this step say how many are wanted.
+        Prompts in flight at the checkpoint come first, then those of the next position. After the last position there
+        are none left to submit; the returned prompts then only determine the number of groups wanted.
         """
         size, number = self.prompts_per_step, self.submitted + 1
         if self.backlog:
@@ -236,7 +241,10 @@ class RayPPOTrainer:
         )
 
     def generate(self, prompts: DataProto, metrics: Metrics) -> DataProto:
-        """Episodes of whole groups, checked: from here on every field has the shape that ``DataProto`` says."""
+        """Generate episodes in whole groups and check the shapes of all fields.
+
+        Raises ``InvalidField`` for a missing field, a wrong shape, or a row without a sampled token.
+        """
         batch = self.rollouts.generate(prompts)
         batch.require("prompts", "responses", "input_ids", "attention_mask", "position_ids", "response_mask")
         empty = batch.tensor("response_mask").sum(dim=-1) == 0
@@ -247,7 +255,7 @@ class RayPPOTrainer:
         return batch if self.config.algorithm.state_masking else without_state_masking(batch)
 
     def compute_reward(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """``token_level_scores``: the source's, else ``reward_fn``'s. Raises ``InvalidField`` where there are none."""
+        """Set ``token_level_scores`` from the source, else from ``reward_fn``; raises ``InvalidField`` with neither."""
         if "token_level_scores" in batch:
             scores = batch.tensor("token_level_scores")
         elif self.reward_fn is None:
@@ -257,13 +265,13 @@ class RayPPOTrainer:
         return batch.with_tensors(token_level_scores=checked_scores(scores, batch))
 
     def compute_old_log_prob(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """``old_log_probs`` of the policy before its update, and how far the rollout's own are from them."""
+        """Set ``old_log_probs`` of the policy before its update, and measure the mismatch with the rollout's."""
         batch, measured = old_log_probs(batch, self.actor, self.config)
         metrics |= measured
         return batch
 
     def apply_kl(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """``token_level_rewards``: scores, less KL where the settings want it in the reward and not in the loss."""
+        """Set ``token_level_rewards``: the scores, minus a KL penalty when configured in the reward."""
         if not self.config.algorithm.use_kl_in_reward:
             return batch.with_tensors(token_level_rewards=batch.tensor("token_level_scores"))
         batch, measured = apply_kl_penalty(batch, self.kl_ctrl, self.config.algorithm.kl_penalty)
@@ -271,7 +279,7 @@ class RayPPOTrainer:
         return batch
 
     def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """``advantages`` and ``returns`` by the settings' estimator."""
+        """Compute ``advantages`` and ``returns`` with the configured estimator."""
         algorithm = self.config.algorithm
         return compute_advantage(
             batch,
@@ -282,11 +290,14 @@ class RayPPOTrainer:
         )
 
     def publish(self) -> None:
-        """Serves the actor's weights to whoever samples next."""
+        """Publish the actor's weights to the samplers."""
         self.rollouts.publish(self.actor.export)
 
     def validate(self) -> Metrics:
-        """Mean score by data source over the validation prompts, sampled as ``rollout.val_temperature`` says."""
+        """Compute the mean score by data source over the validation prompts.
+
+        Sampling uses ``rollout.val_temperature``; empty without validation prompts.
+        """
         if self.around.validation is None:
             return {}
         return validated(
@@ -296,15 +307,15 @@ class RayPPOTrainer:
     # What outlives a process.
 
     def learners(self) -> dict[str, Any]:
-        """The groups whose state a checkpoint holds, by the name of their folder."""
+        """Return the worker groups saved in a checkpoint, by folder name."""
         return {"actor": self.actor} | ({"critic": self.critic} if self.critic is not None else {})
 
     def identity(self) -> dict[str, str]:
-        """What a checkpoint must be of, so that this training may go on from it."""
+        """Return the properties that a checkpoint must share to be resumed by this training."""
         return {"model": self.config.model.name, "algorithm": self.config.algorithm.adv_estimator}
 
     def state(self) -> dict[str, Any]:
-        """What the loop itself must remember: positions, and which prompts were drawn and not trained on."""
+        """Return the loop's state: positions, the KL coefficient, and prompts drawn but not yet trained on."""
         return {
             "step": self.step,
             **self.identity(),
@@ -315,7 +326,7 @@ class RayPPOTrainer:
         }
 
     def save_checkpoint(self) -> None:
-        """Learners and loop, whole or not at all."""
+        """Save learners and loop state atomically."""
         if self.around.checkpoints is not None:
             keep(self.around.checkpoints, self.step, self._write, self.state())
 
@@ -329,7 +340,10 @@ class RayPPOTrainer:
             group.load_checkpoint(folder / part)
 
     def load_checkpoint(self) -> None:
-        """Goes on where the settings say; without a checkpoint to go on from the start is step 0."""
+        """Restore the configured checkpoint; without one, start at step 0.
+
+        Raises ``Conflict`` when its prompts in flight were drawn with another number of prompts per step.
+        """
         checkpoints = self.around.checkpoints
         state = take_up(checkpoints, self.config.trainer, self.identity(), self._read) if checkpoints else None
         if state is None:

@@ -1,4 +1,4 @@
-"""Losses of pairs: DPO and its family. Shapes: B pairs; log-probabilities are sums over completion tokens."""
+"""Preference losses: DPO and variants. Shapes: B pairs; log-probabilities are sums over completion tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = Literal["sigmoid", "ipo", "hinge"]
 
 
 class PreferenceLoss(NamedTuple):
-    """``loss`` is the mean over pairs, with gradient; the rest are scalars without."""
+    """Result of ``preference_loss``: ``loss`` is the mean over pairs, with gradient; the rest are scalars without."""
 
     loss: Tensor
     chosen_reward: Tensor
@@ -35,13 +35,14 @@ def preference_loss(
     lengths: tuple[Tensor, Tensor] | None = None,
     sft_weight: float = 0.0,
 ) -> PreferenceLoss:
-    """DPO: mean of -log sigmoid(beta D), D = (chosen - its reference) - (rejected - its reference), nats, [B] float.
+    """Compute the DPO loss: mean of -log sigmoid(beta D), with D the difference of the log-ratios to the reference.
 
-    ``sigmoid`` takes ``label_smoothing`` e in [0, 0.5): -(1 - e) logsig(beta D) - e logsig(-beta D) (arXiv
-    2305.18290, 2310.12036 for ``ipo``: (D - 1 / (2 beta))^2 with D of per-token means, which needs ``lengths``
-    of chosen and rejected in tokens); ``hinge``: max(0, 1 - beta D) (arXiv 2305.10425). ``sft_weight`` adds the
-    mean negative log-likelihood per chosen sequence (RPO, arXiv 2404.19733). Rewards are beta times the log-ratio.
-    Raises ``InvalidField`` for settings that do not fit.
+    D = (chosen - its reference) - (rejected - its reference) in nats, inputs [B] float. ``sigmoid`` takes
+    ``label_smoothing`` e in [0, 0.5): -(1 - e) logsig(beta D) - e logsig(-beta D) (arXiv 2305.18290); ``ipo``: (D - 1 /
+    (2 beta))^2 with D of per-token means, which needs ``lengths`` of chosen and rejected in tokens (arXiv 2310.12036);
+    ``hinge``: max(0, 1 - beta D) (arXiv 2305.10425). ``sft_weight`` adds the mean negative log-likelihood per chosen
+    sequence (RPO, arXiv 2404.19733). Rewards are beta times the log-ratio. Raises ``InvalidField`` for settings that
+    are invalid or do not fit together.
     """
     if beta <= 0:
         raise InvalidField("beta", "must be above 0")
@@ -67,9 +68,9 @@ def preference_loss(
 
 
 def sft_loss(log_probs: Tensor, mask: Tensor, tokens: float) -> Tensor:
-    """Scalar with gradient: -sum of ``log_probs`` [B, S] over ``mask`` / ``tokens`` of the global batch.
+    """Compute the supervised loss: -sum of ``log_probs`` [B, S] over ``mask`` / ``tokens`` of the global batch.
 
-    Raises ``InvalidField("loss_mask")`` when nothing is trained.
+    Returns a scalar with gradient. Raises ``InvalidField("loss_mask")`` when no token is trained.
     """
     if tokens < 1:
         raise InvalidField("loss_mask", "marks no token")

@@ -1,4 +1,4 @@
-"""Prompts by position: which rows a step trains on follows from the seed and the step alone."""
+"""Prompts by position: the rows of a step are a function of the seed and the step alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Collate = Callable[[Sequence[Row]], Mapping[str, Any]]
 
 
 class Rows(Protocol):
-    """A data set, such as ``trainers.data.RLHFDataset`` or a list of records (SR33)."""
+    """A data set, such as ``trainers.data.RLHFDataset`` or a list of records."""
 
     def __len__(self) -> int: ...
 
@@ -24,19 +24,19 @@ class Rows(Protocol):
 
 
 def collate_records(rows: Sequence[Row]) -> dict[str, Any]:
-    """Records without tensors: one object array per field."""
+    """Collate records without tensors: one object array per field."""
     return {name: object_array([row[name] for row in rows]) for name in rows[0]}
 
 
 def epoch_order(rows: int, epoch: int, seed: int) -> list[int]:
-    """The order of an epoch's rows: one permutation per seed and epoch, whoever asks."""
+    """Return the permutation of an epoch's rows, determined by seed and epoch."""
     generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
     return [int(row) for row in torch.randperm(rows, generator=generator)]
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """Batches of a data set. Each epoch is a permutation of its own when ``shuffle``; what is left over is dropped.
+    """Batches of a data set; with ``shuffle`` each epoch has its own permutation. Incomplete batches are dropped.
 
     ``collate`` merges rows into columns, as ``DataProto.from_single_dict`` takes them.
     """
@@ -51,23 +51,26 @@ class Prompts:
         return len(self.data)
 
     def batches(self, size: int) -> int:
-        """Whole batches per epoch; raises ``InvalidField`` when there is not one."""
+        """Return the number of whole batches per epoch; raises ``InvalidField`` when there is none."""
         if self.rows < size:
             raise InvalidField("data.train_batch_size", f"is {size}, but there are {self.rows} prompts")
         return self.rows // size
 
     def batch(self, position: int, size: int) -> DataProto:
-        """The batch of that position, counted from 0 over all epochs, with a ``uid`` that no other row ever has."""
+        """Return the batch at a position, counted from 0 over all epochs, with a ``uid`` unique over the training."""
         return self.gathered(self.order(position, size), [f"{position}-{place}" for place in range(size)])
 
     def order(self, position: int, size: int) -> list[int]:
-        """Which rows the batch of that position has."""
+        """Return the row indices of the batch at a position."""
         epoch, place = divmod(position, self.batches(size))
         order = epoch_order(self.rows, epoch, self.seed) if self.shuffle else list(range(self.rows))
         return order[place * size : (place + 1) * size]
 
     def named(self, uids: Sequence[str], size: int) -> DataProto:
-        """The rows that batches of ``size`` have given these names; raises ``InvalidField("uid")`` for another name."""
+        """Return the rows with these ``uid``s from batches of ``size``.
+
+        Raises ``InvalidField("uid")`` for an unknown one.
+        """
         orders: dict[int, list[int]] = {}
         indices = []
         for uid in uids:
@@ -80,13 +83,13 @@ class Prompts:
         return self.gathered(indices, uids)
 
     def in_order(self, size: int) -> Iterator[DataProto]:
-        """All rows once, in batches of at most ``size``."""
+        """Yield all rows once, in batches of at most ``size``."""
         for start in range(0, self.rows, size):
             indices = range(start, min(start + size, self.rows))
             yield self.gathered(indices, [f"val-{start}-{place}" for place in range(len(indices))])
 
     def gathered(self, indices: Sequence[int], uids: Sequence[str]) -> DataProto:
-        """Rows as a batch under these names, whatever they call themselves."""
+        """Return rows as a batch with these ``uid``s, replacing any of their own."""
         merged = DataProto.from_single_dict(self.collate([self.data[index] for index in indices]))
         arrays = merged.non_tensor_batch | {"uid": object_array(list(uids))}
         return DataProto(merged.batch, arrays, merged.meta_info)

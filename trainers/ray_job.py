@@ -1,11 +1,10 @@
-"""The entry of a RayJob: ``python -m trainers.ray_job ALGORITHM --config FILE … [section.field=value …]``.
+"""Entry point of a RayJob: ``python -m trainers.ray_job ALGORITHM --config FILE … [section.field=value …]``.
 
-What the command line does not say comes from the environment: ``FATHOM_TRAIN_ALGORITHM``, ``FATHOM_TRAIN_CONFIG``
-(paths, separated by ":"), ``FATHOM_TRAIN_SETTINGS`` (the text of such a file, which lies over them),
-``FATHOM_TRAIN_OVERRIDES`` (separated by white space), and, as the services read them, ``FATHOM_RUNTIME_ENDPOINTS``
-(JSON, URL by service) and ``FATHOM_RUNTIME_STORE_URL``. Ray is joined where ``RAY_ADDRESS`` names a cluster, and
-started here otherwise. Data files and models may be ``store:KEY``; what a training leaves behind is kept in the store
-(``trainers.carrying``).
+Options missing on the command line come from the environment: ``FATHOM_TRAIN_ALGORITHM``, ``FATHOM_TRAIN_CONFIG``
+(paths, separated by ":"), ``FATHOM_TRAIN_SETTINGS`` (the text of a settings file, applied over those),
+``FATHOM_TRAIN_OVERRIDES`` (separated by white space), and, as for the services, ``FATHOM_RUNTIME_ENDPOINTS`` (JSON, URL
+by service) and ``FATHOM_RUNTIME_STORE_URL``. Joins the Ray cluster at ``RAY_ADDRESS``, or starts Ray locally. Data
+files and models may be ``store:KEY``; outputs are uploaded to the store (``trainers.carrying``).
 
 The exit status says what to do next:
 
@@ -14,8 +13,8 @@ The exit status says what to do next:
 | 0 | trained to the end | no |
 | 2 | a setting or a request is wrong; the last line names the field | no: it would be the same |
 | 3 | diverged or collapsed; the last good checkpoint is kept | no: look at the report |
-| 75 | a service or the cluster was out of reach | yes: it goes on from the checkpoint |
-| 143 | stopped by SIGTERM, after a checkpoint | yes: it goes on from the checkpoint |
+| 75 | a service or the cluster was out of reach | yes: it resumes from the checkpoint |
+| 143 | stopped by SIGTERM, after a checkpoint | yes: it resumes from the checkpoint |
 | 1 | anything else | look at the log |
 """
 
@@ -42,7 +41,7 @@ SETTINGS, STORE_URL = "FATHOM_TRAIN_SETTINGS", "FATHOM_RUNTIME_STORE_URL"
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Trains and gives the exit status; the reason of a failure is the last line on stderr."""
+    """Train and return the exit status; on failure, the last line on stderr gives the reason."""
     try:
         return run(arguments, environ)
     except FathomError as error:
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """As ``main``, but raises."""
+    """Train like ``main``, but raise errors instead of returning their status."""
     wanted = parsed(arguments, environ)
     # Torch is imported by what comes last only: a wrong setting should not take its seconds.
     alone = find(wanted.algorithm).from_files
@@ -86,13 +85,13 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def leave(config: TrainConfig, store: str) -> None:
-    """Keeps what the training has written where there is a store."""
+    """Upload the training's outputs when there is a store."""
     if store:
         print(f"{len(keep(config, store))} files kept under {PREFIX}/{config.trainer.output.name}/", flush=True)
 
 
 def settings_of(wanted: argparse.Namespace) -> TrainConfig:
-    """The settings that a command line asks for; raises ``NotFound`` for the algorithm, ``ConfigError`` by key."""
+    """Load the settings of a command line; raises ``NotFound`` for the algorithm, ``ConfigError`` naming the key."""
     overrides = ["trainer.use_ray=true", *wanted.overrides]
     if not wanted.settings:
         return configured(wanted.algorithm, wanted.config, overrides)
@@ -103,12 +102,15 @@ def settings_of(wanted: argparse.Namespace) -> TrainConfig:
 
 
 def tell(step: int, total: int, metrics: Mapping[str, float]) -> None:
-    """A line per step, for the job's log."""
+    """Print a step's metrics as one JSON line for the job's log."""
     print(json.dumps({"step": step, "of": total, **{name: metrics[name] for name in sorted(metrics)}}), flush=True)
 
 
 def parsed(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace:
-    """The command line, with the environment under it; raises ``InvalidField("algorithm")`` for none."""
+    """Parse the command line with the environment as defaults.
+
+    Raises ``InvalidField("algorithm")`` without an algorithm.
+    """
     parser = argparse.ArgumentParser(prog="python -m trainers.ray_job", description="Trains on Ray.")
     parser.add_argument("words", nargs="*", default=[], metavar="ALGORITHM, section.field=value")
     parser.add_argument("--config", action="append", type=Path, default=[], help="YAML file over the defaults")
@@ -130,7 +132,7 @@ def parsed(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
 
 
 def surroundings(environ: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """URLs of the services and of the store; raises ``InvalidField`` naming the variable that is missing or wrong."""
+    """Read the URLs of the services and the store; raises ``InvalidField`` naming a missing or invalid variable."""
     try:
         endpoints = json.loads(environ.get("FATHOM_RUNTIME_ENDPOINTS", ""))
         if not isinstance(endpoints, dict) or not all(isinstance(url, str) for url in endpoints.values()):
@@ -144,7 +146,8 @@ def surroundings(environ: Mapping[str, str]) -> tuple[dict[str, str], str]:
 
 
 def status_of(error: FathomError) -> int:
-    """The exit status for an error."""
+    """Return the exit status for an error."""
+    # By name, because the modules of some of these classes import torch.
     names = {kind.__name__ for kind in type(error).__mro__}
     if "Interrupted" in names:
         return STOPPED

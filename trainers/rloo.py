@@ -1,6 +1,6 @@
-"""RLOO (arXiv 2402.14740): each episode against the mean of the others of its prompt; no critic.
+"""RLOO (arXiv 2402.14740): each episode against the mean of its prompt's other episodes, without a critic.
 
-Settings: ``config/presets/rloo.yaml``. What differs from PPO is the advantage; the loop is ``trainers.ppo``.
+Settings: ``config/presets/rloo.yaml``. Only the advantage differs from PPO; the loop is ``trainers.ppo``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from trainers.steps import compute_advantage
 
 
 class RLOOTrainer(RayPPOTrainer):
-    """A = R - mean of the other n - 1 episodes, the same for every token that the model wrote."""
+    """RLOO trainer: A = R - mean of the other n - 1 episodes, the same for every token the model wrote."""
 
     estimators = ("rloo",)
 
     def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """Leave-one-out within each prompt's group."""
+        """Compute leave-one-out advantages within each prompt's group."""
         return compute_advantage(batch, "rloo")

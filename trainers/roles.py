@@ -1,8 +1,8 @@
-"""What a training loop is made of: roles, where their workers run, and what the loop asks of each.
+"""Interfaces of a training loop: roles, resource pools, rollout source, learners, reward functions, checkpoints.
 
-The loop of ``trainers.ppo`` knows only these interfaces. ``trainers.rollouts`` and ``trainers.search_r1`` give
-rollouts, ``trainers.workers`` gives learners; tests give scripted ones. Shapes: B rows, P prompt columns,
-T response columns (``trainers.data_proto``).
+The loop of ``trainers.ppo`` depends on these only. ``trainers.rollouts`` and ``trainers.search_r1`` implement rollouts,
+``trainers.workers`` learners; tests use scripted ones. Shapes: B rows, P prompt columns, T response columns
+(``trainers.data_proto``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Metrics = dict[str, float]
 
 
 class Role(StrEnum):
-    """Who works for a trainer; verl's names."""
+    """Roles of a trainer's workers; verl's names."""
 
     ACTOR = "actor"
     CRITIC = "critic"
@@ -31,9 +31,9 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class ResourcePoolManager:
-    """Which role's workers share which pool of ranks: ``spec`` ranks by pool, ``mapping`` pool by role.
+    """Assignment of roles to pools of ranks: ``spec`` gives ranks by pool, ``mapping`` the pool of each role.
 
-    Raises ``InvalidField`` naming a role that is mapped to a pool which is not there.
+    Raises ``InvalidField`` naming a role mapped to an unknown pool, or a pool without ranks.
     """
 
     spec: Mapping[str, int]
@@ -48,7 +48,7 @@ class ResourcePoolManager:
                 raise InvalidField(f"resource_pool.{pool}", f"has {ranks} ranks")
 
     def ranks(self, role: Role) -> int:
-        """Ranks of the role's pool; raises ``InvalidField`` for a role without one."""
+        """Return the number of ranks in the role's pool; raises ``InvalidField`` for a role without one."""
         if role not in self.mapping:
             raise InvalidField(f"resource_pool.{role}", f"is missing; there are {sorted(self.mapping)}")
         return self.spec[self.mapping[role]]
@@ -56,55 +56,59 @@ class ResourcePoolManager:
 
 @runtime_checkable
 class RolloutSource(Protocol):
-    """Episodes for prompts. The loop holds no agent: what happens between prompt and reward is the source's.
+    """Source of episodes for prompts; the agent loop between prompt and reward is internal to it.
 
-    ``ahead`` is how many batches of prompts the source wants beyond the one whose episodes it gives: 0 with a
-    barrier, more when it samples while the learners learn. The loop calls ``submit`` so often before the first
-    ``generate``. After a resume the prompts that were ``pending`` at the checkpoint come first, so that over a whole
-    training each prompt of each epoch is given out once, wherever it was killed.
+    ``ahead`` is the number of prompt batches the source needs beyond the one it returns: 0 for synchronous sources,
+    more for those that sample while the learners train. The loop calls ``submit`` that many times before the first
+    ``generate``. After a resume, prompts ``pending`` at the checkpoint come first, so that over a whole training each
+    prompt of each epoch is returned exactly once, wherever the run was killed.
     """
 
     @property
     def ahead(self) -> int: ...
 
     def submit(self, prompts: DataProto) -> None:
-        """Takes prompts without waiting for their episodes. Never called when ``ahead`` is 0."""
+        """Accept prompts without waiting for their episodes; never called when ``ahead`` is 0."""
         ...
 
     def pending(self) -> list[str]:
-        """``uid`` of each prompt that was submitted and not given out, in the order of submission."""
+        """Return the ``uid`` of each prompt submitted and not yet returned, in order of submission."""
         ...
 
     def generate(self, prompts: DataProto) -> DataProto:
-        """Submits one row per prompt and gives as many groups of episodes, of any prompts that were submitted.
+        """Submit one row per prompt and return as many groups of episodes, of any submitted prompts.
 
-        With ``meta_info["submitted"]`` the prompts are not submitted: the end is near, and what is pending is enough.
-        ``prompts.non_tensor_batch`` has ``uid`` (a fresh id per prompt occurrence), ``raw_prompt`` (chat),
-        ``data_source``, ``reward_model`` and ``extra_info`` (SR33); ``prompts`` [B, P] too where a tokenizer
-        is known to the loop. ``meta_info`` has ``n`` (episodes per prompt), ``step``, ``seed``, ``validate``
-        (bool), ``temperature`` and ``top_p``: a validator's sampling is said here, and nowhere else.
+        With ``meta_info["submitted"]`` nothing is submitted: near the end, the pending prompts suffice.
+        ``prompts.non_tensor_batch`` has ``uid`` (unique per prompt occurrence), ``raw_prompt`` (chat), ``data_source``,
+        ``reward_model`` and ``extra_info`` (see ``trainers.data.records``), and ``prompts`` [B, P] when the loop has a
+        tokenizer. ``meta_info`` has ``n`` (episodes per prompt), ``step``, ``seed``, ``validate`` (bool),
+        ``temperature`` and ``top_p``, which also apply to validation.
 
-        Gives B * n rows, group-major, with the prompts' non-tensor fields, ``prompts``, ``responses``,
-        ``input_ids``, ``attention_mask``, ``position_ids``, ``response_mask``, and, where they are known,
-        ``rollout_log_probs``, and from a graded source ``token_level_scores`` [B * n, T] (the score stands on the
-        last model token) with ``acc`` [B * n]. Further rewards by component are float arrays named
-        ``reward/<component>``; metrics of the rollout are ``meta_info["metrics"]``. An episode of several rows
-        (segments) has the same non-tensor ``episode`` in each of them and its whole score in each.
-        Raises typed errors; contract errors are fatal to the loop.
+        Returns B * n rows, group-major, with the prompts' non-tensor fields, ``prompts``, ``responses``, ``input_ids``,
+        ``attention_mask``, ``position_ids``, ``response_mask``, ``rollout_log_probs`` if known, and, from a source that
+        grades, ``token_level_scores`` [B * n, T] (the score is on the last model token) with ``acc`` [B * n]. Further
+        rewards by component are float arrays named ``reward/<component>``; rollout metrics are
+        ``meta_info["metrics"]``. The rows (segments) of one episode share the non-tensor ``episode``, and each carries
+        the episode's full score.
+
+        Raises typed errors; non-retryable ones end the training.
         """
         ...
 
     def publish(self, write: Callable[[Path], None]) -> int:
-        """Serves new weights: ``write`` fills a folder with safetensors, config and tokenizer. Gives the version."""
+        """Publish new weights and return their version.
+
+        ``write`` fills a folder with safetensors, config and tokenizer.
+        """
         ...
 
     def close(self) -> None:
-        """Stops what is under way."""
+        """Cancel everything in flight."""
         ...
 
 
 class Learner(Protocol):
-    """State of a worker group. Folders hold one file or more per rank; each method is called on all ranks."""
+    """Checkpointing of a worker group; folders hold at least one file per rank, and methods are called on all ranks."""
 
     def save_checkpoint(self, folder: Path) -> None: ...
 
@@ -112,63 +116,63 @@ class Learner(Protocol):
 
 
 class ActorGroup(Learner, Protocol):
-    """The policy under training."""
+    """Interface of the policy under training."""
 
     def compute_log_prob(self, data: DataProto) -> DataProto:
-        """``old_log_probs`` and ``entropys``, both [B, T] float32."""
+        """Compute ``old_log_probs`` and ``entropys``, both [B, T] float32."""
         ...
 
     def update_policy(self, data: DataProto) -> Metrics:
-        """All mini-batches and epochs of one step; metrics under ``actor/``."""
+        """Run all mini-batches and epochs of one step; return metrics under ``actor/``."""
         ...
 
     def export(self, folder: Path) -> None:
-        """Weights, config and tokenizer as an inference engine loads them."""
+        """Save weights, config and tokenizer for an inference engine."""
         ...
 
 
 class CriticGroup(Learner, Protocol):
-    """The value function under training."""
+    """Interface of the value function under training."""
 
     def compute_values(self, data: DataProto) -> DataProto:
-        """``values`` [B, T] float32."""
+        """Compute ``values`` [B, T] float32."""
         ...
 
     def update_critic(self, data: DataProto) -> Metrics:
-        """Metrics under ``critic/``."""
+        """Run all mini-batches and epochs of one step; return metrics under ``critic/``."""
         ...
 
 
 class ReferenceGroup(Protocol):
-    """The frozen policy."""
+    """Interface of the frozen reference policy."""
 
     def compute_ref_log_prob(self, data: DataProto) -> DataProto:
-        """``ref_log_prob`` [B, T] float32."""
+        """Compute ``ref_log_prob`` [B, T] float32."""
         ...
 
 
 class WorkerGroupFactory(Protocol):
-    """Makes the workers of one role, such as ``trainers.workers.LocalGroup``: ``ranks`` of them behind one object."""
+    """Factory of one role's worker group with a number of ranks, such as ``trainers.workers.LocalGroup``."""
 
     def __call__(self, worker: Any, config: Any, ranks: int) -> Any: ...
 
 
 class RewardFunction(Protocol):
-    """Scores of a batch, such as ``trainers.search_r1.RewardManager``: [B, T] float32, 0 but at last model tokens."""
+    """Reward function such as ``trainers.search_r1.RewardManager``: [B, T] float32, 0 except on last model tokens."""
 
     def __call__(self, data: DataProto) -> Any: ...
 
 
 class Checkpoints(Protocol):
-    """Where checkpoints are: whole ones only, the newest found again after a crash at any moment."""
+    """Checkpoint storage: checkpoints are atomic, and the newest is found again after a crash at any moment."""
 
     def save(self, step: int, folder: Path, state: Mapping[str, Any]) -> None:
-        """Keeps the folder's files and ``state`` (plain JSON) as the checkpoint of ``step``."""
+        """Save the folder's files and ``state`` (plain JSON) as the checkpoint of ``step``."""
         ...
 
     def load(self, folder: Path, name: str | None = None) -> Mapping[str, Any] | None:
-        """Fills the folder from the newest checkpoint, or from that of this name, and gives its state.
+        """Load the newest checkpoint, or the named one, into the folder and return its state.
 
-        None when there is none; raises ``NotFound`` for a name that is not there.
+        Returns None when there is none; raises ``NotFound`` for an unknown name.
         """
         ...

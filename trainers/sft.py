@@ -1,7 +1,7 @@
-"""Supervised fine-tuning on exported episodes, top to bottom: rows, passes, one step, validation, checkpoint.
+"""Supervised fine-tuning on exported episodes: rows, micro-batches, steps, validation, checkpoints.
 
-Loss = -sum over target tokens of log p / N, N the target tokens of the step's whole batch, whatever the passes. What
-tools and users said is never a target. ``trainers.dpo`` runs the same loop with another loss.
+Loss = -sum over target tokens of log p / N, with N the target tokens of the step's whole batch, independent of the
+micro-batches. Tool results and user messages are never targets. ``trainers.dpo`` runs the same loop with another loss.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OBJECTIVE = "objective.json"
 
 
 class Named(Protocol):
-    """A row or a pair."""
+    """A row or a pair with an id."""
 
     @property
     def id(self) -> str: ...
@@ -45,20 +45,23 @@ Taken = TypeVar("Taken", bound=Named, contravariant=True)
 
 
 class Objective(Protocol[Taken]):
-    """What is minimised."""
+    """A loss over rows, with their collation and split into micro-batches."""
 
     def collate(self, rows: Sequence[Taken]) -> DataProto: ...
 
     def parts(self, data: DataProto) -> list[Tensor]:
-        """Rows of each pass."""
+        """Return the row indices of each micro-batch."""
         ...
 
     def loss(self, network: PolicyNetwork, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
-        """The pass's share of the batch's loss, with gradient; shares of the metrics, which add up."""
+        """Return a micro-batch's share of the batch loss, with gradient, and of the metrics.
+
+        Shares add up over micro-batches.
+        """
         ...
 
     def state(self) -> dict[str, Any]:
-        """What it has computed and goes on with, as plain JSON: a resume computes nothing of it in another batch."""
+        """Return cached results as plain JSON, to be saved in checkpoints."""
         ...
 
     def load_state(self, state: Mapping[str, Any]) -> None: ...
@@ -66,7 +69,7 @@ class Objective(Protocol[Taken]):
 
 @dataclass
 class Imitation:
-    """Negative log-likelihood per target token."""
+    """Objective: negative log-likelihood per target token."""
 
     config: TrainConfig
     pad: int
@@ -96,7 +99,7 @@ class Imitation:
 
 @dataclass
 class ImitationTrainer(Generic[R]):
-    """Epochs of ``rows`` in an order that the seed decides; goes on where the newest of ``checkpoints`` was written.
+    """Training loop over ``rows`` in a seeded order, resuming from the newest of ``checkpoints``.
 
     Raises ``Conflict`` when the checkpoint belongs to other rows or another order, ``TrainingDiverged`` naming the
     step.
@@ -122,7 +125,7 @@ class ImitationTrainer(Generic[R]):
         self.stepper = Stepper(self.network, self.config.actor.optim, self.total_steps)
 
     def fit(self) -> dict[str, float]:
-        """Trains to the last step; the last metrics, with ``val/`` ones of the held-out rows."""
+        """Train to the last step; return the last metrics, with those of the held-out rows under ``val/``."""
         trainer = self.config.trainer
         self.resume()
         metrics = self.validate() if trainer.val_before_train and not self.done else {}
@@ -140,7 +143,7 @@ class ImitationTrainer(Generic[R]):
         return metrics
 
     def remaining(self) -> Iterator[list[R]]:
-        """Batches from the present step on."""
+        """Yield the batches from the current step on."""
         while self.done < self.total_steps:
             self.order.epoch, self.order.position = divmod(self.done, len(self.order))
             for numbers in self.order:
@@ -149,7 +152,10 @@ class ImitationTrainer(Generic[R]):
                     return
 
     def step(self, rows: Sequence[R]) -> dict[str, float]:
-        """One optimiser step over all passes of a batch."""
+        """Make one optimiser step over all micro-batches.
+
+        Raises ``TrainingDiverged`` for a loss or norm that is not finite.
+        """
         self.network.train()
         data = self.objective.collate(rows).to(device_of(self.network))
         metrics: dict[str, float] = {}
@@ -166,7 +172,7 @@ class ImitationTrainer(Generic[R]):
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
-        """Metrics of all held-out rows as one batch; none without such rows."""
+        """Compute metrics over all held-out rows as one batch; empty without such rows."""
         if not self.held:
             return {}
         self.network.eval()
@@ -177,13 +183,13 @@ class ImitationTrainer(Generic[R]):
         return {f"val/{name}": value for name, value in metrics.items()}
 
     def identity(self) -> dict[str, Any]:
-        """What a position is a position in."""
+        """Return the data and order to which a position refers."""
         order = self.order
         names = fingerprint([row.id for row in self.rows])
         return {"rows": names, "batch": order.batch_size, "shuffle": order.shuffle, "seed": order.seed}
 
     def save_checkpoint(self) -> None:
-        """Model, optimiser, schedule, random state and position, whole or not at all."""
+        """Save model, optimiser, schedule, random state and position atomically."""
         if self.checkpoints is not None:
             keep(self.checkpoints, self.done, self._write, {"step": self.done, **self.identity()})
 
@@ -196,14 +202,14 @@ class ImitationTrainer(Generic[R]):
         self.objective.load_state(json.loads((folder / OBJECTIVE).read_text(encoding="utf-8")))
 
     def resume(self) -> None:
-        """Goes to the newest checkpoint, or to that of the step ``trainer.resume_path``; without one stays at 0."""
+        """Restore the newest checkpoint, or that of step ``trainer.resume_path``; without one, start at step 0."""
         if self.checkpoints is not None:
             state = take_up(self.checkpoints, self.config.trainer, self.identity(), self._read)
             self.done = int(state["step"]) if state else 0
 
 
 class SftTrainer(ImitationTrainer[Row]):
-    """From settings: the files' rows, the model that ``model.path`` names, and the trained one as a folder.
+    """SFT trainer built from settings: data files, the model at ``model.path``, and an output folder for the result.
 
     Raises ``InvalidField`` naming a file's line and field, or ``model.path``; ``NotFound`` for a missing file.
     """
@@ -222,13 +228,13 @@ class SftTrainer(ImitationTrainer[Row]):
         super().__init__(config, network, objective, rows, held, log, checkpoints)
 
     def fit(self) -> dict[str, float]:
-        """Trains, then writes ``trainer.output``/model, which a further training takes as its ``model.path``."""
+        """Train, then write the model to ``trainer.output``/model, which another training can use as ``model.path``."""
         metrics = super().fit()
         export(self.network, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
         return metrics
 
 
 def add(metrics: dict[str, float], shares: dict[str, float]) -> None:
-    """Adds a pass's shares."""
+    """Add a micro-batch's shares to the metrics in place."""
     for name, value in shares.items():
         metrics[name] = metrics.get(name, 0.0) + value

@@ -1,7 +1,7 @@
-"""What happens to a batch between its rewards and its losses: KL in the reward, then advantages.
+"""Batch processing between rewards and losses: KL in the reward, advantages, metrics.
 
-Names are those of the seeds and of verl. Shapes: B rows, T response columns. Every mask is ``response_mask``: one
-mask for KL, advantages, value loss and policy loss (peers used the attention mask in some of them).
+Names are verl's and Search-R1's. Shapes: B rows, T response columns. ``response_mask`` is the only mask: for KL,
+advantages, value loss and policy loss alike (other implementations use the attention mask in some of them).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ESTIMATORS = ("gae", "grpo", "rloo")
 def apply_kl_penalty(
     data: DataProto, kl_ctrl: Controller, kl_penalty: str = "kl"
 ) -> tuple[DataProto, dict[str, float]]:
-    """``token_level_rewards`` = ``token_level_scores`` - beta * KL(old, ref) on the mask; 0 off it.
+    """Set ``token_level_rewards`` = ``token_level_scores`` - beta * KL(old, ref) on the mask, 0 outside it.
 
-    beta is the controller's value before it learns of this batch; it is updated with the mean over rows of each
-    row's mean KL and with the number of rows. Gives the batch and ``actor/reward_kl_penalty`` (nats per token)
-    with its coefficient. Raises ``InvalidField`` naming a missing field or an unknown estimator.
+    beta is the controller's value before this batch; the controller is then updated with the mean over rows of each
+    row's mean KL and with the number of rows. Returns the batch and ``actor/reward_kl_penalty`` (nats per token) with
+    its coefficient. Raises ``InvalidField`` naming a missing field or an unknown estimator.
     """
     beta = kl_ctrl.value
     rewards, measured = penalised(
@@ -53,12 +53,12 @@ def compute_advantage(
     *,
     norm_by_std: bool = True,
 ) -> DataProto:
-    """The batch with ``advantages`` and ``returns``, both [B, T] float32 and 0 off ``response_mask``.
+    """Add ``advantages`` and ``returns``, both [B, T] float32 and 0 outside ``response_mask``.
 
     ``gae`` reads ``values`` and whitens; ``grpo`` and ``rloo`` compare the outcomes (row sums of
-    ``token_level_rewards``) of rows with one ``uid``, wherever they stand, and give every model token of a row
-    its outcome's advantage. With ``num_repeat`` above 1 groups must also be contiguous and of that size.
-    Raises ``InvalidField`` for an unknown estimator, a missing field, a non-finite reward (naming its row).
+    ``token_level_rewards``) of rows with equal ``uid``, contiguous or not, and give every model token of a row its
+    outcome's advantage. With ``num_repeat`` above 1 groups must also be contiguous and of that size. Raises
+    ``InvalidField`` for an unknown estimator, a missing field, or a non-finite reward (naming its row).
     """
     rewards, mask = data.tensor("token_level_rewards"), data.tensor("response_mask")
     if not bool(torch.isfinite(rewards).all()):
@@ -78,15 +78,16 @@ def compute_advantage(
 
 
 def outcomes(data: DataProto) -> Tensor:
-    """[B] float32: the sum of each row's token rewards on the mask."""
+    """Return the sum of each row's token rewards on the mask, [B] float32."""
     mask = data.tensor("response_mask").bool()
     return torch.where(mask, data.tensor("token_level_rewards"), 0.0).sum(dim=-1).to(torch.float32)
 
 
 def grouped(data: DataProto, compare: Callable[[Tensor], Tensor]) -> Tensor:
-    """[B, T]: ``compare`` ([G, N] outcomes to [G, N] advantages) within each ``uid``, over the rows' model tokens.
+    """Apply ``compare`` ([G, N] outcomes to [G, N] advantages) within each ``uid``.
 
-    Rows of one ``episode``, where that field is there, count once: they are parts of one outcome, not samples.
+    Returns [B, T], broadcast over model tokens. Rows with equal ``episode``, if that field exists, count once: they are
+    segments of one sample.
     """
     scores, uids = outcomes(data), data.array("uid")
     rows = np.arange(len(data))
@@ -104,7 +105,10 @@ def grouped(data: DataProto, compare: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def without_state_masking(data: DataProto) -> DataProto:
-    """For the ablation: loss also on what tools and environment said. The sampled tokens stay in ``model_mask``."""
+    """Extend the loss mask to tool and environment tokens, for the ablation.
+
+    ``model_mask`` keeps the sampled tokens.
+    """
     width = data.tensor("responses").shape[1]
     return data.with_tensors(
         model_mask=data.tensor("response_mask"), response_mask=data.tensor("attention_mask")[:, -width:]
@@ -112,10 +116,10 @@ def without_state_masking(data: DataProto) -> DataProto:
 
 
 def checked_scores(scores: Tensor, data: DataProto) -> Tensor:
-    """Float32 scores [B, T] as learners may use them.
+    """Return the scores [B, T] as float32 after checking them.
 
-    Raises ``InvalidField("token_level_scores")`` naming the row whose score is not finite, or stands on a token
-    that the model did not write, where it would be lost.
+    Raises ``InvalidField("token_level_scores")`` for another shape, and naming the row whose score is not finite or is
+    on a token the model did not write.
     """
     mask = data.tensor("response_mask")
     if scores.shape != mask.shape:
@@ -123,6 +127,7 @@ def checked_scores(scores: Tensor, data: DataProto) -> Tensor:
     if not bool(torch.isfinite(scores).all()):
         row = int((~torch.isfinite(scores)).any(dim=-1).nonzero()[0])
         raise InvalidField("token_level_scores", f"row {row} is not finite")
+    # Such a score would be ignored silently.
     if bool((scores[~mask.bool()] != 0).any()):
         row = int(((scores != 0) & ~mask.bool()).any(dim=-1).nonzero()[0])
         raise InvalidField("token_level_scores", f"row {row} has a score on a token that the model did not write")
@@ -130,7 +135,7 @@ def checked_scores(scores: Tensor, data: DataProto) -> Tensor:
 
 
 def spread(prefix: str, values: Any) -> dict[str, float]:
-    """``prefix/mean``, ``/max`` and ``/min`` of some numbers; nothing for none."""
+    """Return ``prefix/mean``, ``/max`` and ``/min`` of the values; empty without values."""
     numbers = torch.as_tensor(values, dtype=torch.float32)
     if not numbers.numel():
         return {}
@@ -142,10 +147,10 @@ def spread(prefix: str, values: Any) -> dict[str, float]:
 
 
 def batch_metrics(data: DataProto, max_response_length: int | None = None) -> dict[str, float]:
-    """What one batch looked like: reward by component, lengths, advantages, returns, values, trained tokens.
+    """Compute metrics of a batch: reward by component, lengths, advantages, returns, values, trained tokens.
 
-    ``response_length/clip_ratio`` is the share of rows that reach ``max_response_length`` (the padded width when
-    it is not known).
+    ``response_length/clip_ratio`` is the share of rows that reach ``max_response_length`` (by default the padded
+    width).
     """
     mask = data.tensor("response_mask").bool()
     width = mask.shape[1]

@@ -1,4 +1,4 @@
-"""A small verifiable task over a closed vocabulary: which of two digits is larger. No torch here."""
+"""A small verifiable task over a closed vocabulary: the larger of two digits. Does not import torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAGS = ("<answer>", "</answer>", "<search>", "</search>", "<think>", "</think>")
 
 @dataclass(frozen=True)
 class Task:
-    """A question with its acceptable answers."""
+    """A question with its accepted answers."""
 
     id: str
     question: str
@@ -21,13 +21,13 @@ class Task:
 
 
 def comparison_tasks(digits: int = 6) -> list[Task]:
-    """All ordered pairs of different digits: "larger of 3 and 5"."""
+    """Return a task for each ordered pair of different digits, e.g. "larger of 3 and 5"."""
     pairs = [(a, b) for a in range(digits) for b in range(digits) if a != b]
     return [Task(f"larger-{a}-{b}", f"larger of {a} and {b}", (str(max(a, b)),)) for a, b in pairs]
 
 
 def split(tasks: Sequence[Task], held_out: float, seed: int) -> tuple[list[Task], list[Task]]:
-    """Training and held-out tasks, disjoint, the same for the same seed."""
+    """Split into disjoint training and held-out tasks, determined by the seed."""
     shuffled = list(tasks)
     random.Random(seed).shuffle(shuffled)
     count = max(1, round(len(shuffled) * held_out))
@@ -35,13 +35,13 @@ def split(tasks: Sequence[Task], held_out: float, seed: int) -> tuple[list[Task]
 
 
 def vocabulary(tasks: Sequence[Task]) -> list[str]:
-    """Every word of the tasks, the system prompt and the tags, sorted."""
+    """Return every word of the tasks and the system prompt, sorted, followed by the tags."""
     words = {word for task in tasks for word in (*task.question.split(), *task.references)}
     return sorted(words | set(SYSTEM_PROMPT.split())) + list(TAGS)
 
 
 def records(tasks: Sequence[Task], split_name: str) -> list[dict[str, Any]]:
-    """Tasks as the data sets' records (SR33)."""
+    """Convert tasks to data set records (see ``trainers.data.records``)."""
     return [
         {
             "data_source": split_name,

@@ -1,4 +1,4 @@
-"""A tiny random model in Hugging Face form, made without any download: for tests, and for training on a laptop."""
+"""A tiny random Hugging Face model, built without downloads, for tests and for training on a laptop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEMPLATE = (
 
 
 def build_model(vocabulary: Sequence[str], hidden: int, layers: int, seed: int, window: int = 256) -> LlamaForCausalLM:
-    """A Llama of ``layers`` layers, width ``hidden`` and ``window`` positions, its weights drawn with ``seed``."""
+    """Build a Llama with ``layers`` layers, width ``hidden`` and ``window`` positions, initialised from ``seed``."""
     size = len(SPECIAL) + len(vocabulary)
     config = LlamaConfig(
         vocab_size=size,
@@ -34,6 +34,7 @@ def build_model(vocabulary: Sequence[str], hidden: int, layers: int, seed: int, 
         eos_token_id=SPECIAL.index("<|end|>"),
         pad_token_id=SPECIAL.index("<pad>"),
     )
+    # Seeding must not affect the caller's random state.
     generator_state = torch.get_rng_state()
     try:
         torch.manual_seed(seed)
@@ -43,7 +44,7 @@ def build_model(vocabulary: Sequence[str], hidden: int, layers: int, seed: int, 
 
 
 def build_tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
-    """One token per word; words are split at spaces, so that a tag is one token."""
+    """Build a word-level tokenizer that splits at whitespace, so that a tag is one token."""
     words = {word: number for number, word in enumerate([*SPECIAL, *vocabulary])}
     core = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -59,7 +60,7 @@ def build_tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
 
 
 def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Writes config, weights and tokenizer."""
+    """Write config, weights and tokenizer."""
     model.config.save_pretrained(folder)
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

@@ -1,4 +1,4 @@
-"""How good the policy is on prompts that it does not learn from."""
+"""Validation: the policy's scores on prompts it is not trained on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from trainers.steps import checked_scores
 def validated(
     rollouts: RolloutSource, prompts: Prompts, config: TrainConfig, *, step: int, reward_fn: RewardFunction | None
 ) -> Metrics:
-    """Mean score by data source, one episode per prompt, sampled as ``rollout.val_temperature`` says.
+    """Compute mean scores by data source, one episode per prompt, sampled with ``rollout.val_temperature``.
 
-    ``val/test_score/<source>`` and ``val/test_score`` over all rows; ``reward_fn`` scores what comes ungraded.
+    Returns ``val/test_score/<source>``, and ``val/test_score`` over all rows; ``reward_fn`` scores ungraded episodes.
     """
     by_source: dict[str, list[float]] = {}
     for batch in prompts.in_order(config.data.val_batch_size or prompts.rows):
@@ -35,7 +35,7 @@ def validated(
 
 
 def validation_scores(batch: DataProto, reward_fn: RewardFunction | None) -> list[float]:
-    """One score per row: the outcome where the source knows it, else the row's scores together."""
+    """Return one score per row: the outcome ``acc`` if present, else the sum of the row's scores."""
     if "acc" in batch:
         return [float(value) for value in batch.tensor("acc")]
     if "token_level_scores" not in batch and reward_fn is not None:

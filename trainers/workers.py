@@ -1,7 +1,7 @@
-"""Where learners run: in this process, or as ranks on Ray. One object per role, whatever stands behind it.
+"""Worker groups of the learners: in this process, or as ranks on Ray, behind one object per role.
 
-A batch is dealt to the ranks by whole groups, one after the other, so that mini-batch k of all ranks together is
-mini-batch k of a single rank; results come back in the order of the rows.
+A batch is distributed to ranks by whole groups in round-robin order, so that mini-batch k over all ranks equals
+mini-batch k of a single rank; results are returned in row order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RANK_CPUS = 1
 
 
 class LocalGroup:
-    """One worker in this process: for one rank, and where Ray is not installed."""
+    """One worker in this process; used for a single rank, and when Ray is not installed."""
 
     def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int = 1) -> None:
         if ranks != 1:
@@ -33,16 +33,15 @@ class LocalGroup:
         return getattr(self.worker, name)
 
     def close(self) -> None:
-        """There are no places to give back."""
+        """Do nothing: there are no resources to release."""
 
 
 class RayGroup:
-    """``ranks`` Ray actors with a process group between them; every public method of the worker is one of ours.
+    """``ranks`` Ray actors in one process group; every public method of the worker can be called on the group.
 
-    A ``DataProto`` argument is dealt out; any other goes to all ranks. Raises ``NotReady`` that says what was asked
-    for and what the cluster has when the ranks cannot be placed within ``trainer.schedule_timeout_s``, at once where
-    the cluster is this machine and can never have so much, and ``DependencyFailed`` naming worker and rank when one
-    dies.
+    A ``DataProto`` argument is sharded over the ranks; other arguments go to all of them. Raises ``NotReady``, stating
+    requested and available resources, when the ranks cannot be placed within ``trainer.schedule_timeout_s``
+    (immediately when a local cluster is too small), and ``DependencyFailed`` naming worker and rank when a rank dies.
     """
 
     def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int) -> None:
@@ -105,14 +104,14 @@ class RayGroup:
         return [found[rank] for rank in range(len(self._actors))]
 
     def close(self) -> None:
-        """Ends the ranks and gives their places back."""
+        """Kill the ranks and release their resources."""
         for actor in self._actors:
             self._ray.kill(actor)
         self._ray.util.remove_placement_group(self._placement)
 
 
 def counted(resources: Mapping[str, float]) -> dict[str, float]:
-    """What ranks ask for, without names of nodes and bytes of memory."""
+    """Return the CPU and GPU counts, without node names and memory sizes."""
     return {kind: resources.get(kind, 0.0) for kind in ("CPU", "GPU")}
 
 
@@ -124,7 +123,7 @@ class Rank:
         self._worker: Any = None
 
     def address(self) -> str:
-        """host:port at which the process group may meet."""
+        """Return a free host:port for the process group's rendezvous."""
         with socket.socket() as probe:
             probe.bind(("", 0))
             return f"{socket.gethostbyname(socket.gethostname())}:{probe.getsockname()[1]}"
@@ -149,12 +148,13 @@ class Rank:
 
 
 def deal(data: DataProto, ranks: int) -> list[torch.Tensor]:
-    """Row indices of each rank: group g goes to rank g modulo ``ranks``.
+    """Return the row indices of each rank: group g goes to rank g modulo ``ranks``.
 
-    Raises ``InvalidField("uid")`` when the groups cannot be dealt out evenly: the ranks step together.
+    Raises ``InvalidField("uid")`` when the groups do not divide evenly among ranks.
     """
     uids = data.array("uid").tolist()
     number = {uid: place for place, uid in enumerate(dict.fromkeys(uids))}
+    # Ranks step together, so each needs the same number of groups.
     if len(number) % ranks:
         raise InvalidField("uid", f"{len(number)} groups cannot be dealt to {ranks} ranks")
     owner = torch.tensor([number[uid] % ranks for uid in uids])

@@ -82,11 +82,11 @@ class Telemetry:
         return span, f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
 
     def start_call(self, name: str, traceparent: str) -> tuple[Span, str]:
-        """Starts the span of a call to another service."""
+        """Start the span of a call to another service."""
         return self.span(name, traceparent, SpanKind.CLIENT)
 
     def count_retry(self, service: str, method: str) -> None:
-        """Counts one further attempt of a call to another service."""
+        """Count one further attempt of a call to another service."""
         self.rpc.retries.labels(service, method).inc()
 
     def serve_metrics(self, host: str, port: int) -> int:

@@ -1,5 +1,5 @@
-"""Planner: owns the episode. A user's turn (Run) and a training rollout (Rollout) are the same loop over the
-same tools; it records every step, so that a crashed worker's run continues elsewhere.
+"""Planner: runs research episodes and records every step, so that another worker can resume a crashed run.
 
-It never tokenises, ranks, computes or judges: policy, retrieval, datafetch, sandbox and reward do.
+A user's turn (Run) and a training rollout (Rollout) use the same loop over the same tools. Tokenization, ranking,
+computation and judging are left to policy, retrieval, datafetch, sandbox and reward.
 """

@@ -1,4 +1,4 @@
-"""``python -m services.planner``: runs the planner until SIGTERM."""
+"""Entry point of ``python -m services.planner``, which runs the planner until SIGTERM."""
 
 from fathom.rpc.host import main
 from services.planner.config import Config

@@ -1,4 +1,4 @@
-"""What an episode may spend: rounds, tokens, seconds, money; a warning before the end, and a last round at it."""
+"""Budget of an episode: rounds, tokens, seconds and money, with a warning and a final round before the limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WARNED = f"{NOTE}most of the budget is spent: "
 
 @dataclass(frozen=True)
 class Prices:
-    """Money per million tokens, in one currency; 0 costs nothing."""
+    """Prices per million tokens, in one currency; 0 is free."""
 
     prompt: float = 0.0
     completion: float = 0.0
@@ -26,7 +26,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Spent:
-    """One thing that is bounded; ``limit`` 0 means that it is not."""
+    """Usage of one resource; ``limit`` 0 means unlimited."""
 
     name: str
     used: float
@@ -42,7 +42,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Account:
-    """The state of a budget before a round."""
+    """State of a budget before a round."""
 
     spent: tuple[Spent, ...]
     rounds: int
@@ -50,19 +50,19 @@ class Account:
 
     @property
     def over(self) -> bool:
-        """True when no further round may begin. Time is the deadline's business."""
+        """Return whether no further round may begin. Time is not considered, because the deadline enforces it."""
         return self.rounds_left <= 0 or any(item.share >= 1 for item in self.spent if item.name in ("tokens", "cost"))
 
     @property
     def last(self) -> bool:
-        """True when this is the round to end in: little is left, or less than two rounds like those before take."""
+        """Return whether this must be the final round: little is left, or less than two average rounds would take."""
         return self.rounds_left == 1 or any(self._ends(item.share) for item in self.spent if item.name != "rounds")
 
     def _ends(self, share: float) -> bool:
         return share >= FINAL or (share >= HALF and share * (1 + 2 / max(self.rounds, 1)) > 1)
 
     def warning(self) -> str:
-        """What is nearly spent, as a note to the model; "" while there is enough."""
+        """Return a note to the model about nearly exhausted resources; "" while there is enough."""
         near = [str(item) for item in self.spent if item.share >= WARN]
         return f"{WARNED}{', '.join(near)}. Collect only what the answer cannot do without." if near else ""
 
@@ -71,7 +71,7 @@ class Account:
 
 
 def account(episode: Episode, limits: Limits, prices: Prices, now: float) -> Account:
-    """What is spent before the next round. ``now`` is on the clock of ``limits.deadline``."""
+    """Return the budget's state before the next round. ``now`` is on the clock of ``limits.deadline``."""
     rounds, usage = len(episode.steps) - limits.since, episode.usage_since(limits.since)
     spent = (
         Spent("rounds", rounds, limits.max_rounds),
@@ -83,5 +83,5 @@ def account(episode: Episode, limits: Limits, prices: Prices, now: float) -> Acc
 
 
 def warned(messages: Sequence[Message]) -> bool:
-    """True when the warning was given already."""
+    """Return whether the warning has been given already."""
     return any(line.startswith(WARNED) for message in messages for line in message.content.splitlines())

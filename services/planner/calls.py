@@ -1,4 +1,4 @@
-"""The calls of one round: those that only read run side by side, the others after them in their order."""
+"""Execution of the tool calls of a round: read-only calls run concurrently, the others after them in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARALLEL, MAX_CALLS = 4, 16
 
 
 class Watcher(Protocol):
-    """Sees calls begin and end, in an order that depends on the calls alone."""
+    """Observer of the start and end of calls, in an order that depends on the calls alone."""
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
 
@@ -28,26 +28,24 @@ class Watcher(Protocol):
 
 
 class Calls:
-    """Runs the calls of an episode, round by round."""
+    """Executor of an episode's calls, round by round."""
 
     def __init__(
         self, run_id: str, tools: Registry, watcher: Watcher, metrics: Metrics, repeats: Repeats | None
     ) -> None:
-        """``repeats`` None lets a model repeat itself."""
+        """Create the executor; with ``repeats`` None, repeated calls are allowed."""
         self._run_id, self._tools, self._watcher = run_id, tools, watcher
         self._metrics, self._repeats = metrics, repeats
         self._running: list[str] = []
 
     @property
     def waiting_for(self) -> str:
-        """The tool that was called first of those that have not answered; "" for none."""
+        """Return the tool of the earliest unfinished call; "" for none."""
         return self._running[0] if self._running else ""
 
     async def run(self, index: int, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
-        """The results in the order of the calls.
-
-        Material is numbered in the order of the reads, then of the others: the same however they overlapped.
-        """
+        """Return the results in the order of the calls."""
+        # Material is numbered in the order of the read-only calls, then of the others, however they overlap in time.
         reads = [place for place, call in enumerate(calls[:MAX_CALLS]) if self._tools.reads(call.name)]
         others = [place for place in range(len(calls)) if place not in reads]
         results: dict[int, ToolResult] = {}
@@ -71,7 +69,7 @@ class Calls:
     async def _beside(
         self, index: int, calls: Sequence[ToolCall], reads: Sequence[int]
     ) -> AsyncIterator[dict[int, asyncio.Task[Ran]]]:
-        """Tasks of the calls that have to run: of equal ones the first. None outlives the block."""
+        """Yield tasks of the read-only calls to execute, one for equal calls; all end with the block."""
         gate = asyncio.Semaphore(PARALLEL)
 
         async def gated(place: int) -> Ran:
@@ -104,7 +102,7 @@ class Calls:
         await self._watcher.tool_starts(index, call, self._tools.intent(call))
 
     async def _end(self, index: int, call: ToolCall, ran: Ran | None) -> ToolResult:
-        """The result of a call that ran, or the one that stands for a repeated call."""
+        """Return the result of an executed call, or the one that replaces a repeated call."""
         instead = None if ran is not None else self._instead(call)
         if instead is not None:
             action, result = instead
@@ -124,7 +122,7 @@ class Calls:
         return result
 
     def _label(self, call: ToolCall) -> str:
-        """The tool's name; what the model made up is one label."""
+        """Return the tool's name as a metric label; unknown names share one label to bound their number."""
         return call.name if call.name in self._tools.names else "unknown"
 
 
@@ -133,7 +131,7 @@ def too_many(call: ToolCall) -> ToolResult:
 
 
 def not_made(call: ToolCall) -> ToolResult:
-    """The result of a call behind ``finish``."""
+    """Return the result of a call after ``finish``, which is not executed."""
     return refused(call, "`finish` came before this call, so it was not made")
 
 

@@ -14,10 +14,10 @@ from services.planner.workflow.record import PARTS
 
 
 class Config(Settings):
-    """What a trainer or an operator may turn; requests may only tighten the limits."""
+    """Settings of the planner; requests can only tighten its limits."""
 
     default_model: str = "planner"
-    """Model, or role of policy's settings, of runs that name none."""
+    """Model, or role of policy's settings, of runs without one."""
     max_question_chars: int = Field(default=8_000, ge=1, le=100_000)
     """Longest question in characters."""
     max_rounds: int = Field(default=20, ge=1, le=200)
@@ -25,95 +25,94 @@ class Config(Settings):
     max_tokens: int = Field(default=200_000, ge=64)
     """Tokens sampled per episode in all."""
     max_run_ms: int = Field(default=180_000, ge=1_000)
-    """Wall-clock milliseconds per episode, waiting in the queue included."""
+    """Longest wall-clock time per episode in milliseconds, including the wait in the queue."""
     completion_tokens: int = Field(default=0, ge=0)
-    """Tokens per completion, unless the request says less; 0 leaves it to the model's own default."""
+    """Limit of tokens per completion; requests can lower it, 0 uses the model's own default."""
     tool_timeout_s: float = Field(default=60.0, gt=0)
     """Longest single tool call in seconds."""
     frames_by_reference: bool = True
-    """Whether sandboxes read tables from the object store; without, each table travels with its call (31 MiB)."""
+    """True lets sandboxes read tables from the object store; otherwise each table is sent with its call (31 MiB)."""
     tool_deadlines_s: Mapping[str, float] = Field(default_factory=dict)
-    """Longest call of single tools in seconds, by tool, where ``tool_timeout_s`` does not fit."""
+    """Deadlines of individual tools in seconds, overriding ``tool_timeout_s``."""
     concurrent_tool_calls: int = Field(default=64, ge=1)
-    """Calls of one tool at once, over all runs of this process."""
+    """Concurrent calls of one tool, over all runs of this process."""
+    # A run that delegates holds its place while its sub-run needs one, so a limit on ``delegate`` could deadlock.
     concurrent_calls_by_tool: Mapping[str, int] = Field(default_factory=lambda: {"delegate": 0})
-    """The same for single tools; 0 sets no bound. A run that delegates holds its place while another waits for one."""
+    """The same for individual tools; 0 sets no limit."""
     think_chars: int = Field(default=200, ge=0)
-    """Length of a thought that the model is asked to keep to; 0 asks for none (to measure what it does)."""
+    """Recommended length of a thought in characters; 0 recommends none (to measure what the model does)."""
     max_delegations: int = Field(default=4, ge=0, le=16)
-    """Sub-questions that one run may delegate; 0 offers no such tool."""
+    """Sub-questions that one run may delegate; 0 disables the tool."""
     delegated_rounds: int = Field(default=8, ge=1, le=200)
     """Rounds of a delegated run."""
     delegated_tokens: int = Field(default=40_000, ge=64)
     """Tokens sampled in a delegated run."""
     prompt_price: float = Field(default=0.0, ge=0)
-    """Money per million prompt tokens; 0 costs nothing."""
+    """Price per million prompt tokens; 0 is free."""
     completion_price: float = Field(default=0.0, ge=0)
-    """Money per million sampled tokens."""
+    """Price per million sampled tokens."""
     max_cost: float = Field(default=0.0, ge=0)
-    """Money per episode, in the currency of the prices; 0 sets no bound."""
+    """Cost limit per episode in the currency of the prices; 0 sets no limit."""
     concurrent_runs: int = Field(default=8, ge=1)
-    """Runs that this process works on at once."""
+    """Concurrent runs of this process."""
     concurrent_rollouts: int = Field(default=16, ge=1)
-    """Episodes of one Rollout request in flight at once, unless the request says less."""
+    """Concurrent episodes of one Rollout request; requests can lower it."""
     concurrent_tasks: int = Field(default=4, ge=1)
-    """Tasks of queued rollouts that this process plays at once in a lane."""
+    """Concurrent tasks of queued rollouts in this process, per lane."""
     heartbeat_s: float = Field(default=3.0, gt=0)
-    """How often a running run tells the queue that it is alive; well below the queue's ack_wait."""
+    """Seconds between heartbeats of a running run to the queue; well below the queue's ack_wait."""
     mcp_servers: tuple[McpServer, ...] = ()
-    """Foreign tool servers to mount, each with the tools that are allowed."""
+    """External tool servers, each with the tools that are allowed."""
     mcp_commands: bool = False
-    """Whether servers may be programs that this process starts."""
+    """True allows servers that are programs started by this process."""
     prompt_dir: Path | None = None
-    """Folder with prompts of one's own, beside those of the package."""
+    """Folder with additional prompts."""
     prompt_versions: Mapping[str, int] = Field(default_factory=dict)
-    """Version by stage (research, answer, restate, and those of a workflow); a stage that is not named takes its
-    newest."""
+    """Prompt version by stage (research, answer, restate, and those of a workflow); other stages use the newest."""
     prompt_seed: int = 0
-    """Which examples the prompts show, and in which layout; one seed keeps the prefix the same bytes."""
+    """Seed that selects the examples in prompts and their layout; a fixed seed keeps the prefix identical."""
     answer_variants: Mapping[str, float] = Field(
         default_factory=lambda: {"conclusion": 1.0, "evidence": 1.0, "sections": 1.0}
     )
-    """Weights of the ways to write an answer."""
+    """Weights of the answer styles."""
     restate_question: bool = True
-    """Whether the model says what is asked before it answers; shown in the trace, not in the answer."""
+    """True asks the model to restate the question before it answers; shown in the trace, not in the answer."""
     correct_answers: bool = True
-    """Whether an answer with places that do not hold goes back to the model, once; they are marked either way."""
+    """True returns an answer with findings to the model, once; findings are marked either way."""
     judge_events: bool = False
-    """Whether the role ``judge`` is asked which events of an answer the material does not say; one call per text."""
+    """True asks the role ``judge`` which events of an answer the material does not support; one call per text."""
     answer_material_tokens: int = Field(default=3_000, ge=200)
     """Tokens of the material list in a correction, by an upper estimate."""
     workflow_widening: frozenset[str] = frozenset({"frameworks", "indicators", "association"})
-    """Parts that widen a workflow's plan: analysis frameworks, indicators near the question, names that the model
-    thinks of."""
+    """Sources that enrich a workflow's plan: analysis frameworks, related indicators, names suggested by the model."""
     workflow_framework_tokens: int = Field(default=2_500, ge=100)
     """Tokens of the frameworks in a plan's prompt, by an upper estimate."""
     workflow_material_tokens: int = Field(default=12_000, ge=500)
     """Tokens of the material list that a workflow's answer is written from, by an upper estimate."""
     workflow_reflects: bool = True
-    """Whether a workflow looks once at what is missing and collects again; off for ablations."""
+    """True lets a workflow check once what is missing and collect again; False is for ablations."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
     search_r1_documents: int = Field(default=3, ge=1, le=20)
-    """Documents that a search of the search_r1 protocol gives; more of them make longer episodes."""
+    """Documents returned by a search of the search_r1 protocol; more of them make longer episodes."""
     step_policy: StepPolicy = StepPolicy.HYBRID
-    """What becomes of earlier steps when a request grows too long; a request may choose another."""
+    """Treatment of earlier steps when a request grows too long; a request may choose another."""
     window_tokens: int = Field(default=24_000, ge=1_024)
-    """Working window in tokens of the model that reads it; a smaller window of the model goes before."""
+    """Working window in tokens of the model that reads it; limited by the model's own window."""
     window_soft_tokens: int = Field(default=16_000, ge=512)
-    """What a compaction aims at."""
+    """Target size of a compaction."""
     window_trigger: float = Field(default=0.70, gt=0, lt=1)
     """Share of the window at which a request is compacted."""
     keep_results: int = Field(default=5, ge=1)
-    """Newest tool results that a compaction leaves as they are."""
+    """Newest tool results that a compaction leaves unchanged."""
     keep_steps: int = Field(default=2, ge=1)
-    """Newest steps that a compaction never drops."""
+    """Newest steps that a compaction never removes."""
     summary_tokens: int = Field(default=800, ge=64)
-    """Longest notes that the model of the role ``writer`` may write about earlier steps."""
+    """Limit of tokens for notes about earlier steps, written by the model of the role ``writer``."""
 
     @property
     def window(self) -> WindowSettings:
-        """The window as one value."""
+        """Return the window settings as one value."""
         return WindowSettings(
             self.step_policy,
             self.window_tokens,

@@ -1,4 +1,4 @@
-"""Requests to whichever planner works on a run: stop it, change its todo list."""
+"""Control requests to the planner that works on a run: stop it, change its todo list."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from services.planner.todo import Todo, TodoItem, checked, edited_items
 
 ACTION, STOP, EDIT = "fathom-action", "stop", "edit-todo"
 DONE = b"\x01"
-"""Begins every reply of a planner that did what was asked."""
+"""Prefix of the reply of a planner that executed the request."""
 TIMEOUT_S = 5.0
 
 
 @dataclass
 class Desk:
-    """Answers the requests about one run while this process works on it."""
+    """Handler of control requests for one run while this process works on it."""
 
     run_id: str
     engine: Engine
@@ -37,7 +37,7 @@ class Desk:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def answer(self, message: Message) -> Message:
-        """An empty payload says that the run is not at work here."""
+        """Execute a request; an empty payload means that the run is not active here."""
         if message.headers.get(ACTION, STOP) == EDIT:
             return Message(message.subject, await self._edit(pb.UpdateTodoRequest.FromString(message.payload)))
         if not await self._mine():
@@ -46,7 +46,7 @@ class Desk:
         return Message(message.subject, DONE if self.engine.stop(self.run_id) else b"")
 
     async def _mine(self) -> bool:
-        """False when another planner has the run by now, who is to be asked instead."""
+        """Return whether this planner still owns the run; another one may have taken it over."""
         try:
             await self.events.confirm()
         except TakenOver:
@@ -56,7 +56,7 @@ class Desk:
         return True
 
     async def _edit(self, request: pb.UpdateTodoRequest) -> bytes:
-        """Keeps the edit before the run has it: a worker that takes the run up finds it and tells the model."""
+        """Store and apply an edit of the todo list."""
         items = [TodoItem(item.text, item.state or "open") for item in request.items]
         async with self._turn:
             change = todo_changed(checked(items), self.observer.steps, request.request_id, by_user=True)
@@ -65,13 +65,17 @@ class Desk:
                 return DONE + pb.UpdateTodoResponse(items=known.items).SerializeToString()
             if not self.engine.runs(self.run_id) or not await self._mine():
                 return b""
+            # Stored before it is applied, so that a worker that takes the run over finds it and tells the model.
             await self.record.put_edit(self.run_id, change)
             self.engine.edit_todo(self.run_id, items)
             self.events.publish(todo_changed=change)
         return DONE + pb.UpdateTodoResponse(items=change.items).SerializeToString()
 
     async def unseen(self, steps: Sequence[Step], cut_short: Step | None) -> list[TodoItem] | None:
-        """The user's latest list when no step shows that the model was told of it; also tells readers who missed it."""
+        """Return the user's latest todo list if no step shows it to the model yet, else None.
+
+        Publish it again for readers.
+        """
         change = await self.record.edit(self.run_id)
         if change is None:
             return None
@@ -80,14 +84,17 @@ class Desk:
 
 
 async def ask_to_stop(bus: Bus, run_id: str) -> bool:
-    """True when a worker has the run and ends it; raises ``NotReady`` when none has it."""
+    """Return whether a worker has the run and ends it; raise ``NotReady`` when none has it."""
     subject = control_subject(run_id)
     reply = await bus.request(subject, b"", headers={ACTION: STOP}, timeout_s=TIMEOUT_S)
     return bool(reply.payload)
 
 
 async def ask_to_edit(bus: Bus, request: pb.UpdateTodoRequest) -> pb.UpdateTodoResponse:
-    """The list as it is kept. Raises ``InvalidField`` for a malformed one, ``Conflict`` when nobody has the run."""
+    """Return the list as stored.
+
+    Raise ``InvalidField`` for a malformed one, ``Conflict`` when no worker has the run.
+    """
     checked_request(request)
     asked = pb.UpdateTodoRequest.FromString(request.SerializeToString())
     asked.request_id = request.request_id or new_id("edit")
@@ -103,7 +110,7 @@ async def ask_to_edit(bus: Bus, request: pb.UpdateTodoRequest) -> pb.UpdateTodoR
 
 
 def checked_request(request: pb.UpdateTodoRequest) -> None:
-    """Raises ``InvalidField`` with the path in the request."""
+    """Raise ``InvalidField`` with the path in the request."""
     try:
         checked(TodoItem(item.text, item.state or "open") for item in request.items)
     except InvalidField as error:
@@ -115,12 +122,12 @@ def listed(change: pb.TodoChanged) -> list[TodoItem]:
 
 
 def told(change: pb.TodoChanged, steps: Sequence[Step]) -> bool:
-    """True when a step since the edit shows it to the model."""
+    """Return whether a step since the edit shows it to the model."""
     items = tuple(listed(change))
     return any(edited_items(message) == items for step in steps[change.step :] for message in step.new_messages)
 
 
 def current_todo(steps: Sequence[Step], change: pb.TodoChanged | None) -> list[pb.TodoItem]:
-    """The list after these steps and the user's latest edit."""
+    """Return the list after these steps and the user's latest edit."""
     items = listed(change) if change is not None and not told(change, steps) else Todo.rebuilt(steps).items
     return [pb.TodoItem(text=item.text, state=item.state) for item in items]

@@ -1,4 +1,4 @@
-"""Episode ⇄ ``planner.v1`` messages."""
+"""Conversion of episodes to and from ``planner.v1`` messages."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def step_to_proto(step: model.Step, prompt_hash: str) -> pb.Step:
 
 
 def step_from_proto(message: pb.Step) -> model.Step:
-    """The recorded step; tool results find their calls and materials again."""
+    """Convert a recorded step and link its tool results to their calls and materials."""
     states = {value: state for state, value in STATES.items()}
     material = {item.number: material_from_proto(item) for item in message.material}
     completion = completion_from_proto(message.completion)
@@ -155,7 +155,7 @@ def answer_to_proto(answer: model.Answer) -> pb.Answer:
 
 
 def segments_to_proto(episode: model.Episode) -> list[pb.Segment]:
-    """The segments of an episode that was compacted or has stages; none for any other, whose flat ids say it all."""
+    """Return the segments of an episode with compactions or stages; [] for any other, whose flat ids are complete."""
     if not any(step.compaction is not None or step.stage is not None for step in episode.steps):
         return []
     lasts = [*(part.first_step - 1 for part in episode.segments[1:]), episode.steps[-1].index]
@@ -178,7 +178,7 @@ def trajectory_to_proto(
     lane: common.Lane,
     steps: Sequence[pb.Step],
 ) -> pb.Trajectory:
-    """The whole episode; ``outcome`` is None while it runs."""
+    """Convert an episode; ``outcome`` is None while it runs."""
     low, high = episode.versions
     message = pb.Trajectory(
         run_id=episode.task.run_id,

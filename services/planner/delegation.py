@@ -1,4 +1,4 @@
-"""Runs that runs ask for (row F02): a sub-question travels over the same queue and comes back over the same events."""
+"""Sub-runs: a sub-question is queued like any run, and its result arrives as events."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from services.planner.model import Task
 from services.planner.record import Header, Leg, Record
 
 LEAST_S = 3.0
-"""Seconds that a sub-run needs to be worth beginning."""
+"""Shortest time in seconds for which a sub-run is started."""
 SHARE = 0.8
-"""Of the time that its parent has left; the rest is for what the parent makes of the answer."""
+"""Share of the parent's remaining time that a sub-run gets; the parent needs the rest to use the answer."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What one run may delegate: how many runs, and rounds and tokens of each."""
+    """Delegation limits of one run: number of sub-runs, and rounds and tokens of each."""
 
     runs: int = 4
     rounds: int = 8
@@ -36,7 +36,7 @@ class Allowance:
 
 @dataclass
 class Delegation:
-    """Asks other workers for sub-runs of one episode."""
+    """Client that delegates sub-questions of one episode to other workers."""
 
     bus: Bus
     record: Record
@@ -46,13 +46,13 @@ class Delegation:
 
     @property
     def allowed(self) -> bool:
-        """True when runs at this depth may delegate at all."""
+        """Return whether runs at this depth may delegate."""
         return self.task.depth < MAX_DEPTH and self.allowance.runs > 0
 
     async def ask(self, call_id: str, question: str) -> pb.RunFinished:
-        """Begins the sub-run of a call, or joins the one that is there, and waits for its end.
+        """Start the sub-run of a call, or join an existing one, and wait for its end.
 
-        Raises ``InvalidField`` when no further run is allowed or no time is left.
+        Raises ``InvalidField`` when no further sub-run is allowed or no time is left.
         """
         run_id = child_id(self.task.run_id, call_id)
         header = await self._begin(run_id, question)
@@ -104,11 +104,14 @@ class Delegation:
 
 
 def child_id(parent_run_id: str, call_id: str) -> str:
-    """The run of a call: always the same, so that a call made twice is one run; it sorts beside its parent."""
+    """Return the sub-run's id for a call, deterministic so that a repeated call joins it.
+
+    It sorts next to its parent.
+    """
     return f"{parent_run_id.rpartition('_')[0] or parent_run_id[:64]}_{sha256(call_id.encode())[:16]}"
 
 
 async def submit(bus: Bus, header: Header, lane: Lane, leg: Leg) -> None:
-    """Queues a leg of a run once, however often it is submitted."""
+    """Queue a leg of a run; idempotent."""
     name = f"{header.run_id}:{leg.number}"
     await bus.publish(run_subject(lane, header.depth), name.encode(), message_id=f"run:{name}")

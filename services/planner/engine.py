@@ -1,4 +1,4 @@
-"""The planner: takes runs from the queue, runs groups of episodes for trainers; both through one ``player``."""
+"""Execution of episodes for queued runs and for trainers' groups, through the same ``player``."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from services.planner.todo import TodoItem
 
 @dataclass(frozen=True)
 class Play:
-    """An episode that has ended."""
+    """A finished episode with its outcome."""
 
     episode: Episode
     outcome: Outcome
 
 
 MakeStage = Callable[[Task, Sequence[Step], Step | None], Stage]
-"""Sets up the tools for a task, the steps that it already has, and the one that was cut short."""
+"""Factory of an episode's resources from the task, its recorded steps, and an interrupted step."""
 
 
 class Engine:
-    """Runs episodes."""
+    """Executor of episodes."""
 
     def __init__(self, policy: Callable[[AnyProtocol], Policy], stage: MakeStage) -> None:
         self._policy, self._stage = policy, stage
@@ -47,13 +47,14 @@ class Engine:
         cut_short: Step | None = None,
         edited: Sequence[TodoItem] | None = None,
     ) -> Play:
-        """One episode from its last recorded step to its end. Production and training both come here.
+        """Run an episode from its last recorded step to its end; used by production and training.
 
-        ``cut_short`` is what the step after the recorded ones has given already; that is not asked for again.
-        ``edited`` is the user's todo list, where no step shows it yet.
+        ``cut_short`` is the interrupted step after the recorded ones, whose partial results are reused. ``edited`` is
+        the user's todo list if no step shows it yet.
         """
         episode = rebuilt(task, protocol.opening(task), steps)
         stage = self._stage(task, episode.steps, cut_short)
+        # Tag protocols are graded on their text.
         if protocol.tags:  # its answers are words to grade: nothing is corrected, drawn or added
             stage = replace(stage, ending=CitedEnding())
         loop = player(episode, protocol, self._policy(protocol), stage, observer, cut_short)
@@ -68,20 +69,20 @@ class Engine:
             await stage.close()
 
     def stop(self, run_id: str) -> bool:
-        """Asks a run of this process to end; False when it is not running here."""
+        """Request the end of a run; return False when it is not active in this process."""
         loop = self._running.get(run_id)
         if loop is not None:
             loop.stop()
         return loop is not None
 
     def runs(self, run_id: str) -> bool:
-        """True while this process plays the run."""
+        """Return whether the run is active in this process."""
         return run_id in self._running
 
     def edit_todo(self, run_id: str, items: Sequence[TodoItem]) -> tuple[TodoItem, ...] | None:
-        """Gives a run of this process another todo list; None when it is not running here.
+        """Replace the todo list of a run and return it as stored; None when the run is not active in this process.
 
-        The list as it will be kept; raises ``InvalidField`` for one that is too long or malformed.
+        Raises ``InvalidField`` for a list that is too long or malformed.
         """
         loop = self._running.get(run_id)
         return None if loop is None else loop.edit_todo(items)
@@ -95,10 +96,10 @@ class Engine:
         observer: Observer,
         places: Sequence[tuple[int, int]],
     ) -> AsyncIterator[tuple[int, int, Play]]:
-        """The episodes at ``places`` (task, sample), at most ``concurrency`` at once, with their places when they end.
+        """Yield the episodes at ``places`` (task, sample) with their places as they end.
 
-        Of ``group_size`` samples each has a seed of its own, so a group explores and a repetition of the request
-        does not.
+        At most ``concurrency`` run at once. Each of the ``group_size`` samples has its own seed, derived from the
+        request: samples differ within a group but are equal when the request is repeated.
         """
         gate = asyncio.Semaphore(concurrency)
 
@@ -121,7 +122,7 @@ class Engine:
 
 
 def checked_question(question: str, longest: int, field: str = "question") -> str:
-    """The question without surrounding space; raises ``InvalidField`` when empty or too long (characters)."""
+    """Return the question without surrounding whitespace; raise ``InvalidField`` when it is empty or too long."""
     question = question.strip()
     if not question:
         raise InvalidField(field, "is empty")
@@ -131,14 +132,17 @@ def checked_question(question: str, longest: int, field: str = "question") -> st
 
 
 def tightened(requested: int, longest: int, field: str) -> int:
-    """The requested limit, or the server's own for 0; a request may only tighten."""
+    """Return the requested limit, at most ``longest``; 0 requests the default, which is ``longest``.
+
+    Raises ``InvalidField`` for a negative one.
+    """
     if requested < 0:
         raise InvalidField(field, "must not be negative")
     return min(requested, longest) if requested else longest
 
 
 def cheaper(requested: float, most: float, field: str) -> float:
-    """The requested bound on money, where 0 is none on either side; a request may only tighten."""
+    """Return the smaller of two cost limits, where 0 means unlimited; raise ``InvalidField`` for a negative one."""
     if not requested >= 0:
         raise InvalidField(field, "must not be negative")
     return min(requested, most) if requested and most else requested or most
@@ -152,24 +156,22 @@ def limits(
     max_cost: float = 0.0,
     since: int = 0,
 ) -> Limits:
-    """Limits that count from ``start_time`` (seconds since the epoch), or from now, and from the step ``since``.
-
-    The wall clock says only how long the run has waited until now: where the clock of whoever began it is ahead of
-    this one's, it has not waited. From here on the monotonic clock counts, which nobody sets.
-    """
+    """Return limits that count from ``start_time`` (seconds since the epoch; None: now) and step ``since``."""
     longest = max_ms / 1000
+    # The wall clock only measures the time waited until now, at least 0 in case the sender's clock is ahead. From here
+    # on the monotonic clock counts, which cannot be adjusted.
     waited = 0.0 if start_time is None else max(0.0, time.time() - start_time)
     return Limits(max_rounds, max_tokens, time.monotonic() + longest - waited, longest, max_cost, since)
 
 
 def bounded(sampling: Sampling, max_tokens: int) -> Sampling:
-    """The sampling with at most ``max_tokens`` tokens per completion; 0 sets no bound."""
+    """Limit the sampling to ``max_tokens`` tokens per completion; 0 sets no limit."""
     if max_tokens == 0:
         return sampling
     return replace(sampling, max_tokens=tightened(sampling.max_tokens, max_tokens, "sampling.max_tokens"))
 
 
 def asked_on(as_of: Any, start_time: float) -> str:
-    """ISO date (UTC) that an episode takes for today: that of ``as_of`` (a Timestamp), else that of its start."""
+    """Return the ISO date (UTC) that an episode regards as today: of ``as_of`` (a Timestamp), else of its start."""
     moment = as_of.ToDatetime() if as_of is not None else datetime.fromtimestamp(start_time, UTC)
     return str(moment.date().isoformat())

@@ -1,4 +1,4 @@
-"""A run's events on the bus: numbered from 1, each once, whichever workers have published them."""
+"""Event stream of a run on the bus: numbered from 1, each event once, across workers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from services.planner.fence import TakenOver
 
 DELTA_CHARS = 160
 ANSWERING = frozenset({"answer_delta", "answer_replaced"})
-"""Events that are sent by what readers have of the answer, not by whether the same was said before."""
+"""Events deduplicated by the answer text that readers have, rather than by their key."""
 LATE_S = 5.0
-"""So much later than it is due, a sign of life may have come too late."""
+"""Seconds of delay after which a heartbeat may have come too late."""
 
 
 class Events:
-    """Publishes the events of one run in order. What an earlier worker has published is not published again.
+    """Ordered publisher of one run's events; events published by a previous worker are skipped.
 
-    Events are sent while the run goes on; ``flush`` waits for them. What a lost worker had not sent yet is told
-    again from the recorded steps by the next one.
+    Events are sent in the background; ``flush`` waits for them. Events that a lost worker had not sent are regenerated
+    from the recorded steps by the next one.
     """
 
     def __init__(self, bus: Bus, run_id: str) -> None:
@@ -40,13 +40,13 @@ class Events:
         """Position of this planner's mark in the stream; see ``fence``."""
         self._last = 0
         self.shown = ""
-        """What readers have of the answer, once all that waits is sent."""
+        """Answer text that readers have once all pending events are sent."""
         self.shown_step = -1
 
     async def take_up(self, attempt: int) -> None:
-        """Reads what is there: a mark tells where the earlier workers' events end. Comes before ``publish``.
+        """Write a takeover mark and read the events of previous workers up to it; call before ``publish``.
 
-        From the mark on nothing that an earlier worker publishes is stored.
+        Events that a previous worker publishes after the mark are rejected.
         """
         subject, mark = events_subject(self.run_id), self._mark(attempt)
         end = await self._bus.publish(subject, mark, message_id=new_id(self.run_id))
@@ -62,12 +62,12 @@ class Events:
         return mark.SerializeToString()
 
     async def confirm(self, attempt: int = 0) -> None:
-        """Returns when all is sent and the run is still this worker's; raises ``TakenOver``."""
+        """Wait until everything is sent and ownership of the run is confirmed; raise ``TakenOver``."""
         await self.flush()
         await self._store(self._mark(attempt), new_id(self.run_id))
 
     async def _store(self, payload: bytes, message_id: str) -> None:
-        """Raises ``TakenOver`` when another worker has written since."""
+        """Publish a message; raise ``TakenOver`` when another worker has written since."""
         try:
             stored = await self._bus.publish(
                 events_subject(self.run_id), payload, message_id=message_id, expected=self._last
@@ -85,7 +85,7 @@ class Events:
         self._shows(event)
 
     def _shows(self, event: pb.RunEvent) -> None:
-        """What the event makes of the answer that readers have."""
+        """Track the effect of an event on the answer text that readers have."""
         if event.HasField("answer_delta"):
             self.shown += event.answer_delta.text
             self.shown_step = event.answer_delta.step
@@ -93,10 +93,11 @@ class Events:
             self.shown = ""
 
     def answer(self, text: str, step: int, *, draft: bool, why: str = "checked") -> None:
-        """Gives readers what they lack of the answer's text; what they have otherwise is replaced, which says ``why``.
+        """Publish the missing part of the answer's text.
 
-        A text that they have more of already is a draft on its way to where an earlier worker's was.
+        Text that readers have and that differs is withdrawn with ``why``.
         """
+        # Readers may have more already: this draft is still catching up with a previous worker's.
         if draft and self.shown.startswith(text):
             return
         if not text.startswith(self.shown):
@@ -105,12 +106,12 @@ class Events:
             self.publish(answer_delta=pb.AnswerDelta(text=piece, step=step, draft=draft))
 
     def drop(self, step: int, why: str) -> None:
-        """Takes back what readers have of an answer, if they have any."""
+        """Withdraw the answer text that readers have, if any."""
         if self.shown:
             self.publish(answer_replaced=pb.AnswerReplaced(step=step, why=why))
 
     def publish(self, after: Awaitable[object] | None = None, **event: Any) -> None:
-        """Sends one event behind those before it, when ``after`` is done; its time is now."""
+        """Queue one event, timestamped now, to be sent after the earlier ones and when ``after`` is done."""
         message = pb.RunEvent(run_id=self.run_id, **event)
         message.time.GetCurrentTime()
         self._waiting.append((message, after))
@@ -122,18 +123,18 @@ class Events:
 
     @property
     def waiting(self) -> int:
-        """How many events are not sent yet."""
+        """Return the number of events not sent yet."""
         return len(self._waiting)
 
     async def flush(self) -> None:
-        """Returns when the stream has every event; raises what kept it from that."""
+        """Wait until all events are in the stream; raise the error that prevented it."""
         while self._sending is not None and not self._sending.done():
             await asyncio.shield(self._sending)
         if self._sending is not None:
             self._sending.result()
 
     async def close(self) -> None:
-        """Drops what is not sent."""
+        """Discard unsent events."""
         self._waiting.clear()
         if self._sending is not None:
             self._sending.cancel()
@@ -157,7 +158,7 @@ class Events:
 
 
 def key(event: pb.RunEvent) -> Hashable:
-    """Names what an event tells: equal for the same thing told by another worker."""
+    """Return a key that is equal for the same event published by another worker."""
     kind = event.WhichOneof("event")
     if kind == "thought":
         return kind, event.thought.step, event.thought.tool_call_id
@@ -181,7 +182,7 @@ def key(event: pb.RunEvent) -> Hashable:
 
 
 def deltas(markdown: str) -> list[str]:
-    """The answer in pieces that end between words."""
+    """Split the answer into pieces that end between words."""
     pieces, rest = [], markdown
     while len(rest) > DELTA_CHARS:
         cut = rest.rfind(" ", 1, DELTA_CHARS) + 1 or DELTA_CHARS
@@ -191,7 +192,7 @@ def deltas(markdown: str) -> list[str]:
 
 
 async def follow(bus: Bus, run_id: str, after: int, leg: int = 0) -> AsyncGenerator[pb.RunEvent, None]:
-    """Events of a run after a number, in order and once each, until its leg ``leg`` has finished."""
+    """Yield the events of a run after a sequence number, in order and once each, until its leg ``leg`` has finished."""
     last = after
     async with aclosing(bus.follow(events_subject(run_id))) as deliveries:
         async for delivery in deliveries:
@@ -204,9 +205,9 @@ async def follow(bus: Bus, run_id: str, after: int, leg: int = 0) -> AsyncGenera
 
 
 async def heartbeat(delivery: Any, every_s: float, late: Callable[[], None]) -> None:
-    """Keeps a delivery in progress until cancelled; a server out of reach for a while is the bus' business.
+    """Keep a delivery in progress until cancelled; an unreachable server is tolerated.
 
-    ``late`` is called when a beat was so late that somebody else may have the delivery by now.
+    ``late`` is called when a beat was so late that another worker may have the delivery by now.
     """
     while True:
         before = time.monotonic()

@@ -1,10 +1,10 @@
-"""Who may write a run: the planner that took it up last.
+"""Fencing: only the planner that took a run over last may write to it.
 
-A planner that is cut off longer than its lease does not know that another one has the run. The order of the run's
-event stream decides: taking a run up stores a mark there, whose position is the planner's *epoch*. Every further event
-is stored only while the planner's own message is the stream's last one, so that the first word after the cut-off
-fails with ``TakenOver``. What lies in the object store carries the epoch in its key: nothing that a newer planner
-has written can be overwritten, and readers take what the newest one found or wrote (``record``).
+A planner that is disconnected longer than its lease does not know that another one has the run. The order of the run's
+event stream decides: a takeover stores a mark there, whose position is the planner's *epoch*. Further events are stored
+only while the planner's own message is the last one of the stream, so that its first write after a takeover fails with
+``TakenOver``. Keys in the object store contain the epoch: nothing written by a newer planner can be overwritten, and
+readers use what the newest one found or wrote (``record``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fathom.errors import Conflict
 
 
 class TakenOver(Conflict):
-    """Another planner has the run; whoever meets this writes nothing more of it."""
+    """Another planner has taken the run over; the receiver must not write to it any more."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"run {run_id} was taken up by another planner", metadata={"run_id": run_id})

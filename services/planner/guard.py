@@ -1,4 +1,4 @@
-"""The finish guard: an end that comes too early is refused once (row X01)."""
+"""Guard against premature ends of an episode; it refuses one ``finish`` at most."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SIGNS = re.compile(
 
 
 def needs_evidence(question: str) -> bool:
-    """True for a question that cannot be answered well from memory alone."""
+    """Return whether the question cannot be answered reliably from the model's memory."""
     return SIGNS.search(question) is not None
 
 
 def collected(episode: Episode) -> bool:
-    """True when any source was asked; that it had nothing is evidence, too."""
+    """Return whether any source was queried; an empty result is evidence too."""
     return any(
         result.call.name not in NO_EVIDENCE and result.status is not ToolState.INVALID
         for step in episode.steps
@@ -38,7 +38,7 @@ def collected(episode: Episode) -> bool:
 
 
 def reason(episode: Episode, todo: Todo) -> str:
-    """Why the episode must not end yet: "todo", "evidence" or ""; "" too when an end was refused before."""
+    """Return why the episode must not end yet: "todo", "evidence" or ""; also "" after an earlier refusal."""
     if any(message.content.startswith((MARK, REFUSED)) for message in episode.messages):
         return ""
     if todo.open:
@@ -49,7 +49,7 @@ def reason(episode: Episode, todo: Todo) -> str:
 
 
 def refusal(why: str, todo: Todo, call: ToolCall | None) -> Message:
-    """The refusal as the result of the ``finish`` call, or as a word to a model that ended in prose."""
+    """Return the refusal as the result of the ``finish`` call, or as a message to a model that ended in prose."""
     if why == "todo":
         left = "; ".join(item.text for item in todo.open)
         said = (

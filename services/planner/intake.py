@@ -1,4 +1,4 @@
-"""Takes deliveries of durable queues, so many at a time, until it is told to take no more."""
+"""Bounded concurrent consumption of durable queues, with graceful draining."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fathom.errors import FathomError
 
 @dataclass
 class Intake:
-    """What is under way outlives the taking: ``work`` returns when both have ended, and cancelling it ends both."""
+    """Consumer of deliveries. ``work`` returns when consumption and all tasks have ended; cancelling it ends both."""
 
     _fetching: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -26,20 +26,20 @@ class Intake:
         settle: Callable[[Delivery], Awaitable[None]],
         log: Any,
     ) -> None:
-        """Gives each delivery to ``settle``, which answers for it, with at most ``slots`` of them under way."""
+        """Pass each delivery to ``settle``, which must acknowledge it, with at most ``slots`` concurrent calls."""
         async with asyncio.TaskGroup() as group:
             fetching = group.create_task(fetch(deliveries, slots, partial(answered, settle, log), group))
             self._fetching.add(fetching)
             fetching.add_done_callback(self._fetching.discard)
 
     def take_no_more(self) -> None:
-        """Leaves the queues to others; what is under way goes on, and ``work`` returns with its end."""
+        """Stop consuming; running tasks continue, and ``work`` returns when they end."""
         for fetching in self._fetching:
             fetching.cancel()
 
 
 async def answered(settle: Callable[[Delivery], Awaitable[None]], log: Any, delivery: Delivery) -> None:
-    """One delivery that cannot even be given back, since the bus is away, must not end the taking of all others."""
+    """Settle a delivery and log a failure, so that one failed acknowledgement does not end the consumption."""
     try:
         await settle(delivery)
     except FathomError as error:

@@ -1,7 +1,7 @@
-"""The open step of a run, kept as it grows: no completion is sampled twice, no finished call is made twice.
+"""Journal of a run's open step, so that no completion is sampled twice and no finished call is repeated.
 
-A step is recorded when it is whole. Until then what was sampled and the result of each finished call are notes
-in the record. A worker that takes the run up reads the notes and gets from them what an earlier one was given.
+A step is recorded when it is complete. Until then, the completion and the result of each finished call are notes in
+the record, from which a worker that takes the run over restores the step.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ NOTHING = Completion((), (), (), "", (), FinishReason.STOP, 0, 0, Usage(0, 0, 0,
 
 
 class Journal:
-    """The notes of one run: "0003" is what step 3 sampled, "0003-0001-…" its second finished call."""
+    """Notes of one run: "0003" is the completion of step 3, "0003-0001-…" its first finished call."""
 
     def __init__(self, record: Record, run_id: str, epoch: int = 0) -> None:
-        """``epoch`` is that of the planner which writes; see ``fence``."""
+        """Create the journal; ``epoch`` is that of the writing planner, see ``fence``."""
         self._record, self._run_id, self._epoch = record, run_id, epoch
         self._names: list[str] = []
         self._left: list[tuple[int, str]] = []
-        """Notes of earlier planners."""
+        """Notes of previous planners."""
         self._calls: set[str] = set()
         self._writing: set[asyncio.Task[None]] = set()
         self._dropping: set[asyncio.Task[None]] = set()
 
     async def read(self, recorded: int) -> Step | None:
-        """The step after ``recorded`` whole ones as far as it had got, or None; notes of whole ones go.
+        """Return the step after ``recorded`` complete ones as far as it was executed, or None.
 
-        What the last planner with a completion has kept becomes this one's own: calls first, so that whoever comes
-        next finds all of it or takes it from where it was.
+        Delete notes of complete steps.
         """
         known = {place: step_from_proto(note) for place, note in (await self._record.notes(self._run_id)).items()}
         self._left = sorted(known)
@@ -47,6 +46,8 @@ class Journal:
             return None
         calls = [name for at, name in self._left if at == epoch and name.startswith(f"{open_one}-")]
         if epoch != self._epoch:
+            # The notes of the last planner with a completion are copied to this epoch, calls first: a planner that
+            # takes over meanwhile then finds either the complete copy or the original.
             for name in (*calls, open_one):
                 await self._keep(name, known[epoch, name])
         results = [result for name in calls for result in known[epoch, name].results]
@@ -55,14 +56,14 @@ class Journal:
         return replace(known[epoch, open_one], index=recorded, results=tuple(results))
 
     async def sampled(self, step: Step) -> None:
-        """Keeps what was sampled with the messages before it."""
+        """Store the completion with the messages before it."""
         name = f"{step.index:04d}"
         if name not in self._names:
             self._calls = set()
             await self._keep(name, step)
 
     def called(self, index: int, result: ToolResult) -> asyncio.Task[None] | None:
-        """Keeps the result of a finished call; the task ends when it is kept, None says that it is."""
+        """Start to store the result of a finished call; return the task, or None when it is stored already."""
         if result.call.id in self._calls:
             return None
         self._calls.add(result.call.id)
@@ -74,15 +75,15 @@ class Journal:
         return writing
 
     async def settled(self) -> None:
-        """Returns when every finished call is kept; raises what kept one from that."""
+        """Wait until every finished call is stored; raise the error that prevented it."""
         await asyncio.gather(*self._writing)
 
     async def end(self) -> None:
-        """Returns when nothing is being written or dropped any more."""
+        """Wait until no note is being written or deleted."""
         await asyncio.gather(*self._writing, *self._dropping, return_exceptions=True)
 
     def close(self, index: int) -> None:
-        """Drops the notes of a step that is whole; nobody waits for that."""
+        """Delete the notes of a complete step, in the background."""
         dropping = asyncio.create_task(self._drop(index, [*self._writing]), name=f"drop notes {index}")
         self._dropping.add(dropping)
         dropping.add_done_callback(self._dropping.discard)

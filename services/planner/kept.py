@@ -1,4 +1,4 @@
-"""What a rollout has given already: a request that comes again, after a broken stream or a killed planner, goes on."""
+"""Stored rollout results, keyed by request id, so that a retried ``Rollout`` call resumes instead of replaying."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from fathom.store import ObjectStore
 
 PROTOBUF = "application/x-protobuf"
 Place = tuple[int, int]
-"""Task and sample."""
+"""Task index and sample index."""
 
 
 def spelled(task: int, sample: int) -> str:
-    """A place as keys and subjects have it."""
+    """Format a place for keys and subjects."""
     return f"{task:04d}-{sample:02d}"
 
 
 def trajectory_key(rollout_id: str, task: int, sample: int) -> str:
-    """Where the trajectory of an episode is kept."""
+    """Return the object key of an episode's trajectory."""
     return f"rollouts/{rollout_id}/{spelled(task, sample)}.pb"
 
 
 async def noted(store: ObjectStore, rollout_id: str, request: pb.RolloutRequest) -> bool:
-    """Notes that this request goes under the id; False when that was noted before.
+    """Store the request's hash under the id; return False when the same request was stored before.
 
-    Raises ``Conflict`` when the id was used for another request.
+    Raises ``Conflict`` when the id was used for a different request.
     """
     key = f"rollouts/{rollout_id}/request.sha256"
     digest = sha256(request.SerializeToString(deterministic=True)).encode()
@@ -41,10 +41,10 @@ async def noted(store: ObjectStore, rollout_id: str, request: pb.RolloutRequest)
 
 
 async def begun(store: ObjectStore, rollout_id: str, request: pb.RolloutRequest) -> dict[Place, Trajectory]:
-    """Notes that this request is played under the id, and gives the episodes that were kept before.
+    """Register the request under the id and return the episodes stored before.
 
-    Episodes that failed are not among them: they are played again. Raises ``Conflict`` when the id was used for
-    another request.
+    Failed episodes are excluded, so that they run again. Raises ``Conflict`` when the id was used for a different
+    request.
     """
     if await noted(store, rollout_id, request):
         return {}

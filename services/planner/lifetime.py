@@ -1,4 +1,4 @@
-"""How long an episode plays: until its work is done, somebody stops it, or its time is spent."""
+"""Lifetime of an episode: it runs until it finishes, is stopped, or reaches its deadline."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from services.planner.model import Outcome, Stop
 
 
 class Lifetime:
-    """Of one episode. ``stop`` ends it early; what was collected stays."""
+    """Stop signal and deadline of one episode; collected results survive an early end."""
 
     def __init__(self) -> None:
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
-        """Asks the episode to end; the call in flight is cancelled."""
+        """Request the end of the episode and cancel the call in flight."""
         self._stopped.set()
 
     async def spend(
         self, work: Callable[[], Awaitable[Outcome]], deadline: float, waiting_for: Callable[[], str]
     ) -> Outcome:
-        """The outcome of the work, or of its end before time; raises no ``FathomError`` but ``TakenOver``.
+        """Run ``work`` until it ends, is stopped, or reaches the deadline.
 
-        ``deadline`` is in seconds of the monotonic clock; ``waiting_for`` names the service or tool at work, "" for
-        none.
+        Raises no ``FathomError`` except ``TakenOver``. ``deadline`` is in seconds of the monotonic clock;
+        ``waiting_for`` returns the active service or tool, "" for none.
         """
         try:
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())) as limit:

@@ -1,4 +1,4 @@
-"""The episode's loop: sample, decide, call tools, record; the same lines for production and training."""
+"""Agent loop of an episode: sample, decide, call tools, record; shared by production and training."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from services.planner.stage import Stage
 from services.planner.todo import TodoItem, checked, edit_note
 
 FINAL_TOKENS = 2_000
-"""What the list of material takes in the last round, by an upper estimate."""
+"""Budget of the material list in the last round, in tokens by an upper estimate."""
 
 
 class Loop:
-    """Runs one episode to its end. ``stop`` ends it early; what was collected stays."""
+    """Executor of one episode. ``stop`` ends it early; collected results survive."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Loop:
         observer: Observer,
         cut_short: Step | None = None,
     ) -> None:
-        """``cut_short`` is the step in which an earlier worker left the episode: it is not sampled again."""
+        """Create the executor; ``cut_short`` is a step that a previous worker sampled but did not finish."""
         self.episode, self._cut_short = episode, cut_short
         self._protocol, self._policy, self._stage, self._observer = protocol, policy, stage, observer
         # Tag protocols are an environment to train in, whose rules are published: nothing of ours intervenes there.
@@ -49,19 +49,19 @@ class Loop:
         self._draft: Draft | None = None
 
     def stop(self) -> None:
-        """Asks the episode to end; the call in flight is cancelled."""
+        """Request the end of the episode and cancel the call in flight."""
         self._life.stop()
 
     def edit_todo(self, items: Sequence[TodoItem]) -> tuple[TodoItem, ...]:
-        """The todo list as the user wants it, from the next round on, in which the model is told; as it will be kept.
+        """Replace the todo list from the next round on, where the model is told; return it as it will be stored.
 
-        Raises ``InvalidField``. The edit is durable when the step of that round is.
+        Raises ``InvalidField``. The edit is durable when the step of that round is recorded.
         """
         self._edited = checked(items)
         return self._edited
 
     async def run(self) -> Outcome:
-        """Goes on from the steps that are there until the end; never raises ``FathomError``."""
+        """Run the remaining rounds to the end; never raises ``FathomError``, except ``TakenOver``."""
         deadline = self.episode.task.limits.deadline
         return await self._life.spend(
             self._rounds, deadline, lambda: "policy" if self._sampling else self._calls.waiting_for
@@ -89,12 +89,12 @@ class Loop:
             decision, pending = await self._round(new, last)
 
     async def _finish(self, text: str) -> Answer | Message:
-        """The answer, or what to mend first; without another round to mend it in, the answer."""
+        """Return the answer, or a correction request if another round is possible."""
         budget = account(self.episode, self.episode.task.limits, self._stage.prices, time.monotonic())
         return await self._stage.ending.finish(text, self.episode, budget.over or self._was_last())
 
     def _refused(self, decision: Decision) -> Message | None:
-        """The guard's refusal of an end that comes too early; never in the last round, and only once."""
+        """Return the guard's refusal of a premature end; never in the last round, and at most once."""
         if self._protocol.tags or self._was_last():
             return None
         why = guard.reason(self.episode, self._stage.todo)
@@ -107,19 +107,19 @@ class Loop:
         return budget.last if not self._protocol.tags else budget.rounds_left == 1
 
     def _was_last(self) -> bool:
-        """True when the recorded last round was announced as such, or was the last that is allowed."""
+        """Return whether the last recorded round was announced as the last one, or was the last one allowed."""
         steps, limits = self.episode.steps, self.episode.task.limits
         if len(steps) <= limits.since:
             return False
         return self._announced(steps[-1]) or len(steps) - limits.since == limits.max_rounds
 
     def _announced(self, step: Step) -> bool:
-        """True when the model was told that this is the last round."""
+        """Return whether the model was told that this is the last round."""
         nudge = self._protocol.nudge()
         return nudge is not None and any(nudge.content in new.content for new in step.new_messages)
 
     def _said(self, pending: tuple[Message, ...], budget: Account, last: bool) -> tuple[Message, ...]:
-        """The messages of the next round: what is pending, then in one message what the user and the budget say."""
+        """Return the messages of the next round: pending ones, then one with the user's edit and budget notes."""
         lines: list[str] = []
         if self._edited is not None:
             self._stage.todo.replace(self._edited)
@@ -139,7 +139,7 @@ class Loop:
         return (*pending, Message(Role.USER, "\n".join(lines))) if lines else pending
 
     def _resume(self) -> tuple[Decision | None, tuple[Message, ...]]:
-        """What the recorded steps leave to do: nothing yet, an answer, or messages for the next round."""
+        """Derive the pending decision and messages from the recorded steps."""
         if not self.episode.steps:
             return None, self.episode.opening
         step = self.episode.steps[-1]
@@ -162,7 +162,7 @@ class Loop:
         return decision, self._answers(decision, step.results)
 
     async def _sampled(self, index: int, new_messages: tuple[Message, ...]) -> Step:
-        """A round as far as its completion, its calls with ids of their own; sampled once, whoever plays it."""
+        """Return the step with its completion, whose calls have unique ids; sampled only once even across workers."""
         if self._cut_short is not None and self._cut_short.index == index:
             return replace(self._cut_short, new_messages=new_messages, results=())
         self._sampling, episode = True, self.episode
@@ -195,13 +195,13 @@ class Loop:
         return tuple(self._protocol.render(result) for result in results)
 
     def _corrected(self, before: int) -> bool:
-        """True when the step at ``before`` had no valid action, so that its completion was corrected already."""
+        """Return whether the step at ``before`` had no valid action, so that its completion was corrected already."""
         steps = self.episode.steps
         return len(steps) >= -before and not steps[before].results
 
 
 def distinct(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls with ids of their own: a model may give two calls one id, or none."""
+    """Return the calls with unique ids, since a model may repeat or omit ids."""
     known: set[str] = set()
     renamed: list[ToolCall] = []
     for place, call in enumerate(calls):

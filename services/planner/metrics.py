@@ -1,4 +1,4 @@
-"""What the planner counts."""
+"""Prometheus metrics of the planner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ SECONDS = (0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120)
 
 @dataclass(frozen=True)
 class Metrics:
-    """Of one planner; episodes are counted when they end, from their steps, so that a resumed one counts once."""
+    """Metrics of one planner.
+
+    Episodes are counted when they end, from their steps, so that a resumed one counts once.
+    """
 
     styles: Counter
     calls: Counter
@@ -33,7 +36,7 @@ class Metrics:
 
     @classmethod
     def on(cls, registry: CollectorRegistry | None) -> Metrics:
-        """Metrics of this registry; None keeps them to the process that made them."""
+        """Register the metrics; with None they are not exported."""
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"fathom_planner_{name}", text, labels, registry=registry)
@@ -56,7 +59,7 @@ class Metrics:
         )
 
     def episode(self, steps: Sequence[Step]) -> None:
-        """Counts an episode that has ended (rows R01, R03)."""
+        """Count a finished episode."""
         thoughts = [result.call for step in steps for result in step.results if result.call.name == "think"]
         for call in thoughts:
             self.thought_chars.observe(len(argument(call, "content")))

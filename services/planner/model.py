@@ -1,4 +1,4 @@
-"""The data of an episode: what was said, sampled, called and found. Plain dataclasses, append-only."""
+"""Data of an episode: messages, completions, calls and material. Plain dataclasses, append-only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from services.planner.workflow.record import StageNote
 
 
 class Stop(StrEnum):
-    """Why an episode ended."""
+    """Reason why an episode ended."""
 
     FINISHED = "finished"
     BUDGET = "budget"
@@ -23,7 +23,7 @@ class Stop(StrEnum):
 
 
 class ToolState(StrEnum):
-    """How a tool call ended; the value that the model reads."""
+    """Status of a tool call, as shown to the model."""
 
     OK = "ok"
     EMPTY = "empty"
@@ -32,7 +32,7 @@ class ToolState(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a material is."""
+    """Kind of material."""
 
     PASSAGE = "passage"
     SHEET = "sheet"
@@ -42,7 +42,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Material:
-    """Something that the answer may cite as ``[number]``. ``item`` belongs to the tool that made it."""
+    """A source that the answer may cite as ``[number]``. The type of ``item`` depends on the tool that produced it."""
 
     number: int
     kind: Kind
@@ -52,7 +52,7 @@ class Material:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a call gave. ``content`` goes back to the model."""
+    """Result of a call. ``content`` is returned to the model."""
 
     call: ToolCall
     intent: str
@@ -64,24 +64,27 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Step:
-    """One round: new messages, what was sampled, what the tools gave."""
+    """One round: new messages, the completion, the tool results."""
 
     index: int
     new_messages: tuple[Message, ...]
     completion: Completion
     results: tuple[ToolResult, ...] = ()
     compaction: Compaction | None = None
-    """What was done to the view before this step sampled."""
+    """Compaction of the view before this step was sampled."""
     context_tokens: int = 0
-    """Tokens of the request, as measured before it was sent; 0 when nobody measured."""
+    """Tokens of the request as measured before sending; 0 when not measured."""
     stage: StageNote | None = None
-    """What came of it, for a stage of a workflow."""
+    """Record of the workflow stage, for a workflow's step."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one episode. ``deadline`` is in seconds of this process's monotonic clock, ``max_seconds`` how long
-    before it the episode began, ``max_cost`` money in the currency of the prices; 0 sets no bound."""
+    """Limits of one episode.
+
+    ``deadline`` is in seconds of this process's monotonic clock, ``max_seconds`` the time from the start of the episode
+    to it, ``max_cost`` money in the currency of the prices; 0 sets no limit.
+    """
 
     max_rounds: int
     max_tokens: int
@@ -89,12 +92,12 @@ class Limits:
     max_seconds: float = 0.0
     max_cost: float = 0.0
     since: int = 0
-    """Steps that do not count: those before the run was resumed with these limits."""
+    """Number of steps that do not count, recorded before the run was resumed with these limits."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What an episode is about and how it samples."""
+    """Question of an episode, and how it is sampled."""
 
     run_id: str
     question: str
@@ -103,24 +106,24 @@ class Task:
     limits: Limits
     policy_version: int = 0
     depth: int = 0
-    """How many runs are above this one; see ``delegation``."""
+    """Number of runs above this one; see ``delegation``."""
     history: tuple[Message, ...] = ()
     as_of: Any = None
-    """Instant that data are read at, in the tools' own type; None reads everything."""
+    """Point in time as of which data are read, in the tools' own type; None reads everything."""
     window: WindowSettings | None = None
-    """Bounds of its requests; None leaves it to the planner's settings."""
+    """Window settings of its requests; None uses the planner's."""
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """Prompt ids by stage; empty takes the settings' choice."""
+    """Prompt ids by stage; empty uses the planner's choice."""
     date: str = ""
-    """ISO date that the question is asked on; "" says none."""
+    """ISO date on which the question is asked; "" when unknown."""
     sheets: tuple[Any, ...] = ()
-    """Tables that are in the Python session from the beginning, in the tools' own type."""
+    """Tables in the Python session from the beginning, in the tools' own type."""
     tools: tuple[str, ...] = ()
-    """The only tools on offer; empty offers all."""
+    """Allowed tools; empty allows all."""
 
 
 class Doubt(StrEnum):
-    """What is wrong with a place of the answer; ``FindingKind`` of the contract."""
+    """Kind of a finding in the answer, as in ``FindingKind`` of the API."""
 
     NUMBER = "number"
     TIME = "time"
@@ -135,7 +138,7 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True)
 class Mark:
-    """What a check found at one place of the answer: offsets in characters, ``end`` behind the last."""
+    """A finding at one place of the answer, at character offsets ``start`` to ``end`` (exclusive)."""
 
     start: int
     end: int
@@ -148,7 +151,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Answer:
-    """Markdown, what became of its citations, what the checks found, and the material that came with it."""
+    """Markdown, its resolved and unresolved citations, the findings of the checks, and material created with it."""
 
     markdown: str
     cited: tuple[int, ...] = ()
@@ -160,9 +163,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an episode ended. ``culprit`` names the service that failed, when one did.
+    """End of an episode. ``culprit`` names the failed service, if any.
 
-    ``error_code`` is the code of a failure that another attempt would meet again (``fathom.errors.CONTRACT``).
+    ``error_code`` is the code of a failure that a retry would repeat (``fathom.errors.CONTRACT``).
     """
 
     stop: Stop
@@ -174,7 +177,7 @@ class Outcome:
 
 @dataclass
 class Segment:
-    """Token ids between two compactions: within it, each request begins with the ids of the one before."""
+    """Token ids between two compactions; within it, each request starts with the ids of the previous one."""
 
     first_step: int = 0
     token_ids: list[int] = field(default_factory=list)
@@ -182,7 +185,7 @@ class Segment:
     log_probs: list[float] = field(default_factory=list)
 
     def append(self, completion: Completion) -> None:
-        """Adds what was rendered (mask 0) and what was sampled (mask 1)."""
+        """Add the rendered ids (mask 0) and the sampled ids (mask 1)."""
         rendered, sampled = completion.prompt_token_ids, completion.sampled_token_ids
         self.token_ids += [*rendered, *sampled]
         self.mask += [0] * len(rendered) + [1] * len(sampled)
@@ -192,10 +195,10 @@ class Segment:
 
 @dataclass
 class Episode:
-    """The state of one episode; grows by whole steps only, so that it can be rebuilt from them.
+    """State of one episode; it grows by whole steps only, so that it can be rebuilt from them.
 
-    ``messages`` is all that was said, ``shown`` what of it the model still sees. A compaction begins a new
-    segment of token ids; every sampled id is in exactly one segment with mask 1.
+    ``messages`` are all messages, ``shown`` those that the model still sees. A compaction starts a new segment of token
+    ids; every sampled id is in exactly one segment with mask 1.
     """
 
     task: Task
@@ -205,10 +208,10 @@ class Episode:
     shown: list[Shown] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=lambda: [Segment()])
     covered: int = 0
-    """How many of the shown messages the last segment's ids cover."""
+    """Number of shown messages that the last segment's ids cover."""
 
     def append(self, step: Step) -> None:
-        """Adds a finished step: its messages and its token ids, verbatim."""
+        """Add a finished step: its messages, and its token ids verbatim."""
         completion, known, fresh = step.completion, len(self.messages), self._begins_stage(step)
         self.steps.append(step)
         self.messages.extend(step.new_messages)
@@ -227,33 +230,33 @@ class Episode:
             self.covered = len(self.shown)
 
     def _begins_stage(self, step: Step) -> bool:
-        """True for the first step of a workflow's stage: it has a prompt of its own, and sees nothing earlier."""
+        """Return whether the step begins a workflow stage, which has its own prompt and sees nothing earlier."""
         before = self.steps[-1].stage if self.steps else None
         return step.stage is not None and (before is None or before.name != step.stage.name)
 
     @property
     def visible(self) -> tuple[Message, ...]:
-        """What the model still sees of all that was said."""
+        """Return the messages that the model still sees."""
         return tuple(item.text(self.messages) for item in self.shown)
 
     @property
     def token_ids(self) -> list[int]:
-        """Ids of the last segment, which are those of the whole episode as long as nothing was compacted."""
+        """Return the ids of the last segment, which are those of the whole episode if nothing was compacted."""
         return self.segments[-1].token_ids
 
     @property
     def mask(self) -> list[int]:
-        """1 on sampled ids of the last segment."""
+        """Return the mask of the last segment: 1 on sampled ids."""
         return self.segments[-1].mask
 
     @property
     def log_probs(self) -> list[float]:
-        """Log-probabilities of the last segment's ids, in nats; 0 where the mask is 0."""
+        """Return the log-probabilities of the last segment's ids, in nats; 0 where the mask is 0."""
         return self.segments[-1].log_probs
 
     @property
     def max_context_tokens(self) -> int:
-        """Tokens of the longest request: as the engine counted it, else as measured before."""
+        """Return the tokens of the longest request as counted by the engine, or else as measured before sending."""
         return max((step.completion.usage.prompt_tokens or step.context_tokens for step in self.steps), default=0)
 
     @property
@@ -262,7 +265,7 @@ class Episode:
 
     @property
     def exact(self) -> bool:
-        """True when every token id and log-probability is the engine's own."""
+        """Return whether all token ids and log-probabilities come from the engine."""
         return all(step.completion.exact for step in self.steps)
 
     @property
@@ -270,7 +273,7 @@ class Episode:
         return self.usage_since(0)
 
     def usage_since(self, index: int) -> Usage:
-        """What was sampled from step ``index`` on."""
+        """Return the token usage from step ``index`` on."""
         steps = self.steps[index:]
         used = [step.completion.usage for step in steps]
         used += [step.compaction.usage for step in steps if step.compaction is not None]
@@ -283,20 +286,20 @@ class Episode:
 
     @property
     def versions(self) -> tuple[int, int]:
-        """Oldest and newest policy version that sampled; (0, 0) without steps."""
+        """Return the oldest and newest policy version that sampled; (0, 0) without steps."""
         low = [step.completion.version_min for step in self.steps]
         high = [step.completion.version_max for step in self.steps]
         return (min(low), max(high)) if low else (0, 0)
 
     def hash(self) -> str:
-        """Equal for bit-identical replays: over ids, mask and what the tools gave."""
+        """Return a hash over ids, mask and tool results, equal for bit-identical replays."""
         contents = [[result.content for result in step.results] for step in self.steps]
         ids = [id for part in self.segments for id in part.token_ids]
         return content_hash([ids, [bit for part in self.segments for bit in part.mask], contents])
 
 
 def rebuilt(task: Task, opening: tuple[Message, ...], steps: Sequence[Step]) -> Episode:
-    """The episode after these steps."""
+    """Return the episode after these steps."""
     episode = Episode(task, opening)
     for step in steps:
         episode.append(step)

@@ -1,4 +1,4 @@
-"""What the loop says of a run, told to its readers and kept in its record."""
+"""Observer of the loop that publishes a run's events and records its steps."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from services.planner.window.record import Compaction
 from services.planner.workflow.convert import note_to_proto
 
 DRAFT_S = 0.1
-"""A draft goes out in pieces of about that many seconds."""
+"""Seconds between updates of the draft."""
 MOST_WAITING = 64
-"""Events that may wait for the stream when a round begins."""
+"""Largest number of unsent events at the start of a round."""
 
 
 class RunObserver:
-    """Publishes and records one production run."""
+    """Publisher and recorder of one production run."""
 
     def __init__(
         self, events: Events, record: Record, journal: Journal, run_id: str, prompt_hash: str, window_tokens: int
     ) -> None:
-        """``window_tokens`` is the window that readers see the context in."""
+        """Create the observer; ``window_tokens`` is the window size reported to readers."""
         self._events, self._record, self._journal, self._window_tokens = events, record, journal, window_tokens
         self._run_id, self._prompt_hash = run_id, prompt_hash
         self.steps = 0
-        """How many steps are recorded."""
+        """Number of recorded steps."""
         self._draft, self._draft_step, self._drafted_at = "", -1, -math.inf
 
     async def retell(self, steps: Sequence[Step]) -> None:
-        """Publishes what an earlier worker had recorded and not told."""
+        """Publish the recorded events that a previous worker had not sent."""
         self.steps = len(steps)
         for step in steps:
             if step.compaction is not None:
@@ -53,13 +53,13 @@ class RunObserver:
         await self._events.flush()
 
     async def sampled(self, step: Step) -> None:
-        """Keeps what was sampled, before anything comes of it; a worker that has lost the run ends here."""
+        """Store the completion before any of its calls; raises ``TakenOver`` when the run was lost."""
         await self._journal.sampled(step)
         self._tell_sampled(step)
         await self._events.flush()
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None:
-        """The intent goes out before the result (row R11); no call begins before the results so far are kept."""
+        """Publish the start of a call with its intent, after all results so far are stored."""
         await self._journal.settled()
         if call.name == "think":
             self._events.publish(thought=thought(call, index))
@@ -68,11 +68,12 @@ class RunObserver:
             self._events.publish(tool_started=started)
 
     async def tool_done(self, index: int, result: ToolResult) -> None:
-        """Told when it is kept; the run does not wait for that."""
+        """Store a result in the background and publish it once it is stored."""
         self._tell_done(index, result, self._journal.called(index, result))
 
     async def step_done(self, step: Step) -> None:
-        """Recorded, that is all the run waits for: whoever takes it up tells again what the readers lack."""
+        """Record a complete step."""
+        # The run waits only for this: a worker that takes it over publishes the missing events again.
         await self._record.put_step(self._run_id, step_to_proto(step, self._prompt_hash), self._events.epoch)
         self.steps = step.index + 1
         self._journal.close(step.index)
@@ -80,7 +81,7 @@ class RunObserver:
             await self._events.flush()
 
     def drafted(self, index: int, text: str) -> None:
-        """Sends the draft as far as it has got, a few times a second."""
+        """Publish the draft so far, at most once per ``DRAFT_S`` seconds."""
         if index != self._draft_step:
             self._draft, self._draft_step = "", index
         self._draft += text
@@ -90,7 +91,7 @@ class RunObserver:
             self._events.answer(self._draft, index, draft=True, why="again")
 
     def dropped(self, index: int, why: str) -> None:
-        """Readers are told that what they have seen of an answer is none."""
+        """Withdraw the draft that readers have seen."""
         self._events.drop(index, why)
 
     def _tell_sampled(self, step: Step) -> None:
@@ -115,7 +116,7 @@ class RunObserver:
             self._events.publish(todo_changed=todo_changed(items, index, change, by_user=False))
 
     async def compacted(self, index: int, compaction: Compaction) -> None:
-        """Goes out before the step that is sampled after it; the record has it with that step."""
+        """Publish a compaction, before the step sampled after it; it is recorded with that step."""
         compacted = pb.Compacted(
             step=index,
             dropped_steps=compaction.dropped_steps,
@@ -128,7 +129,7 @@ class RunObserver:
 
 
 async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: ObjectRef) -> None:
-    """What was understood, what readers lack of the answer, then the end."""
+    """Publish the restated question, the missing part of the answer, and the end."""
     if (
         trajectory.HasField("answer")
         and trajectory.steps
@@ -158,7 +159,7 @@ async def tell_end(events: Events, trajectory: trajectory_pb.Trajectory, ref: Ob
 
 
 def thought(call: ToolCall, step: int) -> pb.Thought:
-    """A ``think`` call as the reader sees it; malformed arguments give an empty thought."""
+    """Convert a ``think`` call for readers; malformed arguments give an empty thought."""
     message = pb.Thought(step=step, tool_call_id=call.id)
     try:
         arguments = json.loads(call.arguments_json)
@@ -170,7 +171,7 @@ def thought(call: ToolCall, step: int) -> pb.Thought:
 
 
 def restatement(step: Step) -> str:
-    """How the model restated the question when it finished; "" when it did not (row L04)."""
+    """Return the question as restated in the ``finish`` call; "" when it was not."""
     for call in step.completion.tool_calls:
         if call.name == "finish":
             with suppress(ValueError, AttributeError):
@@ -179,6 +180,6 @@ def restatement(step: Step) -> str:
 
 
 def todo_changed(items: Sequence[TodoItem], step: int, change_id: str, *, by_user: bool) -> pb.TodoChanged:
-    """The whole list as it is from now on."""
+    """Build the event of a changed todo list."""
     listed = [pb.TodoItem(text=item.text, state=item.state) for item in items]
     return pb.TodoChanged(items=listed, by_user=by_user, step=step, change_id=change_id)

@@ -1,4 +1,4 @@
-"""Which player plays a protocol: the agent's loop, or the fixed pipeline."""
+"""Selection of an episode's executor by its protocol: agent loop or fixed pipeline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def player(
     observer: Observer,
     cut_short: Step | None = None,
 ) -> Player:
-    """The player of one episode; ``cut_short`` is the step in which an earlier worker left it."""
+    """Create the executor of one episode; ``cut_short`` is a step that a previous worker did not finish."""
     if isinstance(protocol, Workflow):
         return Pipeline(episode, protocol, policy, stage, observer, cut_short)
     return Loop(episode, protocol, policy, stage, observer, cut_short)

@@ -1,4 +1,4 @@
-"""What an engine of episodes stands on: who samples, and who sees and keeps what happens."""
+"""Interfaces on which episode executors depend: sampling, and observation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from services.planner.window.view import View
 
 
 class Policy(Protocol):
-    """Samples a continuation; idempotent by ``request_id``; raises ``FathomError``."""
+    """Source of completions; idempotent by ``request_id``; raises ``FathomError``."""
 
     async def generate(
         self,
@@ -23,15 +23,15 @@ class Policy(Protocol):
         sampling: Sampling,
         hear: Callable[[str], None] | None = None,
     ) -> Completion:
-        """``hear`` is given the text as it comes, where the engine tells it."""
+        """Return a completion; ``hear`` is called with its text as it streams, if the engine supports it."""
         ...
 
 
 class Observer(Protocol):
-    """Sees the episode as it happens and keeps it; a step counts when ``step_done`` has returned."""
+    """Observer that publishes and stores an episode; a step counts once ``step_done`` has returned."""
 
     async def sampled(self, step: Step) -> None:
-        """The step as far as it has got, before its first call."""
+        """Handle the step after sampling, before its first call."""
         ...
 
     async def tool_starts(self, index: int, call: ToolCall, intent: str) -> None: ...
@@ -43,9 +43,9 @@ class Observer(Protocol):
     async def step_done(self, step: Step) -> None: ...
 
     def drafted(self, index: int, text: str) -> None:
-        """More of the answer that round ``index`` writes; "" when it has written it."""
+        """Handle further text of the answer in round ``index``; "" at its end."""
         ...
 
     def dropped(self, index: int, why: str) -> None:
-        """What was drafted, if anything, will not be the answer."""
+        """Handle the withdrawal of the draft, which is not the answer."""
         ...

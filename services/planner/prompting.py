@@ -1,4 +1,4 @@
-"""Which prompts a run speaks with. Chosen once per run or per rollout, and kept with its trajectory (rows L04, P08)."""
+"""Selection of the prompts of a run or rollout, made once and recorded with the trajectory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STAGES = tuple(dict.fromkeys((*RESEARCH_STAGES, *WORKFLOW_STAGES)))
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompts of a planner, by its settings."""
+    """Prompts of a planner, according to its settings."""
 
     catalogue: Catalogue
     weights: Mapping[str, float]
@@ -34,7 +34,7 @@ class Prompts:
 
     @classmethod
     def of(cls, catalogue: Catalogue, config: Config) -> Prompts:
-        """Raises ``InvalidField`` for a setting that names what is not there."""
+        """Create them from the settings; raise ``InvalidField`` for a setting that names an unknown prompt."""
         known = catalogue.names("answer")
         weights = checked_names(config.answer_variants, known, "answer_variants")
         made = cls(catalogue, weights, config.prompt_versions, config.prompt_seed, config.restate_question)
@@ -52,9 +52,9 @@ class Prompts:
         wanted: Mapping[str, str] | None = None,
         stages: Sequence[str] = RESEARCH_STAGES,
     ) -> dict[str, str]:
-        """Prompt ids by stage, the same for the same ``key``; ``wanted`` names ids, versions ("v1") or variants.
+        """Return prompt ids by stage, deterministic by ``key``; ``wanted`` holds ids, versions ("v1") or variants.
 
-        Raises ``InvalidField("prompts.<stage>")`` for what is not there.
+        Raises ``InvalidField("prompts.<stage>")`` for an unknown one.
         """
         wanted, language = wanted or {}, language_of(question)
         for stage in wanted:
@@ -84,11 +84,11 @@ class Prompts:
         return found(self.catalogue, stage, language, name, version, f"prompts.{stage}")
 
     def system(self, task: Task) -> str:
-        """The system prompt of a task: the same bytes for all runs with the same prompt."""
+        """Return the system prompt of a task, identical bytes for all runs with the same prompt."""
         return self.catalogue.get(self._ids(task)["research"]).render(self.seed)
 
     def opening(self, task: Task) -> str:
-        """The user's message: the question first, then what only this run says."""
+        """Return the user message: the question first, then what is specific to this run."""
         ids = self._ids(task)
         lines = [f"Date: {task.date}"] if task.date else []
         lines += tables(task)
@@ -96,11 +96,11 @@ class Prompts:
         return with_guidance(task.question, lines)
 
     def text(self, task: Task, stage: str) -> str:
-        """The prompt of one stage of a workflow."""
+        """Return the prompt of one workflow stage."""
         return self.catalogue.get(self._ids(task, WORKFLOW_STAGES)[stage]).render(self.seed)
 
     def hash(self, task: Task, stages: Sequence[str] = RESEARCH_STAGES) -> str:
-        """Over all that the prompts of a task say."""
+        """Return a hash of all prompt texts of a task."""
         ids = self._ids(task, stages)
         return sha256("\n".join(self.catalogue.get(ids[stage]).render(self.seed) for stage in sorted(ids)).encode())
 
@@ -109,14 +109,14 @@ class Prompts:
 
 
 def tables(task: Task) -> list[str]:
-    """The tables that a task brings along, as the model sees those that it fetches."""
+    """Return the tables supplied with a task, described as fetched ones are."""
     there = "已在 Python 中" if language_of(task.question) == "zh" else "is in Python already"
     named = [(f"sheet_{number}", sheet) for number, sheet in enumerate(task.sheets, 1)]
     return [f"{name} {there}:\n{quoted(sheet.digest.replace(sheet.id, name))}" for name, sheet in named]
 
 
 def found(catalogue: Catalogue, stage: str, language: str, name: str, version: int, where: str) -> Prompt:
-    """Raises ``InvalidField(where)`` for a prompt that is not there."""
+    """Find a prompt; raise ``InvalidField(where)`` when it does not exist."""
     try:
         return catalogue.find(stage, language, name, version)
     except NotFound as error:
@@ -124,7 +124,7 @@ def found(catalogue: Catalogue, stage: str, language: str, name: str, version: i
 
 
 def got(catalogue: Catalogue, wanted: str, where: str) -> Prompt:
-    """Raises ``InvalidField(where)`` for an id that is not there."""
+    """Return the prompt of an id; raise ``InvalidField(where)`` when it does not exist."""
     try:
         return catalogue.get(wanted)
     except NotFound as error:

@@ -1,6 +1,6 @@
-"""How an episode talks. Two protocols over the same loop and tools: ``research`` and ``search_r1``.
+"""Conversation protocols of an episode: ``research`` and ``search_r1``, over the same loop and tools.
 
-A protocol opens the conversation, says what a completion means, and turns tool results into messages.
+A protocol opens the conversation, interprets completions, and converts tool results to messages.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ SEARCH_R1_STOPS = ("</search>", "</answer>")
 
 @dataclass(frozen=True)
 class Decision:
-    """What a completion asks for: tool calls, or the end, or a word of correction.
+    """Interpretation of a completion: tool calls, an answer, or a correction.
 
-    ``end`` is the call that ends, ``unmade`` are those behind it, which are not made.
+    ``end`` is the call that ends the episode, ``unmade`` are the calls after it, which are not executed.
     """
 
     calls: tuple[ToolCall, ...] = ()
@@ -42,7 +42,7 @@ class Decision:
 
 
 class EpisodeProtocol(Protocol):
-    """The interface of both protocols."""
+    """Interface of both protocols."""
 
     tags: bool
     """True when actions are tags in the text; then no tools are offered to the policy."""
@@ -65,7 +65,7 @@ class EpisodeProtocol(Protocol):
 
 
 class Research:
-    """Tool calls in the policy's own format; the episode ends by ``finish``."""
+    """Protocol with tool calls in the policy's own format; ``finish`` ends the episode."""
 
     tags = False
 
@@ -76,11 +76,12 @@ class Research:
         return self._prompts.hash(task)
 
     def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
-        """Prompt ids by stage; raises ``InvalidField`` for a wanted one that is not there."""
+        """Return prompt ids by stage; raise ``InvalidField`` when a wanted one does not exist."""
         return self._prompts.choose(question, key, wanted)
 
     def opening(self, task: Task) -> tuple[Message, ...]:
-        """System prompt first and unchanged, then history, then what is of this run: the prefix stays cacheable."""
+        """Return the first messages: system prompt, history, question."""
+        # What is specific to this run comes last, so that engines can cache the prefix.
         system, user = self._prompts.system(task), self._prompts.opening(task)
         return (Message(Role.SYSTEM, system), *task.history, Message(Role.USER, user))
 
@@ -91,13 +92,14 @@ class Research:
         return specs
 
     def decide(self, completion: Completion, corrected: bool, last: bool) -> Decision:
-        """Calls in order; ``finish`` ends only as the first, so that no result which it has not seen is cut off."""
+        """Interpret a completion: calls in order, where ``finish`` ends the episode only as the first call."""
         calls = completion.tool_calls
         if not calls:
             # Small models answer in prose; after one correction prose counts as the answer.
             if (corrected or last) and completion.text.strip():
                 return Decision(answer=completion.text.strip())
             return Decision(correction=Message(Role.USER, CALL_A_TOOL))
+        # Behind other calls, it was written without having seen their results.
         if calls[0].name == FINISH:
             answer = finish_argument(calls[0].arguments_json)
             return Decision(calls=calls) if answer is None else Decision(answer=answer, end=calls[0], unmade=calls[1:])
@@ -111,25 +113,28 @@ class Research:
 
 
 def finish_argument(arguments_json: str) -> str | None:
-    """The answer inside a ``finish`` call; None when there is none, so that the tool can say so."""
+    """Return the answer of a ``finish`` call; None when there is none, so that the tool can report it."""
     return argument(ToolCall("", FINISH, arguments_json), "answer").strip() or None
 
 
 class SearchR1:
-    """Search-R1's tags (arXiv 2503.09516): ``<search>`` asks, ``<information>`` is given, ``<answer>`` ends."""
+    """Protocol with Search-R1's tags (arXiv 2503.09516): ``<search>``, ``<information>``, ``<answer>``."""
 
     tags = True
 
     def __init__(self, instruction: str, system_prompt: str = "", documents: int = 3) -> None:
-        """``documents`` is how many a search gives."""
+        """Create the protocol; ``documents`` is the number of documents per search."""
         self._instruction, self._system, self._documents = instruction, system_prompt, documents
 
     def with_system_prompt(self, system_prompt: str) -> SearchR1:
-        """The protocol with a caller's system prompt in place of the instruction."""
+        """Return the protocol with the caller's system prompt in place of the instruction."""
         return SearchR1(self._instruction, system_prompt, self._documents)
 
     def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
-        """None: the protocol has one instruction."""
+        """Return {}, because the protocol has a single instruction.
+
+        Raise ``InvalidField`` when prompts are requested.
+        """
         if wanted:
             raise InvalidField(f"prompts.{sorted(wanted)[0]}", "the search_r1 protocol has no prompts to choose from")
         return {}
@@ -138,13 +143,13 @@ class SearchR1:
         return sha256(f"{self._system}\n{self._instruction}".encode())
 
     def opening(self, task: Task) -> tuple[Message, ...]:
-        """The instruction and the question in one user message, or a caller's system prompt before the question."""
+        """Return the instruction and the question in a user message, or the caller's system prompt and the question."""
         if self._system:
             return (Message(Role.SYSTEM, self._system), Message(Role.USER, task.question))
         return (Message(Role.USER, f"{self._instruction}\n\nQuestion: {task.question}\n"),)
 
     def sampling(self, task: Task) -> Sampling:
-        """Stops after a closing tag; the sampled ids up to it are kept (specs: token in, token out)."""
+        """Return the sampling with a stop after a closing tag; the sampled ids up to the tag are kept."""
         return replace(task.sampling, stop=task.sampling.stop or SEARCH_R1_STOPS)
 
     def tools(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
@@ -161,7 +166,7 @@ class SearchR1:
         return Decision(correction=Message(Role.USER, tags.INVALID_ACTION))
 
     def render(self, result: ToolResult) -> Message:
-        """Passages as numbered documents inside ``<information>`` (row SR06, SR10)."""
+        """Return the passages as numbered documents inside ``<information>``."""
         documents = "\n".join(
             f"Doc {index}(Title: {hit['title']}) {hit['summary']}"
             for index, hit in enumerate(json.loads(result.content.split("\n", 1)[0]).get("hits", ()), start=1)
@@ -170,5 +175,5 @@ class SearchR1:
         return Message(Role.USER, tags.information_block(neutral(documents)))
 
     def nudge(self) -> Message | None:
-        """None: the last generation is simply one without a search (specs: rl.md 2.2)."""
+        """Return None, because the last generation is simply one without a search."""
         return None

@@ -1,9 +1,9 @@
-"""The durable queue of rollouts: a task waits until its group is played and kept, whichever planners die meanwhile.
+"""Durable queue of rollouts: a task is redelivered until its group is played and stored, even if planners die.
 
-A task is one message of the stream ROLLOUTS and is acknowledged when every trajectory of its group is in the object
-store and told on the bus. Which trajectory of a place counts is decided by the first notice: a planner that comes
-second, e.g. after a pause that outlasted its lease, finds the place taken and takes its own trajectory away again.
-What nobody waits for any more is left: see ``services.planner.waiting``.
+A task is one message of the stream ROLLOUTS. It is acknowledged when every trajectory of its group is in the object
+store and published on the bus. The first notice of a place decides which trajectory counts: a planner that comes
+second, e.g. after a pause longer than its lease, deletes its own trajectory. Tasks without watchers are set aside: see
+``services.planner.waiting``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from services.planner.waiting import Waiting
 
 STOPPED = "stopped"
 AGAIN_S = 2.0
-"""Before a task with failed episodes comes again the first time; each further time twice as long."""
+"""Seconds before the first redelivery of a task with failed episodes; doubled each time."""
 
 
 @dataclass
 class RolloutQueue:
-    """Takes rollouts, plays their tasks, gives their trajectories."""
+    """Queue of rollouts: accepts requests, plays their tasks, streams their trajectories."""
 
     config: Config
     rollouts: Rollouts
@@ -50,9 +50,9 @@ class RolloutQueue:
     _intake: Intake = field(default_factory=Intake)
 
     async def submit(self, request: pb.RolloutRequest, lane: Lane) -> str:
-        """Queues each task once, however often it is asked; gives the rollout's id.
+        """Queue each task once, even if repeated, and return the rollout's id.
 
-        Raises ``InvalidField``, ``Conflict`` (the id is another rollout's) or ``Overloaded`` (asking again goes on).
+        Raises ``InvalidField``, ``Conflict`` (the id belongs to another rollout) or ``Overloaded`` (a retry continues).
         """
         if not request.request_id:
             raise InvalidField("rollout.request_id", "is missing: it makes a repetition the same rollout")
@@ -72,7 +72,7 @@ class RolloutQueue:
         return rollout_id
 
     async def watch(self, rollout_id: str, after: int) -> AsyncGenerator[tuple[int, Trajectory], None]:
-        """The rollout's trajectories with their sequence numbers; ends with the last one.
+        """Yield the rollout's trajectories with their sequence numbers, until the last one.
 
         Raises ``NotFound``, or ``Cancelled`` when the rollout was stopped.
         """
@@ -101,7 +101,7 @@ class RolloutQueue:
             await asyncio.gather(keeping, return_exceptions=True)
 
     async def stop(self, rollout_id: str) -> bool:
-        """Gives a rollout up; False when that was done before. Raises ``NotFound``."""
+        """Cancel a rollout; return False when it was cancelled before. Raises ``NotFound``."""
         await self.request(rollout_id)
         if await self.stopped(rollout_id):
             return False
@@ -111,7 +111,7 @@ class RolloutQueue:
         return True
 
     async def request(self, rollout_id: str) -> pb.RolloutRequest:
-        """What was queued; raises ``NotFound``."""
+        """Return the queued request; raise ``NotFound``."""
         try:
             return pb.RolloutRequest.FromString(await self.store.get(request_key(rollout_id)))
         except NotFound as error:
@@ -121,12 +121,12 @@ class RolloutQueue:
         return await self.store.head(stop_key(rollout_id)) is not None
 
     async def work(self, lane: Lane) -> None:
-        """Plays tasks of a lane until cancelled, ``config.concurrent_tasks`` at a time."""
+        """Play tasks of a lane until cancelled, ``config.concurrent_tasks`` at a time."""
         deliveries = self.bus.consume(rollout_durable(lane))
         await self._intake.work(deliveries, self.config.concurrent_tasks, partial(self._settle, lane), self.log)
 
     def take_no_more(self) -> None:
-        """Leaves the queue to other planners; tasks under way go on."""
+        """Stop consuming; running tasks continue."""
         self._intake.take_no_more()
 
     async def _settle(self, lane: Lane, delivery: Delivery) -> None:
@@ -158,7 +158,7 @@ class RolloutQueue:
             watching.cancel()
 
     async def _cut_short(self, rollout_id: str, playing: asyncio.Task[bool]) -> None:
-        """Ends what is played of a rollout that was stopped, or that nobody waits for any more."""
+        """Cancel ``playing`` when the rollout is stopped or has no watcher any more."""
         while True:
             await asyncio.sleep(self.config.heartbeat_s)
             with suppress(FathomError):  # a store out of reach is told by what plays
@@ -167,11 +167,11 @@ class RolloutQueue:
                     return
 
     async def _unwanted(self, rollout_id: str, index: int, delivery: Delivery, lane: Lane) -> bool:
-        """True when a task was stopped, or left since nobody waits for it."""
+        """Return whether the task was cancelled, or set aside because it has no watcher."""
         return await self.stopped(rollout_id) or await self.waiting.left(rollout_id, index, delivery, lane)
 
     async def _task(self, rollout_id: str, index: int, delivery: Delivery, lane: Lane) -> bool:
-        """Plays what is missing of a task's group; False when it is to come again."""
+        """Play the missing episodes of a task's group; return False when it must be redelivered."""
         attempt, request = delivery.attempt, await self.request(rollout_id)
         if await self._unwanted(rollout_id, index, delivery, lane):
             return True
@@ -205,7 +205,7 @@ class RolloutQueue:
     async def _play(
         self, request: pb.RolloutRequest, rollout_id: str, missing: Sequence[Place], lane: Lane, *, final: bool
     ) -> bool:
-        """Keeps each episode as it ends; those that failed are left for another attempt, if one may mend them."""
+        """Play and store episodes; return False when some failed and a retry may succeed."""
         whole = True
         async with aclosing(self.rollouts.play(request, rollout_id, missing, lane)) as messages:
             async for message in messages:
@@ -217,7 +217,7 @@ class RolloutQueue:
         return whole
 
     async def _given_up(self, rollout_id: str, places: Sequence[Place], failed: Trajectory) -> None:
-        """Ends episodes that nobody could play; what was kept meanwhile stays."""
+        """Store failures for the places that have no trajectory."""
         kept = {place for index in {index for index, _ in places} for place in await self._told(rollout_id, index)}
         for index, sample in (place for place in places if place not in kept):
             failed.task_index, failed.sample_index, failed.stop_reason = index, sample, STOP_REASON_FAILED
@@ -225,7 +225,7 @@ class RolloutQueue:
             await self._keep(failed, rollout_id)
 
     async def _keep(self, message: Trajectory, rollout_id: str) -> None:
-        """Stores and tells a trajectory, unless its place has one."""
+        """Store and publish a trajectory, unless its place already has one."""
         data = message.SerializeToString(deterministic=True)
         place = (message.task_index, message.sample_index)
         stored = await self.store.put(f"rollouts/{rollout_id}/{spelled(*place)}-{sha256(data)[:16]}.pb", data, PROTOBUF)
@@ -233,7 +233,7 @@ class RolloutQueue:
             await self.store.delete(stored.key)
 
     async def _tell(self, rollout_id: str, place: Place, stored: StoredObject) -> bool:
-        """Publishes the notice of a place; False when it has one."""
+        """Publish the notice of a place; return False when it already has one."""
         subject, notice = trajectory_subject(rollout_id, spelled(*place)), to_ref(stored).SerializeToString()
         try:
             await self.bus.publish(subject, notice, message_id=f"{rollout_id}:{stored.key}", expected=0)
@@ -242,7 +242,7 @@ class RolloutQueue:
         return True
 
     async def _told(self, rollout_id: str, index: int) -> set[Place]:
-        """Places of a task that have a trajectory; what a planner had kept and not told is told now."""
+        """Return the places of a task with a trajectory; publish notices that a previous planner had not sent."""
         found = set()
         for stored in await self.store.list(f"rollouts/{rollout_id}/{index:04d}-"):
             sample = int(stored.key.rpartition("/")[2].split("-")[1])
@@ -252,10 +252,10 @@ class RolloutQueue:
 
 
 def request_key(rollout_id: str) -> str:
-    """Where a queued rollout is written down."""
+    """Return the object key of a queued request."""
     return f"rollouts/{checked_id('rollout_id', rollout_id)}/request.protobuf"
 
 
 def stop_key(rollout_id: str) -> str:
-    """What is there when a rollout was given up."""
+    """Return the key of the object that marks a cancelled rollout."""
     return f"rollouts/{checked_id('rollout_id', rollout_id)}/{STOPPED}"

@@ -1,7 +1,7 @@
-"""The record of a run in the object store: a header, one object per step, its legs, the trajectory at the end.
+"""Record of a run in the object store: a header, one object per step, its legs, the trajectory at the end.
 
-A step counts when its object is written; a run that is delivered again goes on from there. What the open
-step has given so far lies beside the steps until the step is whole (see ``journal``).
+A step counts once its object is written; a redelivered run resumes from there. Partial results of the open step are
+stored beside the steps until the step is complete (see ``journal``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROTOBUF, JSON = "application/x-protobuf", "application/json"
 
 @dataclass(frozen=True)
 class Header:
-    """What a run was asked; written once, before it is queued. ``start_time`` is in seconds since the epoch."""
+    """Request of a run, written once before it is queued. ``start_time`` is in seconds since the epoch."""
 
     run_id: str
     question: str
@@ -30,19 +30,19 @@ class Header:
     model: str
     start_time: float
     request: str
-    """The serialized RunRequest in hexadecimal, so that any worker can take the run up."""
+    """Serialized RunRequest in hexadecimal, so that any worker can take the run over."""
     parent_run_id: str = ""
     """The run that delegated this one; empty for a user's."""
     depth: int = 0
-    """How many runs are above it."""
+    """Number of runs above it."""
     tenant: str = "default"
-    """Whose run it is, whichever planner plays it and however often it is resumed."""
+    """Tenant of the run, the same for all planners and resumptions."""
     traceparent: str = ""
-    """The call that asked the question: each leg and each attempt of the run goes on with its trace."""
+    """Trace context of the original call, continued by all legs and attempts of the run."""
 
     @property
     def spoken(self) -> pb.Protocol:
-        """The protocol that the run is played in; where the request left it open, the one that was chosen."""
+        """Return the run's protocol; if the request left it open, the chosen one."""
         # The stubs give enum values as plain ints.
         return cast(pb.Protocol, pb.Protocol.Value(self.protocol))
 
@@ -55,10 +55,10 @@ HEADER_FIELDS = frozenset(known.name for known in fields(Header))
 
 @dataclass(frozen=True)
 class Leg:
-    """A stretch of a run: number 0 from its question on, each further one from a resumption.
+    """Part of a run: number 0 starts with the question, each further one with a resumption.
 
-    ``start_time`` is in seconds since the epoch; rounds, tokens, milliseconds and cost are what it may spend,
-    0 for the server's own limits; ``steps`` are those of the earlier legs.
+    ``start_time`` is in seconds since the epoch; rounds, tokens, milliseconds and cost are limits, 0 for the server's
+    own; ``steps`` is the number of steps of earlier legs.
     """
 
     number: int
@@ -83,7 +83,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Taken:
-    """A planner took the run up: its ``epoch`` (see ``fence``), the leg, and how many steps it found."""
+    """Takeover of a run by a planner: its ``epoch`` (see ``fence``), the leg, and the number of steps it found."""
 
     epoch: int
     leg: int
@@ -91,18 +91,18 @@ class Taken:
 
 
 class Record:
-    """Reads and writes the records of runs."""
+    """Store of run records."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     @property
     def store(self) -> ObjectStore:
-        """Where everything is."""
+        """Return the underlying object store."""
         return self._store
 
     async def begin(self, header: Header) -> Header:
-        """Writes the header, unless the run has one: then gives that."""
+        """Write the header unless the run has one; return the stored header."""
         try:
             return await self.header(header.run_id)
         except NotFound:
@@ -113,7 +113,7 @@ class Record:
             return header
 
     async def header(self, run_id: str) -> Header:
-        """Raises ``NotFound`` for an unknown run."""
+        """Return the header; raise ``NotFound`` for an unknown run."""
         try:
             found = await self._json(header_key(run_id))
             # A newer planner's header may say more: in a rolling upgrade both take up each other's runs.
@@ -124,45 +124,45 @@ class Record:
             raise CorruptData(header_key(run_id), str(error)) from error
 
     async def headers(self) -> list[str]:
-        """Run ids, newest first, whoever chose them; runs recorded before beginnings were come last, by id."""
+        """Return run ids, newest first; runs recorded before start times were indexed come last, by id."""
         known = {name_of(item) for item in await self._store.list("runs/headers/")}
         begun = [name_of(item).partition("-")[2] for item in reversed(await self._store.list("runs/begun/"))]
         ordered = list(dict.fromkeys(run_id for run_id in begun if run_id in known))
         return ordered + sorted(known.difference(ordered), reverse=True)
 
     async def children(self, run_id: str) -> list[str]:
-        """Ids of the runs that this one has delegated, sorted."""
+        """Return the sorted ids of the runs that this one has delegated."""
         return [name_of(item) for item in await self._store.list(f"runs/children/{run_id}/")]
 
     async def put_leg(self, run_id: str, leg: Leg) -> None:
-        """Makes a resumption durable."""
+        """Store a resumption."""
         await self._put_json(f"runs/legs/{run_id}/{leg.number:04d}.json", asdict(leg))
 
     async def leg(self, header: Header) -> Leg:
-        """The leg that the run is in."""
+        """Return the current leg."""
         return (await self.legs(header))[-1]
 
     async def legs(self, header: Header) -> list[Leg]:
-        """All legs of the run, the one from its question on first."""
+        """Return all legs, the initial one first."""
         objects = await self._store.list(f"runs/legs/{header.run_id}/")
         resumed = [Leg(**await self._json(item.key)) for item in objects]
         return [Leg.of(0, header.run_id, header.start_time, header.run_request().budget), *resumed]
 
     async def take_up(self, run_id: str, taken: Taken) -> None:
-        """From here on nothing counts that an earlier planner writes of the steps behind, or as the end of the leg."""
+        """Store a takeover; later steps and ends of this leg by previous planners are ignored from now on."""
         await self._put_json(f"runs/taken/{run_id}/{taken.epoch:012d}.json", asdict(taken))
 
     async def takings(self, run_id: str) -> list[Taken]:
-        """Who has taken the run up, the last one last."""
+        """Return all takeovers, oldest first."""
         objects = await self._store.list(f"runs/taken/{run_id}/")
         return [Taken(**await self._json(item.key)) for item in objects]
 
     async def put_step(self, run_id: str, step: pb.Step, epoch: int = 0) -> None:
-        """Makes a step durable, as the planner that took the run up as ``epoch`` has it."""
+        """Store a step under the epoch of the writing planner."""
         await self._store.put(step_key(run_id, step.index, epoch), step.SerializeToString(), PROTOBUF)
 
     async def steps(self, run_id: str) -> list[pb.Step]:
-        """The recorded steps in order: each by the planner that had the run then."""
+        """Return the recorded steps in order, each from the planner that owned the run then."""
         objects = {name_of(item): item for item in await self._store.list(f"runs/steps/{run_id}/")}
         takings = await self.takings(run_id)
         steps: list[pb.Step] = []
@@ -175,11 +175,11 @@ class Record:
             steps.append(pb.Step.FromString(await self._store.get(item.key, item.sha256)))
 
     async def note(self, run_id: str, name: str, note: pb.Step, epoch: int = 0) -> None:
-        """Keeps a part of the open step."""
+        """Store a partial result of the open step."""
         await self._store.put(note_key(run_id, name, epoch), note.SerializeToString(), PROTOBUF)
 
     async def notes(self, run_id: str) -> dict[tuple[int, str], pb.Step]:
-        """The parts of open steps by epoch and name."""
+        """Return the partial results of open steps by epoch and name."""
         objects = await self._store.list(f"runs/open/{run_id}/")
         return {
             (int(item.key.split("/")[-2]), name_of(item)): pb.Step.FromString(await self._store.get(item.key))
@@ -187,44 +187,44 @@ class Record:
         }
 
     async def forget_note(self, run_id: str, name: str, epoch: int = 0) -> None:
-        """Drops a part whose step is whole."""
+        """Delete a partial result of a complete step."""
         await self._store.delete(note_key(run_id, name, epoch))
 
     async def mark_stopped(self, run_id: str, leg: int) -> None:
-        """Asks whoever takes this leg of the run to end it at once."""
+        """Request that the next worker of this leg ends it immediately."""
         await self._put_json(stop_key(run_id, leg), {"leg": leg})
 
     async def marked_stopped(self, run_id: str, leg: int) -> bool:
         return await self._store.head(stop_key(run_id, leg)) is not None
 
     async def put_edit(self, run_id: str, edit: planner.TodoChanged) -> None:
-        """Keeps the user's latest todo list, until a step shows that the model has seen it."""
+        """Store the user's latest todo list, until a step shows that the model has seen it."""
         await self._store.put(f"runs/edits/{run_id}.pb", edit.SerializeToString(), PROTOBUF)
 
     async def edit(self, run_id: str) -> planner.TodoChanged | None:
-        """The user's latest todo list; None when there was no edit."""
+        """Return the user's latest todo list; None when there was no edit."""
         try:
             return planner.TodoChanged.FromString(await self._store.get(f"runs/edits/{run_id}.pb"))
         except NotFound:
             return None
 
     async def finish(self, trajectory: pb.Trajectory, key: str = "", epoch: int = 0) -> StoredObject:
-        """Writes the whole trajectory."""
+        """Write the complete trajectory."""
         where = key or trajectory_key(trajectory.run_id, epoch)
         return await self._store.put(where, trajectory.SerializeToString(), PROTOBUF)
 
     async def trajectory(self, run_id: str) -> pb.Trajectory | None:
-        """The trajectory as of the last end; None while the run has had none. See ``finished``."""
+        """Return the trajectory of the latest end; None if the run has never ended. See ``finished``."""
         ended = await self._ended(run_id)
         return None if ended is None else ended[0]
 
     async def finished(self, run_id: str, leg: int) -> tuple[pb.Trajectory, StoredObject] | None:
-        """The trajectory of a run whose leg has ended; None while it goes on."""
+        """Return the trajectory of a run whose leg has ended; None while it runs."""
         ended = await self._ended(run_id)
         return None if ended is None or ended[0].leg < leg else ended
 
     async def _ended(self, run_id: str) -> tuple[pb.Trajectory, StoredObject] | None:
-        """The last end that counts: not one by a planner that had lost the run before it wrote."""
+        """Return the last valid end, ignoring those of planners that had lost the run before writing it."""
         objects = await self._store.list(f"runs/trajectories/{run_id}/")
         takings = await self.takings(run_id) if objects else []
         for item in reversed(objects):
@@ -247,12 +247,12 @@ class Record:
 
 
 def name_of(item: StoredObject) -> str:
-    """The last part of a key without its suffix."""
+    """Return the last component of a key without its suffix."""
     return item.key.rpartition("/")[2].rpartition(".")[0]
 
 
 def begun_key(header: Header) -> str:
-    """Sorts by when a run began, in milliseconds since the epoch."""
+    """Return a key that sorts by the start time of the run, in milliseconds since the epoch."""
     return f"runs/begun/{int(header.start_time * 1000):015d}-{header.run_id}.txt"
 
 

@@ -1,4 +1,4 @@
-"""The loop detector: the second identical call gets the first one's result, the third is blocked (row X05)."""
+"""Detection of repeated calls: the second identical call gets the first one's result, the third is blocked."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from services.planner.tools.arguments import read_arguments
 from services.planner.tools.intents import intent_of
 
 EXACT = frozenset({"python"})
-"""Tools whose arguments mean what they are to the letter."""
+"""Tools whose arguments are compared verbatim."""
 RETRIES = 3
-"""How often a call may run that its source failed or that was refused: what it lacked may be there by now."""
+"""Attempts of a call that failed or was rejected, since a retry may succeed."""
 CACHED, BLOCKED = "cached", "blocked"
 
 
 @dataclass(frozen=True)
 class Made:
-    """A call that was made in round ``step``."""
+    """A call executed in round ``step``."""
 
     key: str
     step: int
@@ -33,7 +33,7 @@ class Made:
 
 
 class Repeats:
-    """What has been called so far; a function of the recorded steps."""
+    """History of calls, derived from the recorded steps."""
 
     def __init__(self) -> None:
         self._made: list[Made] = []
@@ -47,14 +47,14 @@ class Repeats:
         return repeats
 
     def note(self, step: int, result: ToolResult) -> None:
-        """Remembers a call with what it gave."""
+        """Add a call with its result."""
         self._made.append(Made(key(result.call), step, result))
 
     def instead(self, call: ToolCall, reads: bool) -> tuple[str, ToolResult] | None:
-        """What to give without running the call, as ``CACHED`` or ``BLOCKED``; None when it has to run.
+        """Return ``CACHED`` or ``BLOCKED`` with a result in place of running the call; None when it must run.
 
-        ``reads`` says that the tool changes nothing: then all earlier calls count, else only those since which
-        nothing has changed.
+        ``reads`` says that the tool is read-only: then all earlier calls count, otherwise only those since the last
+        change.
         """
         same = self._same(key(call), call.name, reads)
         if not same:
@@ -77,7 +77,7 @@ class Repeats:
 
 
 def key(call: ToolCall) -> str:
-    """Equal for calls that mean the same: intent, order, case, width and spacing do not count."""
+    """Return a key that is equal for equivalent calls, ignoring intent, argument order, case, width and spacing."""
     try:
         arguments: Any = {name: value for name, value in read_arguments(call).items() if name != "intent"}
     except InvalidField:
@@ -98,21 +98,21 @@ def normalised(value: Any) -> Any:
 
 
 def changed(result: ToolResult, tool: str) -> bool:
-    """True when a call may have changed what ``tool`` would do."""
+    """Return whether a call may have changed the effect of ``tool``."""
     if result.status is not ToolState.OK or result.call.name == "think":
         return False
     return bool(result.material) or result.call.name == tool
 
 
 def may_change(result: ToolResult) -> bool:
-    """True when trying again may help: the source was out of reach, or what the call names was not there yet."""
+    """Return whether a retry may help: the source was unreachable, or the named object did not exist yet."""
     if result.status is ToolState.INVALID:
         return True
     return result.status is ToolState.FAILED and any(item.kind is Kind.MISSING for item in result.material)
 
 
 def again(call: ToolCall, first: Made) -> ToolResult:
-    """The first result once more; its material keeps its numbers and is not added again."""
+    """Return the first result once more; its material keeps its numbers and is not added again."""
     notice = f"the same call as in round {first.step + 1}; this is its result again, do not repeat it"
     line, newline, body = first.result.content.partition("\n")
     head = {**json.loads(line), "notice": notice}

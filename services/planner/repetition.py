@@ -1,4 +1,4 @@
-"""Near-duplicate sentences of an answer: a model that forgot what it said says it again (row X05)."""
+"""Detection of near-duplicate sentences in an answer."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ SIMILAR, MAX_SENTENCES, MIN_GRAMS = 0.8, 400, 10
 
 @dataclass(frozen=True)
 class Repetition:
-    """``sentence`` says what ``earlier`` said already; both as they stand in the answer."""
+    """A sentence that repeats an earlier one, both quoted from the answer."""
 
     earlier: str
     sentence: str
 
 
 def repetitions(markdown: str) -> list[Repetition]:
-    """The sentences that nearly repeat an earlier one. Code, tables and short sentences are left out.
-
-    Sentences with different figures are not the same statement, however alike they are.
-    """
+    """Return sentences that nearly repeat an earlier one, except code, tables and short sentences."""
     known: list[tuple[str, frozenset[str], tuple[str, ...]]] = []
     found: list[Repetition] = []
     for sentence in sentences(markdown):
         grams, figures = shape(sentence)
         if len(grams) < MIN_GRAMS:
             continue
+        # Sentences with different figures are different statements, however similar they are.
         match = next((text for text, other, same in known if same == figures and alike(grams, other)), None)
         if match is not None:
             found.append(Repetition(match, sentence))
@@ -42,7 +40,7 @@ def repetitions(markdown: str) -> list[Repetition]:
 
 
 def sentences(markdown: str) -> Iterator[str]:
-    """At most ``MAX_SENTENCES`` sentences of the prose."""
+    """Yield at most ``MAX_SENTENCES`` sentences of the prose."""
     parts = (part.strip() for part in SENTENCE_END.split(FENCE.sub("\n", markdown)))
     prose = (part for part in parts if part and not part.startswith("|"))
     for count, part in enumerate(prose):
@@ -52,7 +50,7 @@ def sentences(markdown: str) -> Iterator[str]:
 
 
 def shape(sentence: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Its letters in threes (ideographs in twos), and its figures in order; citations and marks do not count."""
+    """Return character trigrams (bigrams for ideographs) and the figures in order, without citations and markup."""
     plain = NOISE.sub(" ", unicodedata.normalize("NFKC", sentence).casefold())
     letters = "".join(char for char in plain if char.isalnum())
     size = 2 if len(IDEOGRAPH.findall(letters)) * 2 > len(letters) else 3
@@ -61,5 +59,5 @@ def shape(sentence: str) -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Jaccard similarity of at least ``SIMILAR``."""
+    """Return whether the Jaccard similarity is at least ``SIMILAR``."""
     return len(one & other) >= SIMILAR * len(one | other)

@@ -1,7 +1,7 @@
-"""A run played again from its record alone: the loop's own lines, with recorded completions, results and ending.
+"""Replay of a run from its record: the loop runs with recorded completions, tool results and ending.
 
-It shows that the record is whole and that the planner still decides as it did: the messages between the rounds,
-the calls of each completion, the end and the trajectory's hash must come out the same.
+It verifies that the record is complete and that the planner still decides as it did: messages between the rounds, the
+calls of each completion, the end and the trajectory's hash must be equal.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ SHOWN_CHARS, YEAR_S = 2_000, 365 * 86_400.0
 
 
 class RecordEnds(Exception):
-    """The record has nothing more: there the run was stopped, ran out of time or failed. No ``FathomError``, for
-    these are ends of an episode to its loop.
+    """Raised at the end of the record, where the run was stopped, ran out of time or failed.
+
+    Not a ``FathomError``, because the loop would treat that as an end of the episode.
     """
 
 
 class RoundDone(Exception):
-    """The round came out as recorded; the next one starts from the record again."""
+    """Raised when a round matches the record; the next one starts from the record again."""
 
 
 class Differs(Exception):
-    """The replay asks for something else than the record has; ``where`` is a path in the trajectory."""
+    """Raised when the replay deviates from the record; ``where`` is a path in the trajectory."""
 
     def __init__(self, where: str, recorded: str, replayed: str) -> None:
         super().__init__(f"{where} differs")
@@ -105,12 +106,12 @@ class Script:
 
 
 def given(result: ToolResult | None) -> str:
-    """A result as one text; empty for none."""
+    """Format a result as text; "" for none."""
     return "" if result is None else f"{result.call.name} {result.call.id}: {result.content}"
 
 
 def spoken(step: Step, nudge: str) -> list[Message]:
-    """What the planner said before a round, less what depends on the clock or the user: notes, that the end is near."""
+    """Return the planner's messages before a round, without notes that depend on the clock or the user."""
     kept = []
     for message in step.new_messages:
         lines = message.content.splitlines()
@@ -123,14 +124,14 @@ def spoken(step: Step, nudge: str) -> list[Message]:
 
 
 def said(message: Message | None) -> str:
-    """A message as one text; empty for none."""
+    """Format a message as text; "" for none."""
     return "" if message is None else f"{message.role.value}: {message.content}"
 
 
 async def replay(
     header: Header, legs: Sequence[Leg], recorded: trajectory_pb.Trajectory, protocol: AnyProtocol, config: Config
 ) -> pb.ReplayRunResponse:
-    """Compares a finished run with its replay; calls no service and writes nothing."""
+    """Compare a finished run with its replay; calls no service and writes nothing."""
     answer = Answer(recorded.answer.markdown) if recorded.HasField("answer") else None
     nudge = protocol.nudge()
     script = Script([step_from_proto(step) for step in recorded.steps], answer, nudge.content if nudge else "")
@@ -158,10 +159,8 @@ async def one_round(
     config: Config,
     prompts: Mapping[str, str],
 ) -> Outcome | None:
-    """Plays the round after ``index`` recorded ones; an outcome when the loop ends there, None when it goes on.
-
-    Each round starts from the record, so a difference is told where it begins. Time does not count.
-    """
+    """Play the round after ``index`` recorded ones; return the outcome when the loop ends there, else None."""
+    # Each round starts from the record, so that a difference is reported where it begins. Time limits do not apply.
     leg = [leg for leg in legs if leg.steps <= index][-1]
     limits = Limits(
         tightened(leg.max_rounds, config.max_rounds, "budget.max_rounds"),
@@ -194,10 +193,8 @@ def bare_task(header: Header, limits: Limits) -> Task:
 
 
 def compare_ends(recorded: trajectory_pb.Trajectory, episode: Episode, outcome: Outcome | None) -> None:
-    """Raises ``Differs`` when the replay ended otherwise.
-
-    A stop, a failure and time that was spent come from outside: there the record just ends.
-    """
+    """Raise ``Differs`` when the replay ended differently."""
+    # Stops, failures and timeouts come from outside: there the record simply ends.
     was = trajectory_pb.StopReason.Name(recorded.stop_reason)
     if outcome is not None and STOPS[outcome.stop] != recorded.stop_reason:
         raise Differs("stop_reason", was, trajectory_pb.StopReason.Name(STOPS[outcome.stop]))

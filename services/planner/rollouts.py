@@ -1,4 +1,4 @@
-"""Groups of episodes for trainers: the same ``Engine.play`` as production, plus a grader's reward."""
+"""Episode groups for trainers: the same ``Engine.play`` as production, plus a grader's reward."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_TASKS, MAX_GROUP = 1024, 64
 
 
 class Silent:
-    """Observes a rollout: nobody watches it, and its trajectory is kept when it ends."""
+    """Observer of rollouts that does nothing: they have no readers, and the trajectory is stored at the end."""
 
     async def sampled(self, step: Step) -> None: ...
 
@@ -57,7 +57,7 @@ class Silent:
 
 @dataclass
 class Rollouts:
-    """Runs rollout requests."""
+    """Executor of rollout requests."""
 
     config: Config
     engine: Engine
@@ -68,11 +68,10 @@ class Rollouts:
     log: Any
 
     async def run(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[trajectory.Trajectory]:
-        """Trajectories in the order in which they end, each graded and kept in the object store.
+        """Yield trajectories in the order in which episodes end, each graded and stored in the object store.
 
-        A grader's contract error stops the request and names its field; an episode that fails comes
-        back with its error, for the trainer to mask. A request that comes again under its id gives what was kept
-        first, and plays only the rest.
+        A grader's validation error ends the request and names its field; a failed episode is returned with its error,
+        for the trainer to mask. A repeated request id first yields the stored trajectories, then plays only the rest.
         """
         rollout_id = checked_id("request_id", request.request_id or new_id("rollout"))
         self.check(request, rollout_id)
@@ -87,14 +86,14 @@ class Rollouts:
                 yield message
 
     def check(self, request: pb.RolloutRequest, rollout_id: str) -> None:
-        """Raises ``InvalidField`` for what no planner would play."""
+        """Raise ``InvalidField`` for an invalid request."""
         self._tasks(request, rollout_id, self._protocol(request))
         tightened(request.concurrency, self.config.concurrent_rollouts, "concurrency")
 
     async def play(
         self, request: pb.RolloutRequest, rollout_id: str, places: Sequence[Place], lane: Lane
     ) -> AsyncGenerator[trajectory.Trajectory, None]:
-        """The episodes at these places in the order in which they end, graded and kept nowhere."""
+        """Yield the episodes at these places as they end, graded but not stored."""
         protocol = self._protocol(request)
         tasks = self._tasks(request, rollout_id, protocol)
         concurrency = tightened(request.concurrency, self.config.concurrent_rollouts, "concurrency")
@@ -159,7 +158,7 @@ class Rollouts:
         return trajectory_to_proto(play.episode, play.outcome, request.protocol, LANES[lane], steps)
 
     async def _grade(self, message: trajectory.Trajectory, play: Play, request: pb.RolloutRequest, index: int) -> None:
-        """Grades the answer and the last response; without a grader the reward stays 0."""
+        """Grade the answer and the response; without a grader the reward stays 0."""
         task = request.tasks[index]
         judge = task if task.grader else request
         if not judge.grader or not play.episode.steps:
@@ -187,10 +186,10 @@ class Rollouts:
 
 
 def lane_of(asked: Lane) -> Lane:
-    """Rollouts never run in the users' lane."""
+    """Return the lane of a rollout, never the interactive one."""
     return asked if asked is not Lane.INTERACTIVE else Lane.TRAINING
 
 
 def asserted(markdown: str) -> str:
-    """What an answer says, without its citations: "25.21 [2]" ends in 25.21, whatever reads its last number."""
+    """Return the answer without citations, so that a parser of its last number reads "25.21 [2]" as 25.21."""
     return check_citations(markdown, ()).markdown.strip()

@@ -1,4 +1,4 @@
-"""What is asked about runs: begin, queue, resume, read, list, replay; the worker plays them."""
+"""Operations on runs: begin, queue, resume, read, list, replay. The worker plays them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RESUMABLE = (trajectory.STOP_REASON_STOPPED, trajectory.STOP_REASON_BUDGET, traj
 
 @dataclass
 class Runs:
-    """Runs from outside: their headers, their legs, their records."""
+    """Run operations on headers, legs and records."""
 
     config: Config
     worker: Worker
@@ -44,7 +44,7 @@ class Runs:
     clients: Clients
 
     async def begin(self, request: pb.RunRequest) -> Header:
-        """Checks the request and writes the run's header; the same request joins the run that is there."""
+        """Validate the request and write the run's header; a repeated request joins the existing run."""
         question = checked_question(request.question, self.config.max_question_chars)
         protocol = request.protocol
         if protocol == trajectory.PROTOCOL_AUTO:
@@ -75,21 +75,21 @@ class Runs:
         return header
 
     async def _model(self, asked: str) -> str:
-        """The model of a run. A role is resolved here, once, so that the run's record names a model."""
+        """Resolve the model of a run; a role is resolved once, here, so that the record names a model."""
         wanted = asked or self.config.default_model
         if wanted not in MODEL_ROLES:
             return wanted
         return (await self.clients.policy.get_model(GetModelRequest(model=wanted))).model.name
 
     async def queue(self, header: Header, lane: Lane) -> Leg:
-        """Queues the leg that the run is in, unless it has ended."""
+        """Queue the current leg, unless it has ended."""
         leg = await self.record.leg(header)
         if await self.record.finished(header.run_id, leg.number) is None:
             await self.worker.submit(header, lane, leg)
         return leg
 
     async def resume(self, request: pb.ResumeRunRequest) -> tuple[Header, Leg]:
-        """Opens a new leg of a run that has ended without an answer; the same request joins the one that is there.
+        """Open a new leg of a run that ended without an answer; a repeated request joins the existing one.
 
         Raises ``NotFound``, ``Conflict`` (it is running, or it has its answer), ``InvalidField`` (budget).
         """
@@ -110,10 +110,7 @@ class Runs:
         )
 
     async def _opened(self, request: pb.ResumeRunRequest, header: Header, following: Leg) -> Leg:
-        """The next leg, which is the first that anybody opened; raises ``Conflict`` when that is another request's.
-
-        Whoever comes second also writes it down and queues it: who was first may be gone.
-        """
+        """Register the next leg and return it; raise ``Conflict`` when another request was first."""
         legs, key = self.worker.bus.bucket(LEGS), f"{header.run_id}.{following.number}"
         try:
             await legs.put(key, json.dumps(asdict(following)).encode(), revision=0)
@@ -122,6 +119,7 @@ class Runs:
             if entry is None or entry.value is None:
                 raise
             first = Leg(**json.loads(entry.value))
+            # The second request also records and queues the first one's leg, because the first caller may have died.
             await self.record.put_leg(header.run_id, first)
             if request.request_id and request.request_id == first.request_id:
                 return first
@@ -132,7 +130,7 @@ class Runs:
         return following
 
     async def watchable(self, run_id: str) -> Leg:
-        """The leg to follow; raises ``NotFound`` for a run that is unknown or too old."""
+        """Return the leg to follow; raise ``NotFound`` for a run that is unknown or too old."""
         header = await self.record.header(run_id)
         leg = await self.record.leg(header)
         if leg.start_time < time.time() - DAY_S and await self.record.finished(run_id, leg.number) is not None:
@@ -141,7 +139,7 @@ class Runs:
         return leg
 
     async def get(self, run_id: str, lane: common.Lane) -> pb.GetRunResponse:
-        """The run with its trajectory so far, and the runs that it has delegated."""
+        """Return the run with its trajectory so far, and the runs that it has delegated."""
         header = await self.record.header(run_id)
         leg = await self.record.leg(header)
         finished = await self.record.finished(run_id, leg.number)
@@ -168,7 +166,7 @@ class Runs:
         )
 
     async def list(self, page_size: int, page_token: str) -> pb.ListRunsResponse:
-        """A page of runs, newest first."""
+        """Return a page of runs, newest first."""
         run_ids = await self.record.headers()
         if page_token and page_token not in run_ids:
             raise InvalidField("page_token", "is not one that ListRuns gave")
@@ -190,7 +188,7 @@ class Runs:
         return summary
 
     async def replay(self, run_id: str) -> pb.ReplayRunResponse:
-        """Plays the run again from its record alone."""
+        """Replay the run from its record alone."""
         header = await self.record.header(run_id)
         recorded = await self.record.trajectory(run_id)
         if recorded is None:
@@ -201,7 +199,7 @@ class Runs:
 
 
 def checked_budget(budget: pb.Budget) -> None:
-    """Raises ``InvalidField`` for a negative limit."""
+    """Raise ``InvalidField`` for a negative limit."""
     for name in ("max_rounds", "max_tokens", "max_ms"):
         tightened(getattr(budget, name), 1, f"budget.{name}")
     cheaper(budget.max_cost, 1.0, "budget.max_cost")

@@ -1,4 +1,4 @@
-"""The planner's RPCs: proto ⇄ engine, no logic."""
+"""gRPC servicer of the planner: converts messages and delegates to the engine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MOUNT_WAIT_S = 5.0
 
 
 def build(config: Config, deps: Deps) -> Service:
-    """The planner with its worker; the only constructor."""
+    """Build the planner service with its worker."""
     prompts = Prompts.of(catalogue(config.prompt_dir), config)
     research = Research(prompts)
     widener = LibraryWidener(deps.clients, config.workflow_widening, config.workflow_framework_tokens)
@@ -73,7 +73,7 @@ def build(config: Config, deps: Deps) -> Service:
 
 
 class PlannerServicer:
-    """Answers the planner's RPCs."""
+    """Servicer of the planner API."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class PlannerServicer:
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
-        """Connects the foreign tools, and starts to take runs from every lane."""
+        """Connect external tools and start to consume runs of every lane."""
         self._stages.mounts.start()
         self._watch.start()
         await self._stages.mounts.listed(MOUNT_WAIT_S)
@@ -103,7 +103,7 @@ class PlannerServicer:
         self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
 
     async def changes(self) -> AsyncIterator[bool]:
-        """Raises when a queue is no longer taken from: a planner that only looks well would be worse than none."""
+        """Raise when a queue is no longer consumed, so that the service becomes unhealthy."""
         done, _ = await asyncio.wait(self._consumers, return_when=asyncio.FIRST_COMPLETED)
         for consumer in done:
             cause = "ended" if consumer.cancelled() else consumer.exception() or "ended"
@@ -111,13 +111,13 @@ class PlannerServicer:
         yield True  # never: an async generator, as its siblings are
 
     async def finish(self) -> None:
-        """Takes no further runs and rollouts, and returns when those under way have ended."""
+        """Stop consuming runs and rollouts, and wait for those in progress."""
         self._worker.take_no_more()
         self._queue.take_no_more()
         await asyncio.gather(*self._consumers, return_exceptions=True)
 
     async def close(self) -> None:
-        """Gives unfinished runs back to the queue."""
+        """Return unfinished runs to the queue."""
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)

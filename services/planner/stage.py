@@ -1,4 +1,4 @@
-"""What an episode plays on: its tools, its window, its ending."""
+"""Resources of an episode: tools, window, ending."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from services.planner.window.summariser import Summariser
 from services.planner.window.view import Everything, Window
 
 GRACE_S = 5.0
-"""How much longer than a service's deadline a tool may take: its own error is the better one."""
+"""Seconds that a tool's deadline exceeds its service's, whose own timeout error is more precise."""
 
 
 async def nothing_to_close() -> None:
-    """For stages that hold nothing."""
+    """Do nothing, for stages without resources."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Made anew for each episode; ``close`` frees what its tools hold."""
+    """Resources of one episode; ``close`` releases what its tools hold."""
 
     tools: Registry
     window: Window = field(default_factory=Everything)
@@ -60,7 +60,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Stages:
-    """Makes the stage of each episode from what all episodes of a planner share."""
+    """Factory of stages from the shared resources of a planner."""
 
     config: Config
     deps: Deps
@@ -72,7 +72,7 @@ class Stages:
 
     @classmethod
     def of(cls, config: Config, deps: Deps, catalogue: Catalogue) -> Stages:
-        """``catalogue`` instructs the writer of a window's summaries, who mends figures and who judges events."""
+        """Create the factory; ``catalogue`` provides the prompts for summaries, figure repair and event judging."""
         registry = deps.telemetry.registry
         metrics = Metrics.on(registry)
         writer = PolicyWriter(deps.clients, config.summary_tokens)
@@ -88,10 +88,10 @@ class Stages:
         return cls(config, deps, metrics, windows, mounts, gates, catalogue)
 
     def __call__(self, task: Task, steps: Sequence[Step], cut_short: Step | None = None) -> Stage:
-        """The stage of one episode; a resumed one gets its sheets, figures, numbers and its todo list back.
+        """Create the stage of one episode; a resumed one gets back its sheets, figures, numbers and todo list.
 
-        ``steps`` are those of the episode itself, and grow with it. ``cut_short`` has the finished calls of the step
-        in which an earlier worker left it.
+        ``steps`` are those of the episode itself, and grow with it. ``cut_short`` holds the finished calls of a step
+        that a previous worker did not finish.
         """
         config, deps = self.config, self.deps
         known = [*steps, *([cut_short] if cut_short else [])]
@@ -120,7 +120,7 @@ class Stages:
     def _tools(
         self, task: Task, steps: Sequence[Step], shown: Shown, todo: Todo, session: Session, python: Python
     ) -> list[Tool]:
-        """Ours, and those of mounted servers."""
+        """Return the built-in tools and those of external servers."""
         config, deps, timeout_s = self.config, self.deps, self.config.tool_timeout_s
         tools: list[Tool] = [
             Think(config.think_chars),
@@ -148,7 +148,7 @@ class Stages:
         )
 
     def _ending(self, python: Python) -> Ending:
-        """The checks of answers; their figures run in the same session as the tools' cells."""
+        """Return the verification of answers; figures run in the same session as the tool ``python``."""
         config, policy = self.config, PolicyService(self.deps.clients, tags=False)
         return CheckedEnding(
             Evidence(self.deps.store),
@@ -160,7 +160,7 @@ class Stages:
 
 
 def offered(task: Task, tools: Sequence[Tool]) -> list[Tool]:
-    """The tools that the task wants, and the one that ends an episode; raises ``InvalidField`` for an unknown one."""
+    """Return the tools that the task allows, plus ``finish``; raise ``InvalidField`` for an unknown one."""
     names = sorted(tool.name for tool in tools)
     for place, name in enumerate(task.tools):
         if name not in names:
@@ -169,7 +169,7 @@ def offered(task: Task, tools: Sequence[Tool]) -> list[Tool]:
 
 
 def bounds(config: Config, gates: Gates) -> Bounds:
-    """How long the calls of each tool may take, and how many at once."""
+    """Return the deadlines and concurrency limits of the tools."""
     usual = config.tool_timeout_s
     deadlines = {
         # A cell may wait for its session to be rebuilt, sheets and earlier cells included.

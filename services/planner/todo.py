@@ -1,4 +1,4 @@
-"""The todo list of a run: pure state, rebuilt from recorded steps, changed by model and user (row X04)."""
+"""Todo list of a run: pure state, rebuilt from recorded steps, edited by model and user."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class TodoItem:
 
 
 class Todo:
-    """Entries in order; their numbers are their places, from 1. What is wrong raises ``InvalidField``."""
+    """Ordered entries, numbered from 1 by position. Invalid edits raise ``InvalidField``."""
 
     def __init__(self, items: Iterable[TodoItem] = ()) -> None:
         self.items: tuple[TodoItem, ...] = tuple(items)
 
     @classmethod
     def rebuilt(cls, steps: Sequence[Step]) -> Todo:
-        """The list after these steps: in each, first what the user changed, then what the model did."""
+        """Return the list after these steps; in each step the user's edit precedes the model's."""
         todo = cls()
         for step in steps:
             for message in step.new_messages:
@@ -53,7 +53,7 @@ class Todo:
         return tuple(item for item in self.items if item.state == OPEN)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Appends open entries; the first plan has at most five (row X02)."""
+        """Append open entries; the first plan may have at most ``FIRST_ITEMS``."""
         if not texts:
             raise InvalidField("todo.items", "give the texts to add")
         if not self.items and len(texts) > FIRST_ITEMS:
@@ -63,7 +63,7 @@ class Todo:
         self.items = checked([*self.items, *(TodoItem(text) for text in texts)])
 
     def update(self, number: int, text: str) -> None:
-        """Gives an entry another text, and opens it."""
+        """Replace the text of an entry and reopen it."""
         self._change([number], lambda item: TodoItem(text))
 
     def done(self, numbers: Sequence[int]) -> None:
@@ -73,17 +73,17 @@ class Todo:
         self._change(numbers, lambda item: TodoItem(item.text, DROPPED))
 
     def reorder(self, numbers: Sequence[int]) -> None:
-        """Puts the named entries first, in this order; the others follow as they stand."""
+        """Move the named entries to the front, in this order; the others keep theirs."""
         first = [number - 1 for number in self._known(numbers)]
         rest = [index for index in range(len(self.items)) if index not in first]
         self.items = tuple(self.items[index] for index in [*first, *rest])
 
     def replace(self, items: Iterable[TodoItem]) -> None:
-        """The whole list as the user wants it."""
+        """Replace the whole list by the user's."""
         self.items = checked(items)
 
     def listed(self) -> list[dict[str, Any]]:
-        """The list as a tool result and a message show it."""
+        """Return the list in the form of tool results and messages."""
         return [{"n": n, "state": item.state, "text": item.text} for n, item in enumerate(self.items, start=1)]
 
     def _known(self, numbers: Sequence[int]) -> list[int]:
@@ -101,7 +101,10 @@ class Todo:
 
 
 def checked(items: Iterable[TodoItem]) -> tuple[TodoItem, ...]:
-    """The entries with clean text; raises ``InvalidField`` for too many, an empty or long text, an unknown state."""
+    """Return the entries with normalized text.
+
+    Raise ``InvalidField`` for too many, empty or long ones, or unknown states.
+    """
     clean = tuple(TodoItem(" ".join(item.text.split()), item.state) for item in items)
     if len(clean) > MAX_ITEMS:
         raise InvalidField("todo.items", f"at most {MAX_ITEMS} entries")
@@ -114,12 +117,12 @@ def checked(items: Iterable[TodoItem]) -> tuple[TodoItem, ...]:
 
 
 def edit_note(items: Sequence[TodoItem]) -> str:
-    """A user's edit as the line that tells the model, and from which the list is rebuilt."""
+    """Format a user's edit as the line that informs the model, and from which the list is rebuilt."""
     return EDITED + neutral(json.dumps(Todo(items).listed(), ensure_ascii=False))
 
 
 def edited_items(message: Message) -> tuple[TodoItem, ...] | None:
-    """The list that a message of ours reports; None when it reports none."""
+    """Return the list that a planner message reports; None when it reports none."""
     if message.role is not Role.USER:
         return None
     lines = [line for line in message.content.splitlines() if line.startswith(EDITED)]
@@ -127,7 +130,7 @@ def edited_items(message: Message) -> tuple[TodoItem, ...] | None:
 
 
 def listed_items(content: str) -> tuple[TodoItem, ...] | None:
-    """The list in a result of the tool; None when there is none."""
+    """Return the list in a tool result; None when there is none."""
     try:
         head = json.loads(content.split("\n", 1)[0])
     except ValueError:

@@ -1,8 +1,8 @@
-"""Who waits for a queued rollout: a lease that its watchers renew, and tasks that were left when nobody did.
+"""Leases of watchers on queued rollouts; tasks without a watcher are set aside.
 
-A trainer that is killed says no farewell. Its rollout's lease then ends by itself, and whichever planner takes up, or
-plays, one of its tasks leaves it. Whoever submits or watches the rollout again, e.g. the trainer after its restart,
-finds what was kept, and what was left waits in the queue anew.
+A trainer that is killed cannot cancel its rollout. The lease then expires, and a planner that takes or plays one of its
+tasks sets the task aside. When the rollout is submitted or watched again, e.g. after the trainer's restart, stored
+results are found and tasks set aside are queued again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fathom.store import ObjectStore
 
 @dataclass
 class Waiting:
-    """The leases of all rollouts. ``renew_s`` is how often a watcher renews its own, in seconds."""
+    """Leases of all rollouts. Watchers renew theirs every ``renew_s`` seconds."""
 
     store: ObjectStore
     bus: Bus
@@ -29,7 +29,7 @@ class Waiting:
     renew_s: float = ROLLOUT_LEASE_S / 3
 
     async def begin(self, rollout_id: str) -> None:
-        """Somebody waits from now on; tasks that were left are queued again."""
+        """Start or renew a lease; queue tasks again that were set aside."""
         # In this order, and the other way round in ``left``: of a task that is left at this moment one of them hears.
         await self.bus.bucket(AWAITED).put(checked_id("rollout_id", rollout_id), b"")
         for mark in await self.store.list(marks(rollout_id)):
@@ -46,7 +46,10 @@ class Waiting:
             await self.store.delete(mark.key)
 
     async def keep(self, rollout_id: str) -> None:
-        """Waits until cancelled. A lease that ends while the bus is out of reach is begun anew afterwards."""
+        """Renew the lease until cancelled.
+
+        A lease that expires while the bus is unreachable is started again afterwards.
+        """
         while True:
             await asyncio.sleep(self.renew_s)
             try:
@@ -55,11 +58,11 @@ class Waiting:
                 self.log.warning("rollout's lease was not renewed", rollout_id=rollout_id, error=error.message)
 
     async def held(self, rollout_id: str) -> bool:
-        """True while somebody waits, or did until a lease's length ago."""
+        """Return whether the rollout has a watcher, or had one less than a lease's duration ago."""
         return await self.bus.bucket(AWAITED).get(rollout_id) is not None
 
     async def left(self, rollout_id: str, index: int, delivery: Delivery, lane: Lane) -> bool:
-        """Notes that a task is left since nobody waits; False when somebody does."""
+        """Set a task aside when the rollout has no watcher; return False when it has one."""
         if await self.held(rollout_id):
             return False
         key = f"{marks(rollout_id)}{index:04d}-{delivery.sequence}"
@@ -72,5 +75,5 @@ class Waiting:
 
 
 def marks(rollout_id: str) -> str:
-    """Where it says which tasks of a rollout were left, and by which delivery."""
+    """Return the key prefix of a rollout's tasks that were set aside, with the delivery that did so."""
     return f"rollouts/{checked_id('rollout_id', rollout_id)}/left/"

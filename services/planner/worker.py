@@ -1,4 +1,4 @@
-"""Takes runs from the queue and plays them; a run whose worker died comes again and goes on from its record."""
+"""Worker that consumes runs from the queue and plays them; a run of a dead worker is redelivered and resumed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from services.planner.window.convert import settings_from_proto
 from services.planner.workflow.pipeline import rewritten
 
 STOP_ASKED = 3
-"""How often the planners that listen for a run are asked to stop it."""
+"""Attempts to reach a planner that listens for a run, to stop it."""
 LANES = {
     Lane.INTERACTIVE: common.LANE_INTERACTIVE,
     Lane.EVALUATION: common.LANE_EVALUATION,
@@ -49,7 +49,7 @@ LANES = {
 
 @dataclass
 class Worker:
-    """Plays queued runs of one lane, ``config.concurrent_runs`` at a time."""
+    """Player of queued runs, ``config.concurrent_runs`` at a time per lane and depth."""
 
     config: Config
     engine: Engine
@@ -62,20 +62,18 @@ class Worker:
     _intake: Intake = field(default_factory=Intake)
 
     async def submit(self, header: Header, lane: Lane, leg: Leg) -> None:
-        """Queues a leg of a run once, however often it is submitted."""
+        """Queue a leg of a run; idempotent."""
         await submit(self.bus, header, lane, leg)
 
     async def work(self, lane: Lane, depth: int) -> None:
-        """Consumes until cancelled; runs that are cut short go back to the queue at once.
-
-        Each depth of delegation has a queue and slots of its own: a run that waits for the runs below it
-        never holds the slot that they need.
-        """
+        """Consume until cancelled; interrupted runs return to the queue immediately."""
+        # Each depth of delegation has its own queue and slots, so that a run waiting for its sub-runs never holds a
+        # slot that they need.
         deliveries = self.bus.consume(run_durable(lane, depth))
         await self._intake.work(deliveries, self.config.concurrent_runs, partial(self._settle, lane), self.log)
 
     def take_no_more(self) -> None:
-        """Leaves the queue to other planners; what is under way goes on, and ``work`` returns with its end."""
+        """Stop consuming; running ones continue, and ``work`` returns when they end."""
         self._intake.take_no_more()
 
     async def _settle(self, lane: Lane, delivery: Delivery) -> None:
@@ -101,7 +99,10 @@ class Worker:
             alive.cancel()
 
     def _late(self, events: Events) -> None:
-        """After a silence that outlasted the lease: the run goes on here only if nobody else has taken it up."""
+        """Verify ownership after a heartbeat later than the lease.
+
+        Stop the run when another planner has taken it over.
+        """
 
         async def look() -> None:
             try:
@@ -140,7 +141,7 @@ class Worker:
             await events.close()
 
     async def _play(self, task: Task, protocol: AnyProtocol, leg: Leg, attempt: int, events: Events) -> Play:
-        """Plays from the last recorded step on, and answers requests about the run meanwhile."""
+        """Play from the last recorded step on, and serve control requests for the run meanwhile."""
         run_id = task.run_id
         steps = [step_from_proto(step) for step in await self.record.steps(run_id)]
         await self.record.take_up(run_id, Taken(events.epoch, leg.number, len(steps)))
@@ -162,7 +163,7 @@ class Worker:
             await journal.end()
 
     async def _given_up(self, run_id: str, leg: Leg, attempt: int) -> Outcome | None:
-        """Why the run is not to be played: it was stopped while it waited, or it ends its workers; else None."""
+        """Return the outcome of a run that must not be played: stopped while queued, or out of attempts; else None."""
         if await self.record.marked_stopped(run_id, leg.number):
             return Outcome(Stop.STOPPED)
         if attempt >= MAX_DELIVER:
@@ -213,7 +214,7 @@ class Worker:
         )
 
     async def _history(self, conversation_id: str) -> tuple[Said, ...]:
-        """The window of the conversation: full turns as messages, older ones as their points."""
+        """Return the conversation's window as messages: recent turns in full, older ones as bullet points."""
         if not conversation_id:
             return ()
         window = await self.clients.memory.get_window(memory.GetWindowRequest(conversation_id=conversation_id))
@@ -224,7 +225,7 @@ class Worker:
         return tuple(said)
 
     async def _end(self, play: Play, header: Header, leg: Leg, lane: Lane, events: Events) -> None:
-        """Keeps the trajectory, tells the reader, remembers the turn; in this order, each idempotent."""
+        """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = play.episode, play.outcome
         await events.confirm()  # else it is another planner's to end
         await self._remember(header, play)
@@ -240,7 +241,7 @@ class Worker:
         )  # fmt: skip
 
     async def stop(self, run_id: str) -> bool:
-        """Ends a run: at once when a worker has it, else when one takes it. True when a worker had it."""
+        """End a run, immediately when a worker has it, else when one takes it; return whether a worker had it."""
         header = await self.record.header(run_id)
         leg = await self.record.leg(header)
         if await self.record.finished(run_id, leg.number) is not None:
@@ -258,13 +259,13 @@ class Worker:
         return False
 
     async def _stop_children(self, run_id: str) -> None:
-        """A run that has ended waits for nobody: what it delegated ends too."""
+        """Stop the delegated runs, because the ended run does not need them any more."""
         for child in await self.record.children(run_id):
             with suppress(NotFound):  # a worker was lost before it had written the header
                 await self.stop(child)
 
     async def _remember(self, header: Header, play: Play) -> None:
-        """Appends the turn; an answer is still given when memory is out of reach, and the log says so."""
+        """Append the turn to the conversation; a failure of memory is logged and does not fail the run."""
         if play.outcome.stop is not Stop.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
         turn = memory.Turn(

@@ -1,6 +1,6 @@
-"""Policy: one door to language models, tokens in, tokens and log-probabilities out.
+"""Policy: the service in front of language models, with token ids and log-probabilities in every response.
 
-It answers generations, scores token ids, and takes published weights without a restart; it is the only
-service with tokenizers and chat templates. It never calls tools, never keeps conversations between calls
-(the caller passes earlier token ids back verbatim) and never serves half-loaded weights.
+It generates completions, scores token ids, and activates published weights without a restart; it is the only
+service with tokenizers and chat templates. It never executes tools, keeps no conversation state between calls
+(the caller passes earlier token ids back verbatim) and never serves partially loaded weights.
 """

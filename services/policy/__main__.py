@@ -1,4 +1,4 @@
-"""``python -m services.policy``."""
+"""Entry point of ``python -m services.policy``."""
 
 from fathom.rpc.host import main
 from services.policy.config import Config

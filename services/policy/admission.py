@@ -1,8 +1,8 @@
-"""Who may generate when: tokens in flight bounded, lanes in order, overload shed with a delay.
+"""Admission control of a model: a token budget, priority lanes, and load shedding with a retry delay.
 
-A generation reserves what its prompt and its completion may take together; that is what the key-value cache has
-to hold. People come before benchmarks, benchmarks before training; every ``FLOOR``-th turn goes to whoever has
-waited longest, so that training is slow under load and never stands still. Running generations are never ended.
+A generation reserves the sum of its prompt and its largest completion, an upper bound of its key-value cache.
+Interactive requests come before evaluation, evaluation before training; every ``FLOOR``-th turn goes to the request
+that has waited longest, so that training is slow under load but never starves. Running generations are not preempted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SMOOTHING = 0.2
 
 @dataclass(frozen=True)
 class Limits:
-    """Generations that run and that wait, and tokens that the running ones may hold together."""
+    """Limits of one model: running generations, waiting generations, and tokens reserved by the running ones."""
 
     running: int
     waiting: int
@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(eq=False)
 class Turn:
-    """Somebody who waits; ``granted`` ends with an error when it is shed."""
+    """A queued generation; shedding it sets an exception on ``granted``."""
 
     lane: Lane
     tokens: int
@@ -44,7 +44,7 @@ class Turn:
 
 
 class Admission:
-    """The way in to one model, all its versions together. ``pause`` closes it, not the way out."""
+    """Admission queue of one model, shared by all its versions. ``pause`` stops admissions, not running generations."""
 
     def __init__(self, model: str, limits: Limits, metrics: PolicyMetrics | None = None) -> None:
         self._model, self._limits, self._metrics = model, limits, metrics
@@ -62,21 +62,24 @@ class Admission:
 
     @property
     def running(self) -> int:
-        """Generations that were let in and have not ended."""
+        """Return the number of generations admitted and not finished."""
         return self._running
 
     @property
     def tokens(self) -> int:
-        """Tokens that they have reserved."""
+        """Return the number of tokens that running generations have reserved."""
         return self._tokens
 
     @property
     def waiting(self) -> Mapping[Lane, int]:
-        """Generations that wait, by lane."""
+        """Return the number of queued generations by lane."""
         return {lane: len(queue) for lane, queue in self._queues.items()}
 
     def pause(self, resume_after_s: float | None = None) -> None:
-        """New generations wait from now on; after ``resume_after_s`` seconds they are let in by themselves."""
+        """Queue new generations from now on.
+
+        Resume automatically after ``resume_after_s`` seconds unless that is None.
+        """
         self._paused = True
         self._forget_resume()
         if resume_after_s is not None:
@@ -93,7 +96,7 @@ class Admission:
             self._resume = None
 
     async def drained(self, timeout_s: float) -> bool:
-        """Waits until nothing runs, at most ``timeout_s`` seconds; says whether that is so."""
+        """Wait at most ``timeout_s`` seconds until nothing runs; return whether the model is idle."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
@@ -101,9 +104,10 @@ class Admission:
 
     @asynccontextmanager
     async def entered(self, lane: Lane, tokens: int) -> AsyncIterator[None]:
-        """Waits for its turn and holds ``tokens`` inside; raises ``Overloaded`` with a delay when it cannot wait.
+        """Wait for a turn and reserve ``tokens`` inside the block.
 
-        A generation that needs more than the limit is let in when nothing else runs.
+        Raise ``Overloaded`` with a delay when the queue is full. A generation larger than the whole token limit is
+        admitted when nothing else runs.
         """
         reserved = min(max(tokens, 1), self._limits.tokens)
         await self._turn(lane, reserved)
@@ -136,7 +140,10 @@ class Admission:
             self._metrics.queue_seconds.labels(self._model, lane.value).observe(time.monotonic() - turn.since)
 
     def _full_for(self, lane: Lane) -> bool:
-        """True when this one cannot wait. One of a later lane that waits makes room for it."""
+        """Return whether the queue has no room for a request of ``lane``.
+
+        Sheds a queued request of a later lane if needed.
+        """
         waiting = sum(map(len, self._queues.values()))
         if waiting < self._limits.waiting or (self._fits(1) and not waiting):
             return False
@@ -156,7 +163,7 @@ class Admission:
         )
 
     def _retry_after_s(self, lane: Lane) -> float:
-        """When a place should be free: those ahead, at the speed of the last ones."""
+        """Estimate the seconds until admission from the queue ahead and the duration of recent generations."""
         ahead = sum(len(self._queues[earlier]) for earlier in ORDER[: ORDER.index(lane) + 1])
         return round(min(MAX_RETRY_S, max(MIN_RETRY_S, self._seconds * (1 + ahead / self._limits.running))), 3)
 
@@ -166,7 +173,10 @@ class Admission:
         return self._tokens + tokens <= self._limits.tokens
 
     def _next(self) -> deque[Turn] | None:
-        """The queue whose first is next; a big one at its head is not overtaken by small ones behind it."""
+        """Return the queue to serve next, or None.
+
+        Only the head of a queue is considered, so a large request is never overtaken by small ones behind it.
+        """
         filled = [queue for queue in self._queues.values() if queue]
         if not filled:
             return None

@@ -1,4 +1,4 @@
-"""Versions on this machine's disk: found, fetched whole and by checksum, kept while they are needed."""
+"""Local cache of published weights: verified downloads, and pruning of versions no longer served."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FIRST_DELAY_S, MAX_DELAY_S = 0.1, 2.0
 
 
 class Downloads:
-    """Folders of fetched versions, ``folder/<model>/<version>-<checksum>``."""
+    """Downloaded versions in folders ``folder/<model>/<version>-<checksum>``."""
 
     def __init__(self, store: ObjectStore, folder: Path) -> None:
         self.store, self._folder = store, folder
         self._fetching: dict[Path, asyncio.Lock] = {}
 
     async def share(self, model: str, version: int, ref: StoredObject, percent: int = 100) -> Share:
-        """A published version, its manifest read and compared with what was asked for.
+        """Read the manifest of a published version, check it against the request, and return it as a ``Share``.
 
         Raises ``NotFound``, ``CorruptData``, or ``InvalidField`` when the manifest is of another model or version.
         """
@@ -45,7 +45,7 @@ class Downloads:
         return Share(version, percent, stored)
 
     async def published(self, model: str, version: int) -> StoredObject:
-        """The manifest that was last published under a version number; ``NotFound`` with the nearest versions."""
+        """Return the manifest published last under a version number; raise ``NotFound`` with the nearest versions."""
         stored = await self.store.list(f"weights/{model}/{version}/manifest-")
         if not stored:
             raise NotFound("weights version", f"{model}/{version}", await self._nearest(model, version))
@@ -58,12 +58,11 @@ class Downloads:
         return difflib.get_close_matches(str(version), sorted(versions), 3, 0) or sorted(versions, key=int)[-3:]
 
     async def fetch(self, model: str, share: Share, budget_s: float = 0.0) -> Path:
-        """The folder of a version, whole; what is there already is not fetched again.
+        """Download a version completely and return its folder; a version downloaded before is not downloaded again.
 
-        An adapter's comes with what it stands on: the path of that folder is in its file ``BASE_POINTER``, which is
-        missing where that is the model as configured.
-        While the store is out of reach it is asked again for ``budget_s`` seconds. Raises ``NotFound``,
-        ``CorruptData`` or what the store raises.
+        The base weights of an adapter are downloaded too: its file ``BASE_POINTER`` holds the path of their folder, and
+        is absent when the base is the model as configured. While the store is unreachable, the download is retried for
+        ``budget_s`` seconds. Raises ``InvalidField`` for version 0, ``NotFound``, ``CorruptData`` or the store's error.
         """
         if share.manifest is None:
             raise InvalidField("policy_version", "0 is the model as configured; it is not published")
@@ -83,7 +82,7 @@ class Downloads:
                 delay_s = min(delay_s * 2, MAX_DELAY_S)
 
     async def _fetch_base(self, ref: StoredObject, adapter: Path) -> None:
-        """Fetches what an adapter stands on, and writes down where."""
+        """Download the base weights of an adapter and write the path of their folder into the adapter's folder."""
         listed = await weights.read_manifest(self.store, ref)
         if listed.adapter:
             raise CorruptData(ref.key, "is an adapter itself")
@@ -92,20 +91,20 @@ class Downloads:
         await asyncio.to_thread((adapter / BASE_POINTER).write_text, str(base.resolve()))
 
     async def fetch_ahead(self, model: str, share: Share) -> None:
-        """The same for a version that nobody needs yet; nothing when somebody is fetching it already."""
+        """Download a version before it is needed, unless a download of it is running."""
         lock = self._fetching.get(self._folder / model / share.ident)
         if lock is None or not lock.locked():
             await self.fetch(model, share)
 
     async def prune(self, model: str, served: Collection[str]) -> None:
-        """Removes a model's fetched versions but the newest few, never one that is served (by ``Share.ident``)."""
+        """Delete a model's downloaded versions except the newest ones and those in ``served`` (by ``Share.ident``)."""
         await asyncio.to_thread(prune, self._folder / model, served)
         for folder in [path for path, lock in self._fetching.items() if not (lock.locked() or path.is_dir())]:
             del self._fetching[folder]
 
 
 def prune(folder: Path, served: Collection[str]) -> None:
-    """The same; blocking."""
+    """Delete old version folders below ``folder`` except those in ``served``; blocking."""
     if not folder.is_dir():
         return
     fetched = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
@@ -115,7 +114,7 @@ def prune(folder: Path, served: Collection[str]) -> None:
 
 
 def modified(path: Path) -> float:
-    """When a folder last changed, in seconds; 0 for one that another pruning has just removed."""
+    """Return the modification time of a folder in seconds; 0 if a concurrent prune has removed it."""
     try:
         return path.stat().st_mtime
     except OSError:

@@ -1,4 +1,4 @@
-"""Policy's registry of models: who serves, in which version, and what is asked of it."""
+"""Registry of models: routes requests to model versions, and activates versions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_SEQUENCES, MAX_TEMPERATURE = 256, 10.0
 
 @dataclass(frozen=True)
 class Loaded:
-    """Outcome of a load: the model as it is now, the version before (0 when new), milliseconds."""
+    """Outcome of an activation: the model afterwards, the previous version (0 if none), duration in milliseconds."""
 
     model: ModelInfo
     previous_version: int
@@ -49,7 +49,7 @@ class Loaded:
 class Engine:
     """All models of this process.
 
-    Methods take the name of a model or of a role, "" for the default model, and raise ``NotFound``.
+    Methods take the name of a model or of a role ("" for the default model) and raise ``NotFound`` for unknown names.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Engine:
         bus: Bus | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        """Without a bus, the choice of versions ends with the process."""
+        """Create the models; without a bus, the choice of versions is lost when the process ends."""
         self._config, self._log = config, log
         self._roles = Roles(config.default_model, config.roles, config.lane_roles)
         self._metrics = PolicyMetrics.register(registry or CollectorRegistry())
@@ -87,10 +87,10 @@ class Engine:
         return line
 
     async def start(self) -> None:
-        """Load the models side by side, except those to be loaded on request.
+        """Load the models concurrently, except those to be loaded on request.
 
-        Returns when the default model and those of roles are loaded, so far as they can be. Raises the reason why the
-        default one cannot be.
+        Returns when loading the default model and those of roles has ended; raises the error of the default model's
+        load.
         """
         wanted = {name for name, line in self._lines.items() if line.config.load == "start"} | set(self._roles.models)
         loading = {name: line.open(self._load) for name, line in self._lines.items() if name in wanted}
@@ -123,9 +123,10 @@ class Engine:
         return slot
 
     async def _serving(self, name: str, affinity: str, version: int) -> Slot:
-        """Who answers; ``NotReady`` when another replica serves this already and this one has not heard of it yet.
+        """Return the model version that serves a request.
 
-        What nobody serves is refused for good, by ``NotFound`` or ``VersionMismatch``: callers do not ask again.
+        Raises ``NotReady`` when another replica already serves the version and this one has not caught up. A version
+        that no replica serves raises ``NotFound`` or ``VersionMismatch``, which callers do not retry.
         """
         try:
             return self._find(name, affinity, version)
@@ -138,9 +139,10 @@ class Engine:
     async def generate(
         self, request: Request, remaining_s: Callable[[], float | None]
     ) -> AsyncGenerator[str | Completion, None]:
-        """Pieces of text, then the completion; the same request id gives the same completion.
+        """Yield pieces of text, then the completion; a repeated request id yields the same completion.
 
-        ``remaining_s`` tells what is left of the caller's time. Sampling stops when nobody watches any more.
+        ``remaining_s`` returns the seconds left until the caller's deadline. Sampling stops when the last caller
+        leaves.
         """
         if not request.request_id:
             request = replace(request, request_id=new_id("gen"))
@@ -158,7 +160,10 @@ class Engine:
     async def score(
         self, model: str, sequences: Sequence[Sequence[int]], temperature: float
     ) -> tuple[list[list[float]], int]:
-        """Log-probabilities in nats of 1 to 256 sequences, and the version that scored."""
+        """Return log-probabilities in nats of 1 to 256 sequences, and the version that computed them.
+
+        Raises ``InvalidField`` for too many or empty sequences and for a temperature out of range.
+        """
         if not 1 <= len(sequences) <= MAX_SEQUENCES:
             raise InvalidField("sequences", f"must be 1 to {MAX_SEQUENCES}")
         if not 0 <= temperature <= MAX_TEMPERATURE:
@@ -173,7 +178,7 @@ class Engine:
         return self._line_of(name).info
 
     def occupancy(self, name: str) -> Occupancy:
-        """What the engine of a model holds now; raises why it could not be loaded."""
+        """Return the current load of a model's engine; raise the error of its load if that failed."""
         return self._line_of(name).pick(lane_now(), "", 0).backend.occupancy  # looking at a model does not load it
 
     def models(self) -> list[ModelInfo]:
@@ -182,10 +187,11 @@ class Engine:
     async def pause(
         self, name: str, drain_s: float = 0.0, resume_after_s: float | None = None
     ) -> tuple[ModelInfo, int]:
-        """New generations wait from now on, each until its deadline, and running ones end.
+        """Queue new generations until the model is resumed; running generations continue.
 
-        Waits at most ``drain_s`` seconds for these; gives how many still run. After ``resume_after_s`` seconds the
-        pause ends by itself: a trainer that dies must not stop the service. Raises ``InvalidField``.
+        Waits at most ``drain_s`` seconds for running generations and returns the model and how many still run. After
+        ``resume_after_s`` seconds the pause ends by itself, so that a trainer that dies cannot block the service.
+        Raises ``InvalidField`` for a negative duration.
         """
         if drain_s < 0 or (resume_after_s is not None and resume_after_s < 0):
             raise InvalidField("drain_ms" if drain_s < 0 else "resume_after_ms", "must not be negative")
@@ -203,7 +209,10 @@ class Engine:
     async def tokenize(
         self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec], generation_prompt: bool, text: str
     ) -> list[int]:
-        """Ids of messages by the chat template, or of plain text; one of both."""
+        """Return token ids of ``messages`` by the chat template, or of plain ``text``.
+
+        Raise ``InvalidField`` unless one is given.
+        """
         if bool(messages) == bool(text):
             raise InvalidField("text", "give either messages or text")
         with self._find(model).used() as backend:
@@ -223,11 +232,11 @@ class Engine:
         lanes: Collection[Lane] = (),
         percent: int = 100,
     ) -> Loaded:
-        """Serves a published version in these lanes (none: all); creates a model of that name when there is none.
+        """Activate a published version in ``lanes`` (none: all), creating a model of that name if there is none.
 
-        Without a manifest it is the one that was last published under this number, 0 for the model as configured.
-        Raises ``InvalidField``, ``NotFound``, ``CorruptData``, ``Conflict``, or ``FailedPrecondition`` when the
-        engine takes no weights. Whatever is raised, the version before goes on being served.
+        Without a manifest, uses the one published last under this number; version 0 is the model as configured.
+        Raises ``InvalidField``, ``NotFound``, ``CorruptData``, ``Conflict``, or ``FailedPrecondition`` when the engine
+        does not support weight updates. On any error the previous version stays active.
         """
         started = time.monotonic()
         name = checked_id("model", model)
@@ -240,12 +249,12 @@ class Engine:
 
 
 def lane_now() -> Lane:
-    """The lane of the call that is being handled."""
+    """Return the lane of the call being handled; interactive outside of a call."""
     call = current_call()
     return Lane.INTERACTIVE if call is None else call.lane
 
 
 def affinity(request: Request) -> str:
-    """The same for all turns of a conversation: how it opens, up to the first answer."""
+    """Return a routing key shared by all turns of a conversation: a hash of its messages before the first answer."""
     opening = itertools.takewhile(lambda message: message.role is not Role.ASSISTANT, request.messages)
     return sha256("\x00".join(f"{message.role}\x01{message.content}" for message in opening).encode())

@@ -1,4 +1,4 @@
-"""Generations by request id: run once, watched by any number of callers, remembered for retries."""
+"""Generations keyed by request id: sampled once, streamed to any number of callers, cached for retries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Source = Callable[[Request], AsyncGenerator[str | Completion, None]]
 
 
 class Generation:
-    """One run of a source. It ends early when its last watcher leaves."""
+    """One sampling run; it is cancelled when its last watcher leaves."""
 
     def __init__(self, request: Request, source: Source) -> None:
         self.request = request
@@ -35,7 +35,7 @@ class Generation:
         return self._completion is not None
 
     def cancel(self) -> None:
-        """Stops the sampling; whoever still watches gets ``Cancelled``."""
+        """Stop the sampling; remaining watchers get ``Cancelled``."""
         if self.running:
             self._error = Cancelled("the generation was abandoned")
             self._task.cancel()
@@ -64,7 +64,10 @@ class Generation:
         self._news = asyncio.Event()
 
     async def watch(self, remaining_s: Callable[[], float | None]) -> AsyncGenerator[str | Completion, None]:
-        """All pieces, then the completion; raises the source's error, or ``DeadlineExceeded`` for this watcher."""
+        """Yield all pieces of text, then the completion.
+
+        Raises the source's error, or ``DeadlineExceeded`` when this watcher's own time is up.
+        """
         self._watchers += 1
         position = 0
         try:
@@ -91,14 +94,17 @@ class Generation:
 
 
 class Generations:
-    """The generations that run, and the last ``capacity`` that completed."""
+    """Running generations, and the last ``capacity`` completed ones."""
 
     def __init__(self, source: Source, capacity: int) -> None:
         self._source, self._capacity = source, capacity
         self._known: OrderedDict[str, Generation] = OrderedDict()
 
     def join(self, request: Request) -> Generation:
-        """The generation of this request id, started when it is new; raises ``Conflict`` for another request."""
+        """Return the generation of this request id, starting it if new.
+
+        Raises ``Conflict`` when the id was used for a different request.
+        """
         known = self._known.get(request.request_id)
         # A failed or abandoned one is forgotten, so that a retry runs again.
         if known is not None and not (known.running or known.completed):
@@ -122,6 +128,6 @@ class Generations:
                 del self._known[request_id]
 
     def cancel(self) -> None:
-        """Stops whatever runs; for the end of the service."""
+        """Stop all running generations, for the shutdown of the service."""
         for generation in self._known.values():
             generation.cancel()

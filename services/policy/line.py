@@ -1,4 +1,4 @@
-"""One model with all its versions in memory. A change is prepared beside what serves, and then made at once."""
+"""All loaded versions of one model. New versions load in the background and are swapped in atomically."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Fetch = Callable[[Share], Awaitable[Path]]
 
 @dataclass
 class Plan:
-    """A change that is ready: what will serve, and what has to be done or undone for it."""
+    """A prepared change: the serving state to adopt, its loaded versions, and the swap that makes them current."""
 
     serving: Serving
     slots: dict[str, Slot]
@@ -36,15 +36,16 @@ class Plan:
     swap: Callable[[], Awaitable[None]] | None = None
 
     async def discard(self) -> None:
-        """Lets go of what was prepared."""
+        """Close the versions opened for this plan."""
         await asyncio.gather(*(slot.close() for slot in self.opened))
 
 
 class Line:
-    """The versions of one model; ``base`` is it as configured, None for one that a trainer created.
+    """The loaded versions of one model.
 
-    ``problem`` is why the version that should be served is not; ``kept`` says that somebody follows the truth for
-    it. Changes happen under ``lock``, one at a time.
+    ``base`` says that settings configure it, rather than a trainer having created it. ``problem`` is the error that
+    keeps the desired version from being served; ``kept`` is True while a task reconciles the model with the desired
+    state. Changes are serialised by ``lock``.
     """
 
     def __init__(
@@ -63,17 +64,17 @@ class Line:
         self._retiring: set[asyncio.Task[None]] = set()
 
     def open(self, loaded: Callable[[Slot], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Begin to load the model as configured, by ``loaded``; only for a line with a base."""
+        """Start to load the configured model with ``loaded``; only for a model with a base."""
         self._opened_at = time.monotonic()
         self._opening = asyncio.create_task(loaded(self._slots[BASE]), name=f"loading {self.name}")
         return self._opening
 
     @property
     def is_due(self) -> bool:
-        """Return whether a request should begin to load the model as configured.
+        """Return whether a request should start to load the configured model.
 
-        True when it waits for a request, and again some time after a load that failed for a reason that may pass, such
-        as a download without a network: the model must not stay refused until a restart.
+        True when it is loaded on request, and again some time after a load that failed with a transient error, such as
+        a download without a network, so that the model does not stay unavailable until a restart.
         """
         if not self._has_base or BASE not in self._slots:
             return False
@@ -84,7 +85,7 @@ class Line:
         return may_retry and time.monotonic() - self._opened_at > RETRY_FAILED_LOAD_S
 
     def check_takes_weights(self) -> None:
-        """Raises ``FailedPrecondition`` for an engine without weights of ours."""
+        """Raise ``FailedPrecondition`` when the engine does not support weight updates."""
         if self.config.engine in ("rules", "openai"):
             raise FailedPrecondition(
                 f"model {self.name!r} takes no weights: its engine is {self.config.engine!r}",
@@ -93,12 +94,12 @@ class Line:
 
     @property
     def idents(self) -> set[str]:
-        """What is in memory, by ``Share.ident``."""
+        """Return the loaded versions by ``Share.ident``."""
         return set(self._slots)
 
     @property
     def main(self) -> Slot | None:
-        """The version that most people get; None while nothing is loaded."""
+        """Return the version with the largest share of the first served lane; None while nothing is loaded."""
         if not self._slots:
             return None
         shares = [] if self.serving is None else self._shares(self.serving)
@@ -110,10 +111,10 @@ class Line:
         return next((serving.lanes[lane] for lane in Lane if lane in serving.lanes), ())
 
     def pick(self, lane: Lane, affinity: str, version: int) -> Slot:
-        """Who answers: the version that was asked for, else the lane's.
+        """Return the requested version, or the one that serves the lane when ``version`` is 0.
 
-        Raises ``NotReady`` while it is being loaded, ``VersionMismatch`` when it is not served,
-        ``FailedPrecondition`` when nothing serves the lane, or why nothing could be loaded.
+        Raises ``NotReady`` while it is being loaded, ``VersionMismatch`` when it is not served, ``FailedPrecondition``
+        when no version serves the lane, or the error of a load that cannot be retried.
         """
         if version:
             return self._exactly(version)
@@ -147,7 +148,10 @@ class Line:
         return NotReady(f"a version of model {self.name!r} is being loaded", retry_after_s=RETRY_WHILE_LOADING_S)
 
     async def stage(self, serving: Serving, fetch: Fetch) -> Plan:
-        """Fetches, checks and loads what is missing, beside what serves. On an error nothing has changed."""
+        """Fetch, verify and load missing versions while the current ones keep serving.
+
+        An error leaves the state unchanged.
+        """
         self.check_takes_weights()
         if self._opening is not None:
             await asyncio.shield(self._opening)
@@ -177,7 +181,7 @@ class Line:
         return plan
 
     async def commit(self, plan: Plan) -> None:
-        """Serves by the plan from now on. Generations that run end where they began."""
+        """Make the plan's versions current. Running generations finish on the version they started with."""
         if plan.swap is not None:
             await plan.swap()
         retired = [slot for slot in self._slots.values() if slot not in plan.slots.values()]
@@ -189,7 +193,7 @@ class Line:
 
     @property
     def cache_share(self) -> float:
-        """Share of the key-value cache that is taken in the main version's engine, as far as it says so."""
+        """Return the used fraction (0 to 1) of the main version's key-value cache; 0 when it is unknown."""
         main = self.main
         return main.backend.occupancy.cache_share if main is not None and main.ready else 0.0
 
@@ -225,7 +229,7 @@ class Line:
 
 
 async def retire(slot: Slot) -> None:
-    """Closes a version when its last generation has ended, at the latest after ``RETIRE_AFTER_S``."""
+    """Close a version when its last generation has ended, after ``RETIRE_AFTER_S`` seconds at the latest."""
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(RETIRE_AFTER_S):

@@ -1,4 +1,4 @@
-"""What policy tells Prometheus. Labels are names of configured or trained models, lanes, and reasons of errors."""
+"""Prometheus metrics of policy, labelled by model, lane and error reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECONDS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 @dataclass(frozen=True)
 class PolicyMetrics:
-    """Gauges and counters of admission and of versions."""
+    """Metrics of admission control, key-value caches and version changes."""
 
     running: Gauge
     waiting: Gauge

@@ -1,4 +1,4 @@
-"""What policy's engine and its backends say to each other: plain data and one interface."""
+"""Data types shared by policy's engine and its backends, and the ``Backend`` interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_STOPS, MAX_STOP_CHARS, MAX_TEMPERATURE, MAX_SEED = 16, 256, 10.0, 1 << 63
 
 
 class State(StrEnum):
-    """State of a model; the names of ``policy.v1.ModelState``."""
+    """State of a model, named as in ``policy.v1.ModelState``."""
 
     IDLE = "idle"
     WARMING = "warming"
@@ -53,7 +53,7 @@ class LaneVersion:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What is told about a model."""
+    """Public description of a model."""
 
     name: str
     engine: str
@@ -67,7 +67,7 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What an engine holds right now: ``cache_tokens`` in its key-value cache, and their share of its room (0 to 1)."""
+    """Current load of an engine: ``cache_tokens`` in its key-value cache, ``cache_share`` as a fraction (0 to 1)."""
 
     running: int = 0
     waiting: int = 0
@@ -76,15 +76,15 @@ class Occupancy:
 
 
 class Backend(Protocol):
-    """One model behind one engine. All methods raise ``FathomError`` only."""
+    """One model served by one inference engine. All methods raise ``FathomError`` only."""
 
     engine: str
     exact: bool
-    """Gives the ids and log-probabilities that were really used."""
+    """True when completions carry the token ids and log-probabilities that were sampled."""
 
     @property
     def version(self) -> int:
-        """Policy version that a new generation would be sampled by; 0 when it takes no weights."""
+        """Return the policy version that samples new generations; 0 for an engine without weight updates."""
         ...
 
     @property
@@ -92,44 +92,50 @@ class Backend(Protocol):
 
     @property
     def occupancy(self) -> Occupancy:
-        """Cheap enough to be asked for every request."""
+        """Return the current load; cheap enough to be read on every request."""
         ...
 
     async def load(self) -> None:
-        """Makes the model ready; called once, before anything else."""
+        """Load the model; called once, before any other method."""
         ...
 
     def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
-        """Pieces of text, then the completion. Closing the generator stops the sampling before its next token."""
+        """Yield pieces of text, then the completion. Closing the generator stops the sampling before the next token."""
         ...
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
-        """Log-probability of every id given those before it (0.0 for the first), and the version that scored."""
+        """Return log-probabilities in nats and the version that scored; each id is conditioned on those before it.
+
+        The first id of a sequence has no predecessor and gets 0.0.
+        """
         ...
 
     async def tokenize(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], add_generation_prompt: bool
     ) -> list[int]:
-        """Ids of a whole conversation by the chat template."""
+        """Return the token ids of a conversation, rendered by the chat template."""
         ...
 
     async def encode(self, text: str) -> list[int]:
-        """Ids of plain text."""
+        """Return the token ids of plain text."""
         ...
 
     async def detokenize(self, ids: Sequence[int]) -> str:
-        """Text of ids, special tokens included."""
+        """Return the text of token ids, special tokens included."""
         ...
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        """Serves a fetched version from now on; running generations end on theirs. On an error nothing changes."""
+        """Serve a downloaded version from now on; an error leaves the current version unchanged.
+
+        Running generations finish on their version, except where the engine's settings carry them over.
+        """
         ...
 
     async def close(self) -> None: ...
 
 
 def checked(request: Request) -> Request:
-    """The request, when every engine could make sense of it; else ``InvalidField``."""
+    """Return the request if its fields are valid for every engine; raise ``InvalidField`` otherwise."""
     sampling, count = request.sampling, len(request.messages)
     if not request.messages:
         raise InvalidField("messages", "is empty")
@@ -159,7 +165,7 @@ def checked(request: Request) -> Request:
 
 
 def json_object(field: str, what: str, text: str) -> dict[str, Any]:
-    """The object that ``text`` holds; raises ``InvalidField(field)``."""
+    """Parse ``text`` as a JSON object; raise ``InvalidField(field)`` when it is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

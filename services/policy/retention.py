@@ -1,4 +1,4 @@
-"""Old published versions leave the object store; the newest stay, those that lanes serve, and what either needs."""
+"""Garbage collection of published weights in the object store."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ MANIFEST = re.compile(r"weights/([^/]+)/(\d+)/manifest-[^/]+")
 
 @dataclass(frozen=True)
 class Retention:
-    """``kept`` newest versions of a model stay, 0 keeps all, and whatever is younger than ``min_age_s`` seconds: an
-    activation of it may be under way."""
+    """Retention policy of published weights.
+
+    Keeps the ``kept`` newest versions of a model (0 keeps all), served versions, and their dependencies. Versions
+    younger than ``min_age_s`` seconds are kept in any case, because one may be about to be activated.
+    """
 
     store: ObjectStore
     serving: KeyValue
@@ -29,11 +32,10 @@ class Retention:
     log: Any
 
     async def retire(self, model: str) -> list[int]:
-        """Removes a model's old versions and gives their numbers.
+        """Delete a model's old versions from the store and return their numbers.
 
-        Manifests go first, so that nobody begins to serve a version; one that somebody has begun to serve meanwhile
-        gets its manifest back. Only then go the files, but for those that a manifest which stays refers to: as part
-        of a difference, or of what an adapter stands on. Uploads without a manifest are never touched.
+        Files that a remaining manifest refers to, as part of a delta or as an adapter's base, are kept. Uploads without
+        a manifest are never touched.
         """
         if not self.kept:
             return []
@@ -44,6 +46,8 @@ class Retention:
         staying |= {ref.key for ref, listed in manifests.items() if age_s(listed) < self.min_age_s}
         staying = closed(staying | await self._served(model), {ref.key: listed for ref, listed in manifests.items()})
         leaving = [ref for ref in manifests if ref.key in ours and ref.key not in staying]
+        # Manifests are deleted before files, so that no replica starts to serve a version that is losing its files; one
+        # that a replica has started to serve meanwhile gets its manifest back.
         removed = {ref: await self._taken(ref) for ref in leaving}
         for ref in [ref for ref in removed if ref.key in await self._served(model)]:
             await self.store.put(ref.key, removed.pop(ref), ref.content_type)
@@ -56,7 +60,7 @@ class Retention:
         return versions
 
     async def _manifests(self) -> dict[StoredObject, WeightManifest]:
-        """All manifests of all models that can be read: an adapter of one model may stand on another."""
+        """Return the readable manifests of all models; an adapter may be based on another model's weights."""
         found = {}
         for ref in await self.store.list("weights/"):
             if MANIFEST.fullmatch(ref.key):
@@ -67,13 +71,13 @@ class Retention:
         return found
 
     async def _taken(self, ref: StoredObject) -> bytes:
-        """A manifest's bytes; it is no longer in the store."""
+        """Delete a manifest from the store and return its bytes."""
         data = await self.store.get(ref.key)
         await self.store.delete(ref.key)
         return data
 
     async def _served(self, model: str) -> set[str]:
-        """Keys of the manifests that lanes are served by."""
+        """Return the keys of the manifests that lanes of the model are served by."""
         entry = await self.serving.get(key_of(model))
         if entry is None or entry.value is None:
             return set()
@@ -90,7 +94,7 @@ def version_of(key: str) -> int:
 
 
 def age_s(manifest: WeightManifest) -> float:
-    """Seconds since it was published; 0 for one that does not say so."""
+    """Return the seconds since a manifest was published; 0 when its creation time is missing or invalid."""
     try:
         created = datetime.fromisoformat(manifest.created)
     except ValueError:
@@ -99,7 +103,7 @@ def age_s(manifest: WeightManifest) -> float:
 
 
 def files_of(manifest: WeightManifest) -> Iterable[str]:
-    """Keys of its files, and of the whole files that they are differences to."""
+    """Yield the keys of a manifest's files and of the base files that its deltas apply to."""
     for file in manifest.files:
         yield file.key
         if file.delta is not None:
@@ -107,7 +111,7 @@ def files_of(manifest: WeightManifest) -> Iterable[str]:
 
 
 def closed(keys: set[str], known: dict[str, WeightManifest]) -> set[str]:
-    """The manifests with all that adapters among them stand on."""
+    """Return ``keys`` with the manifests that they depend on, transitively, as bases of adapters."""
     found, waiting = set(keys), list(keys)
     while waiting:
         listed = known.get(waiting.pop())

@@ -1,7 +1,7 @@
-"""Which model does which work: roles stand where model names do, and lanes may have choices of their own.
+"""Model roles: names that callers use instead of a model, resolved by the settings for each lane.
 
-A caller says ``planner``, ``writer``, ``coder`` or ``judge`` instead of a model, and the settings say which model
-that is. So a system changes its models in one place, and training may judge with a smaller one than production.
+A caller names ``planner``, ``writer``, ``coder`` or ``judge``, so that a deployment changes its models in one place,
+and training may judge with a smaller model than production.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from fathom.call import Lane
 
 
 class ModelRole(StrEnum):
-    """What a model is asked to do."""
+    """Task that a model is used for."""
 
     PLANNER = "planner"
-    """Plans, calls tools, changes the plan."""
+    """Plans, calls tools, revises the plan."""
     WRITER = "writer"
-    """Writes what is read."""
+    """Writes the text shown to users."""
     CODER = "coder"
     """Writes code for the sandbox."""
     JUDGE = "judge"
@@ -28,7 +28,10 @@ class ModelRole(StrEnum):
 
 @dataclass(frozen=True)
 class Roles:
-    """The models of roles; ``lanes`` first, then ``everywhere``, then ``default``, the model of all the rest."""
+    """Models by role.
+
+    ``lanes`` takes precedence over ``everywhere``, and ``default`` is the model of all other requests.
+    """
 
     default: str
     everywhere: Mapping[ModelRole, str]
@@ -36,12 +39,12 @@ class Roles:
 
     @property
     def models(self) -> set[str]:
-        """All models that some role or request without a name gets."""
+        """Return the names of all models that some role, or a request without a model, resolves to."""
         by_lane = (name for roles in self.lanes.values() for name in roles.values())
         return {self.default, *self.everywhere.values(), *by_lane}
 
     def model(self, name: str, lane: Lane, models: Collection[str]) -> str:
-        """The model that ``name`` stands for in a lane. A model of that name goes before the role."""
+        """Resolve ``name`` in a lane to a model name. A model takes precedence over a role of the same name."""
         if not name:
             return self.default
         if name in models or name not in set(ModelRole):

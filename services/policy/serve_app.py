@@ -1,9 +1,10 @@
-"""Policy on Ray Serve: the same servicer as replicas that come and go with the load, behind Serve's gRPC door.
+"""Policy on Ray Serve: the same servicer as autoscaled replicas behind Serve's gRPC proxy.
 
-``services.policy.serve_app:application`` is what a RayService names; ``python -m services.policy.serve_app`` runs it
-on this machine. Every replica follows the served versions on the bus, so one that starts late serves what the others
-serve. Serve's door gives no status details with an exception; so an error is an empty last response whose context
-says code, message and details, of which gRPC keeps the status only (a stream shows the empty response as well).
+``services.policy.serve_app:application`` is the import path for a RayService; ``python -m services.policy.serve_app``
+runs it on this machine. Every replica reconciles with the served versions on the bus, so a replica that starts late
+serves the same versions. Serve's proxy cannot attach status details to an exception; a failed call therefore ends with
+an empty response whose context carries code, message and details, of which gRPC forwards the status only (a stream
+shows the empty response as well).
 """
 
 from __future__ import annotations
@@ -39,37 +40,39 @@ SERVICER = "fathom.api.policy.v1.policy_pb2_grpc.add_PolicyServiceServicer_to_se
 
 
 class ServeSettings(Settings):
-    """How Serve runs policy; section ``serve``, ``FATHOM_SERVE_*``."""
+    """Settings of Ray Serve for policy; section ``serve``, ``FATHOM_SERVE_*``."""
 
     min_replicas: int = Field(default=1, ge=0)
-    """Replicas without load."""
+    """Minimum number of replicas."""
     max_replicas: int = Field(default=4, ge=1)
-    """Replicas under the largest load."""
+    """Maximum number of replicas."""
     target_ongoing_requests: float = Field(default=8.0, gt=0)
-    """Calls per replica that autoscaling aims at."""
+    """Autoscaling target of concurrent calls per replica."""
     max_ongoing_requests: int = Field(default=64, ge=1)
-    """Calls per replica at once; policy's own admission sheds before that."""
+    """Limit of concurrent calls per replica; policy's own admission control rejects calls before that."""
     upscale_delay_s: float = Field(default=10.0, ge=0)
-    """How long the load must last until replicas are added."""
+    """Seconds of high load before replicas are added."""
     downscale_delay_s: float = Field(default=300.0, ge=0)
-    """How long it must be gone until they are taken away."""
+    """Seconds of low load before replicas are removed."""
     num_cpus: float = Field(default=1.0, ge=0)
     """CPU cores that one replica reserves."""
     num_gpus: float = Field(default=0.0, ge=0)
     """GPUs that one replica reserves."""
     grpc_port: int = Field(default=9000, ge=1)
-    """Port of Serve's gRPC door."""
+    """Port of Serve's gRPC proxy."""
     http_port: int = Field(default=8000, ge=1)
-    """Port of Serve's HTTP door, which answers its health checks only; Serve opens none without the other."""
+    """Port of Serve's HTTP proxy, which serves health checks only; Serve opens no gRPC proxy without it."""
     slack: int = Field(default=16, ge=0)
-    """Calls that a conversation's own replica may have more than the emptiest one before the call goes elsewhere."""
+    """Calls that the preferred replica of a conversation may have above the least loaded one before another is
+    preferred.
+    """
 
 
 class PrefixRouter(FIFOMixin, RequestRouter):
-    """Sends the turns of a conversation to one replica, which has their prefix in its cache.
+    """Router that sends the turns of a conversation to the replica with their prefix in its cache.
 
-    Rendezvous hashing: when replicas come or go, only the conversations of those move. A replica that has ``slack``
-    more calls than the emptiest comes last.
+    Rendezvous hashing: when replicas are added or removed, only their conversations move. A replica with more than
+    ``slack`` calls above the least loaded one is tried last.
     """
 
     def initialize_state(self, **kwargs: Any) -> None:
@@ -78,7 +81,7 @@ class PrefixRouter(FIFOMixin, RequestRouter):
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """Replicas in the order in which they are asked, one after another."""
+        """Return groups of replicas in the order of preference, one replica per group when the call has an affinity."""
         key = affinity_of(pending_request)
         if key is None:
             return [list(candidate_replicas)]
@@ -90,7 +93,7 @@ class PrefixRouter(FIFOMixin, RequestRouter):
 
 
 def affinity_of(pending: PendingRequest | None) -> str | None:
-    """What all turns of a generation's conversation have in common; None for any other call."""
+    """Return a key shared by all turns of a generation's conversation; None for any other call."""
     argument = pending.args[0] if pending is not None and pending.args else None
     request = getattr(argument, "user_request_proto", argument)
     if not isinstance(request, pb.GenerateRequest):
@@ -104,12 +107,12 @@ def affinity_of(pending: PendingRequest | None) -> str | None:
 
 
 def digest(key: str, replica: str) -> bytes:
-    """The weight of a replica for a conversation."""
+    """Return the rendezvous hash weight of a replica for a conversation."""
     return hashlib.sha256(f"{replica}\x00{key}".encode()).digest()
 
 
 class Replica:
-    """One replica: the service with its dependencies, ready when its default model is. It has a method per RPC."""
+    """One replica: the service with its dependencies, with a method per RPC. It is ready when its default model is."""
 
     async def __init__(self, file: str | None) -> None:  # type: ignore[misc]  # Serve awaits it
         path = Path(file) if file else None
@@ -129,7 +132,7 @@ class Replica:
         self._dispatcher.ready = True
 
     async def check_health(self) -> None:
-        """Raises ``NotReady`` when Serve shall replace this replica."""
+        """Raise ``NotReady`` when Serve should replace this replica."""
         if not self._dispatcher.ready:
             raise NotReady("policy is draining")
 
@@ -139,7 +142,10 @@ class Replica:
         await self._stack.aclose()
 
     async def answer(self, method: Method, request: Message, grpc_context: Any) -> AsyncGenerator[Message, None]:
-        """The responses of a call; the last one of a failed call is empty and its context says what failed."""
+        """Yield the responses of a call.
+
+        After an error, yield an empty response and set the error on the gRPC context.
+        """
         try:
             call = Call.from_headers(headers(grpc_context))
             async with aclosing(self._dispatcher.handle(method, once(request), call, "serve")) as responses:
@@ -154,7 +160,7 @@ class Replica:
 
 
 def rpc(method: Method) -> Callable[..., Any]:
-    """The method of ``Replica`` that Serve calls for an RPC."""
+    """Return the method of ``Replica`` that Serve calls for an RPC."""
 
     async def stream(self: Replica, request: Message, grpc_context: Any) -> AsyncGenerator[Message, None]:
         async with aclosing(self.answer(method, request, grpc_context)) as responses:
@@ -171,7 +177,7 @@ def rpc(method: Method) -> Callable[..., Any]:
 
 
 def replica_class() -> type[Replica]:
-    """``Replica`` with a method for every RPC of the contract."""
+    """Return a subclass of ``Replica`` with a method for every RPC of the service."""
     methods = {name: rpc(method) for name, method in contract(NAME).methods.items()}
     return type("PolicyReplica", (Replica,), {**methods, "__module__": __name__})
 
@@ -180,7 +186,7 @@ PolicyReplica = replica_class()
 
 
 def application(arguments: dict[str, str] | None = None) -> serve.Application:
-    """The Serve application; ``arguments["config"]`` is a settings file that every node can read."""
+    """Build the Serve application; ``arguments["config"]`` is the path of a settings file readable on every node."""
     file = (arguments or {}).get("config")
     settings = load(ServeSettings, "serve", file=Path(file) if file else None)
     deployment: Any = serve.deployment(
@@ -205,7 +211,7 @@ def application(arguments: dict[str, str] | None = None) -> serve.Application:
 
 
 def start(file: Path | None = None) -> str:
-    """Runs the application on this machine's Ray; returns the URL of its door."""
+    """Run the application on this machine's Ray and return the URL of its gRPC proxy."""
     settings = load(ServeSettings, "serve", file=file)
     serve.start(
         proxy_location="HeadOnly",

@@ -1,4 +1,4 @@
-"""Policy's RPCs: proto ⇄ engine, no logic."""
+"""gRPC servicer of policy: converts messages and delegates to the engine."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ LANES = {
 
 
 def build(config: Config, deps: Deps) -> Service:
-    """Policy; the only constructor."""
+    """Build the policy service."""
     engine = Engine(config, deps.store, deps.telemetry.log, deps.bus, deps.telemetry.registry)
     return Service("policy", PolicyServicer(engine), engine.start, engine.close)
 
 
 class PolicyServicer:
-    """Answers policy's RPCs."""
+    """Servicer of the policy API."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -116,7 +116,7 @@ class PolicyServicer:
 
 
 def request_from_proto(request: pb.GenerateRequest) -> Request:
-    """As the engine takes it; raises ``InvalidField`` for a message without a role."""
+    """Convert a request to the engine's type; raise ``InvalidField`` for a message without a role."""
     return Request(
         request_id=request.request_id,
         model=request.model,
@@ -148,7 +148,7 @@ def model_to_proto(model: ModelInfo) -> pb.Model:
 
 
 def lane_from_proto(lane: common.Lane) -> Lane:
-    """The lane; raises ``InvalidField("lanes")`` for one that is not said or not known."""
+    """Convert a lane; raise ``InvalidField("lanes")`` for an unspecified or unknown one."""
     for known, value in LANES.items():
         if value == lane:
             return known

@@ -1,4 +1,4 @@
-"""One model behind the door: its life, its admission, its backend."""
+"""One loaded model version: lifecycle, admission control, backend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DETAILS = {
 
 
 class Slot:
-    """A model by name, in one version at a time. ``admission`` may be shared with other versions of the model."""
+    """A model with one version at a time. ``admission`` may be shared with other versions of the model."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class Slot:
         self._swapping = asyncio.Lock()
 
     async def load(self, folder: Path | None = None, version: int = 0) -> None:
-        """Opens the backend with its configured model, or with a fetched version.
+        """Load the backend with its configured model, or with a downloaded version.
 
-        A failure is kept and raised by whoever needs the model.
+        A failure is not raised here but stored, and raised to every caller that needs the model.
         """
         self._error, self.is_loading = None, True
         try:
@@ -90,22 +90,22 @@ class Slot:
 
     @property
     def error(self) -> FathomError | None:
-        """The reason why the last load failed; None when it succeeded, runs, or has not begun."""
+        """Return the error of the last load; None when it succeeded, is running, or has not begun."""
         return self._error
 
     @property
     def ready(self) -> bool:
-        """True when it can answer."""
+        """Return whether the model is loaded."""
         return self._error is None and self._backend is not None
 
     @property
     def version(self) -> int:
-        """The version that answers; 0 while there is none."""
+        """Return the version that serves; 0 while none is loaded."""
         return self._backend.version if self._backend else 0
 
     @property
     def backend(self) -> Backend:
-        """The loaded backend; raises why it could not be loaded, or ``NotReady`` while it is."""
+        """Return the loaded backend; raise the error of a failed load, or ``NotReady`` before the load has finished."""
         if self._error is not None:
             raise self._error
         if self._backend is None:
@@ -113,7 +113,7 @@ class Slot:
         return self._backend
 
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
-        """Waits for its turn, then samples; raises ``Overloaded``, ``NotReady`` or ``VersionMismatch``."""
+        """Wait for admission, then sample; raise ``Overloaded``, ``NotReady`` or ``VersionMismatch``."""
         backend = self.backend
         call = current_call()
         lane = Lane.INTERACTIVE if call is None else call.lane
@@ -129,7 +129,10 @@ class Slot:
 
     @contextmanager
     def used(self) -> Iterator[Backend]:
-        """The backend, not closed before the block ends; raises as ``backend`` does."""
+        """Yield the backend and keep ``idle`` unset inside the block, so that it is not retired.
+
+        Raise as ``backend`` does.
+        """
         backend = self.backend
         self._users += 1
         self.idle.clear()
@@ -141,9 +144,9 @@ class Slot:
                 self.idle.set()
 
     async def stage(self, folder: Path, version: int) -> Callable[[], Awaitable[None]]:
-        """Makes the version of ``folder`` ready; the returned call serves it. On an error nothing has changed.
+        """Prepare the version in ``folder`` and return a call that activates it; an error leaves the state unchanged.
 
-        Engines that load beside what they serve do all the work here; for others the returned call does it.
+        Engines that can load beside the served version do all the work here; for others the returned call does it.
         """
         backend = self.backend
         self._check_kind(folder)
@@ -174,12 +177,15 @@ class Slot:
 
 
 def limits(config: ModelConfig) -> Limits:
-    """What the settings of a model let in."""
+    """Return the admission limits that the settings of a model define."""
     return Limits(config.running, config.waiting, config.tokens_in_flight or config.running * config.window_tokens)
 
 
 def tokens_needed(request: Request, config: ModelConfig, window_tokens: int) -> int:
-    """What a generation may hold at its end, in tokens; exact for earlier ids, estimated for new text."""
+    """Return the largest size of a generation in tokens, at most the window.
+
+    Earlier ids are counted exactly; new text is estimated from its UTF-8 size.
+    """
     new = request.messages[request.context_messages :]
     size = sum(len(message.content.encode()) for message in new)
     if not request.context_messages:

@@ -1,7 +1,7 @@
-"""Which version serves whom: this replica follows the one truth in the bucket ``SERVING``, and may change it.
+"""Reconciliation of this replica with the desired serving state in the key-value bucket ``SERVING``.
 
-A change is loaded here first, then written by compare-and-set, then served; so a version that cannot be served
-is never in the truth by way of this replica, and of two that change it at once one is told so.
+An activation loads the version here first, writes the desired state by compare-and-set, and then swaps it in. So this
+replica never writes a version that it could not load, and of two concurrent activations one fails with ``Conflict``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEW_NOTICES = "fathom.weights.*"
 
 
 class Versions:
-    """The lines of this replica. ``new_line`` makes the one of a model that no setting names."""
+    """Reconciler of all models of this replica. ``new_line`` creates a model that is not in the settings."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Versions:
         self._news = asyncio.Event()
 
     async def start(self, ready_wait_s: float) -> None:
-        """Serves what the truth says, as far as that is possible within ``ready_wait_s``; then follows it."""
+        """Apply the desired state, waiting at most ``ready_wait_s`` seconds, then follow changes in the background."""
         first = []
         for key in await self._keys.keys():
             entry = await self._keys.get(key)
@@ -87,12 +87,12 @@ class Versions:
     async def activate(
         self, name: str, version: int, manifest: StoredObject | None, lanes: Collection[Lane], percent: int
     ) -> tuple[Line, int]:
-        """Serves a version in these lanes (none: all), here at once and soon in every replica.
+        """Activate a version in ``lanes`` (none: all): in this replica before returning, in the others shortly after.
 
-        Without a manifest it is the one that was last published under this number. Returns the line and the
-        version that was served before, 0 when there was none. Raises ``NotFound``, ``CorruptData``,
-        ``InvalidField``, ``FailedPrecondition``, ``Conflict`` when somebody else changed the same lanes
-        meanwhile, or what store and bus raise; the version before then goes on being served.
+        Without a manifest, uses the one published last under this number. Returns the model and the version served
+        before (0 if none). Raises ``NotFound``, ``CorruptData``, ``InvalidField``, ``FailedPrecondition``, ``Conflict``
+        when the same lanes were changed concurrently, or an error of the store or the bus; the previous version then
+        stays active.
         """
         if (known := self._lines.get(checked_id("model", name))) is not None:
             known.check_takes_weights()
@@ -116,14 +116,14 @@ class Versions:
         return line, previous
 
     async def _retire(self, name: str) -> None:
-        """What cannot be removed now is removed after the next activation."""
+        """Delete old published versions; a failure is logged, and the next activation tries again."""
         try:
             await self._retention.retire(name)
         except FathomError as error:
             self._log.warning("old weights not removed", model=name, error=error.message)
 
     def _known(self, name: str) -> Line:
-        """The line of a name; a new one gets its place among the others when it serves something."""
+        """Return the model of a name; a new one is registered only once it serves a version."""
         if name in self._lines:
             return self._lines[name]
         return self._creating.get(name) or self._creating.setdefault(name, self._new_line(name))
@@ -138,7 +138,7 @@ class Versions:
         return share
 
     async def _announce(self, notice: Notice) -> None:
-        """Lets the other replicas fetch while this one loads. They would find out from the truth as well."""
+        """Publish a notice so that other replicas prefetch while this one loads; best effort."""
         subject = weights_subject(notice.model)
         try:
             await self._bus.publish(subject, notice.to_json(), message_id=notice.message_id)
@@ -176,7 +176,10 @@ class Versions:
         raise Conflict(f"model {line.name!r}: the served versions changed {ATTEMPTS} times meanwhile")
 
     async def _truth(self, name: str) -> tuple[Serving, int]:
-        """The entry and its revision. One that cannot be read counts as empty: activating is how it is mended."""
+        """Return the desired state and its revision.
+
+        An unreadable entry counts as empty, so that an activation repairs it.
+        """
         entry = await self._keys.get(key_of(name))
         if entry is None or entry.value is None:
             return Serving(name, {}), 0
@@ -187,7 +190,7 @@ class Versions:
             return Serving(name, {}), entry.revision
 
     async def _restore(self, truth: Serving, revision: int) -> None:
-        """Takes back what was written, unless somebody has changed it since."""
+        """Revert the desired state to ``truth`` unless it has been changed since ``revision``."""
         with suppress(FathomError):
             if truth.lanes:
                 await self._keys.put(key_of(truth.model), truth.to_json(), revision=revision)
@@ -195,7 +198,10 @@ class Versions:
                 await self._keys.delete(key_of(truth.model), revision=revision)
 
     async def promised(self, name: str, version: int) -> bool:
-        """True when the truth has this version of the model (0: any), whatever this replica knows of it so far."""
+        """Return whether the desired state has this version of the model (0: any).
+
+        Reads the bucket, because this replica may not have seen the latest state yet.
+        """
         try:
             truth, _ = await self._truth(name)
         except InvalidField:  # no model can have this name
@@ -211,7 +217,7 @@ class Versions:
         self._log.info("versions served", model=line.name, served=served, seconds=round(seconds, 3))
 
     async def _follow(self) -> None:
-        """Wakes the line of every changed entry, for ever."""
+        """Wake the reconciliation of the model of every changed entry, until the bus is closed."""
         while True:
             try:
                 async with aclosing(self._keys.watch()) as entries:
@@ -224,7 +230,7 @@ class Versions:
                 await asyncio.sleep(1.0)
 
     def _line_of(self, entry: Entry) -> Line | None:
-        """The line of an entry, kept from now on; None for an entry of no model."""
+        """Return the model of an entry and start reconciling it; None for an entry that belongs to no model."""
         name = entry.key.removeprefix(PREFIX)
         try:
             if not entry.key.startswith(PREFIX) or key_of(name) != entry.key:
@@ -241,7 +247,7 @@ class Versions:
         return line
 
     async def _keep(self, line: Line) -> None:
-        """Brings a line to the truth whenever that changes; while it fails, again after growing delays."""
+        """Reconcile a model whenever its desired state changes; retry failures with exponential backoff."""
         delay_s = FIRST_DELAY_S
         while True:
             with suppress(TimeoutError):
@@ -253,7 +259,7 @@ class Versions:
             await self._converge(line)
 
     async def _converge(self, line: Line) -> None:
-        """Serves what the truth says; when that fails, keeps what is served and remembers why."""
+        """Apply the desired state of a model; on failure keep serving the current versions and store the error."""
         started = time.monotonic()
         async with line.lock:
             try:
@@ -275,7 +281,7 @@ class Versions:
         self._told(line, time.monotonic() - started)
 
     async def _listen(self) -> None:
-        """Notes what is published; of each model only the newest notice counts."""
+        """Record published versions, keeping the newest notice of each model."""
         try:
             async with aclosing(self._bus.follow(NEW_NOTICES)) as notices:
                 async for delivery in notices:
@@ -290,7 +296,7 @@ class Versions:
             self._log.warning("notices of weights are not heard any more", error=error.message)
 
     async def _prefetch(self) -> None:
-        """Fetches what was announced of models that are served here, so that activating it takes less."""
+        """Download announced versions of models served here, so that activating them is faster."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -309,5 +315,8 @@ class Versions:
 
 
 def may_pass(problem: FathomError | None) -> bool:
-    """True when trying again may help. What the store lacks now may still arrive there: stores replicate."""
+    """Return whether a retry may succeed.
+
+    ``NotFound`` counts, because the object may still be replicating to this store.
+    """
     return problem is not None and (problem.transient or isinstance(problem, NotFound))

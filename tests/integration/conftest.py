@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,12 @@ def cluster() -> Iterator[None]:
     import ray
 
     environ = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "libs")]), "OMP_NUM_THREADS": "1"}
-    own: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": 6, "include_dashboard": False}
-    ray.init(**own, logging_level=logging.ERROR, runtime_env={"env_vars": environ})
+    own: dict[str, Any] = {"num_cpus": 6, "include_dashboard": False}
+    runtime: dict[str, Any] = {"env_vars": environ}
+    if os.environ.get("RAY_ADDRESS"):
+        own = {}
+    else:
+        runtime["py_executable"] = shlex.quote(sys.executable)  # as in trainers/launch.py
+    ray.init(**own, logging_level=logging.ERROR, runtime_env=runtime)
     yield
     ray.shutdown()

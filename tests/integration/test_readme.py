@@ -72,8 +72,9 @@ ELSEWHERE: Mapping[str, str] = {
 
 def read_commands() -> list[str]:
     """Return the commands of README's code blocks, without their comments."""
-    blocks = re.findall(r"^```\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
-    lines = [re.split(r"\s{2,}#", line)[0].strip() for block in blocks for line in block.splitlines()]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    shown = [block for language, block in blocks if not language]
+    lines = [re.split(r"\s{2,}#", line)[0].strip() for block in shown for line in block.splitlines()]
     return [line for line in lines if re.match(r"(fathom|python|make|helm|uv|pip) ", line)]
 
 

@@ -1,4 +1,4 @@
-"""Settings of training: the tree that every algorithm reads, and the small GRPO's own section. No torch here."""
+"""Settings of training: the tree shared by all algorithms, and the section of the small GRPO. Does not import torch."""
 
 from trainers.config.grpo import GrpoConfig, read_overrides
 from trainers.config.tree import TrainConfig, load_config

@@ -1,4 +1,4 @@
-"""Settings of supervised and preference training; section ``imitation``. No torch here."""
+"""Settings of supervised and preference training; section ``imitation``. Does not import torch."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from fathom.config import Settings
 
 
 class ImitationConfig(Settings):
-    """What SFT and DPO read beside ``data``, ``model``, ``actor.optim`` and ``trainer``.
+    """Settings of SFT and DPO, in addition to ``data``, ``model``, ``actor.optim`` and ``trainer``.
 
     ``data.train_files`` and ``data.val_files`` are JSONL of ``fathom export``; ``data.train_batch_size`` counts rows,
-    or pairs, per optimiser step; ``actor.ppo_micro_batch_size_per_gpu`` cuts them without changing a gradient.
+    or pairs, per optimiser step; ``actor.ppo_micro_batch_size_per_gpu`` splits them without changing the gradient.
     """
 
     max_length: int = Field(default=2048, ge=2)
     """Longest row in tokens."""
     truncation: Literal["error", "drop"] = "error"
-    """What becomes of a longer row; none is cut, for its end is what it teaches."""
+    """Raise on a longer row, or drop it. Rows are never cut, because the end is what they teach."""
     beta: float = Field(default=0.1, gt=0)
     """DPO: scale of the log-ratio."""
     loss_type: Literal["sigmoid", "ipo", "hinge"] = "sigmoid"
-    """DPO: its loss."""
+    """DPO: loss function."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
-    """DPO: share of pairs that are thought to be the wrong way round."""
+    """DPO: assumed share of pairs with swapped labels."""
     sft_weight: float = Field(default=0.0, ge=0)
     """DPO: weight of the chosen side's negative log-likelihood (RPO)."""
 

@@ -1,4 +1,4 @@
-"""The sections of what learns: optimiser, batching, actor, critic, PRIME's reward model. Names are verl's."""
+"""Settings sections of the learners: optimiser, batching, actor, critic, PRIME's reward model. Names are verl's."""
 
 from __future__ import annotations
 
@@ -17,113 +17,113 @@ class OptimConfig(Settings):
     lr: float = Field(default=1e-6, gt=0)
     """Learning rate after the warm-up."""
     weight_decay: float = Field(default=0.0, ge=0)
-    """Decoupled decay."""
+    """Decoupled weight decay."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Decay of the moments."""
+    """Decay rates of the moments."""
     lr_scheduler_type: Literal["constant", "cosine"] = "constant"
-    """Shape after the warm-up."""
+    """Schedule after the warm-up."""
     lr_warmup_steps: int = -1
-    """Steps of linear warm-up; negative takes the ratio."""
+    """Steps of linear warm-up; negative uses ``lr_warmup_steps_ratio``."""
     lr_warmup_steps_ratio: float = Field(default=0.0, ge=0, le=1)
-    """Share of all steps that warm up."""
+    """Share of all steps used for warm-up."""
     min_lr_ratio: float = Field(default=0.0, ge=0, le=1)
-    """Where cosine ends, as a share of lr."""
+    """Final learning rate of the cosine schedule, as a share of ``lr``."""
     grad_clip: float = Field(default=1.0, gt=0)
-    """Largest gradient norm."""
+    """Maximum gradient norm."""
 
 
 class BatchingConfig(Settings):
-    """How a batch is cut for one learner; none of it changes a gradient but ``ppo_mini_batch_size``."""
+    """Splitting of a batch for one learner; only ``ppo_mini_batch_size`` and ``ppo_epochs`` affect training."""
 
     ppo_mini_batch_size: int = Field(default=64, ge=1)
     """Prompts per optimiser step, over all ranks."""
     ppo_micro_batch_size_per_gpu: int = Field(default=8, ge=1)
     """Rows per forward pass of a rank."""
     use_dynamic_bsz: bool = False
-    """Cut by tokens, not by rows."""
+    """Split by tokens instead of rows."""
     ppo_max_token_len_per_gpu: int = Field(default=16384, ge=1)
-    """Tokens per forward pass then."""
+    """Tokens per forward pass with ``use_dynamic_bsz``."""
     ppo_epochs: int = Field(default=1, ge=1)
     """Passes over a batch."""
     ulysses_sequence_parallel_size: int = Field(default=1, ge=1)
-    """Ranks that share a sequence."""
+    """Number of ranks that share a sequence."""
 
 
 class ActorConfig(BatchingConfig):
-    """The policy's learner."""
+    """Settings of the policy's learner."""
 
     optim: OptimConfig = OptimConfig()
     """Optimiser."""
     clip_ratio_low: float = Field(default=0.2, gt=0)
-    """Lower clip."""
+    """Lower clip range of the probability ratio."""
     clip_ratio_high: float = Field(default=0.2, gt=0)
-    """Upper clip."""
+    """Upper clip range of the probability ratio."""
     clip_ratio_c: float | None = Field(default=3.0, gt=1)
-    """Dual clip; None leaves it off."""
+    """Bound of dual-clip PPO; None disables it."""
     entropy_coeff: float = Field(default=0.0, ge=0)
     """Weight of the entropy bonus."""
     use_kl_loss: bool = False
-    """Penalise distance to the reference in the loss."""
+    """Add a KL penalty against the reference to the loss."""
     kl_loss_coef: float = Field(default=0.001, ge=0)
-    """Its weight."""
+    """Weight of the KL loss."""
     kl_loss_type: Literal["kl", "abs", "mse", "low_var_kl", "k1+", "k3+"] = "low_var_kl"
-    """Its estimator."""
+    """Estimator of the KL loss."""
     loss_agg_mode: Aggregation = "token-mean"
-    """Denominator, always of the whole mini-batch."""
+    """Loss aggregation; the denominator is always that of the whole mini-batch."""
 
 
 class CriticConfig(BatchingConfig):
-    """The value function's learner."""
+    """Settings of the value function's learner."""
 
     optim: OptimConfig = OptimConfig(lr=1e-5)
     """Optimiser."""
     cliprange_value: float = Field(default=0.5, gt=0)
-    """Clip of the value's change."""
+    """Clip range of the value's change."""
     loss_agg_mode: Aggregation = "token-mean"
-    """Denominator."""
+    """Loss aggregation."""
 
 
 class RewardModelConfig(Settings):
-    """PRIME's implicit process reward model (arXiv 2502.01456)."""
+    """Settings of PRIME's implicit process reward model (arXiv 2502.01456)."""
 
     enable: bool = False
-    """Train and use one."""
+    """Train and use a reward model."""
     path: str | None = None
-    """Its start; None is the actor's."""
+    """Initial weights; None uses the actor's."""
     ref_path: str | None = None
-    """Its reference; None is its start."""
+    """Weights of its reference; None uses its initial weights."""
     ref_type: Literal["freeze", "policy"] = "freeze"
-    """A frozen model, or the rollout's own log-probabilities."""
+    """Reference: a frozen model, or the rollout's own log-probabilities."""
     update: Literal["none", "before", "after", "reverse"] = "before"
-    """When it learns, relative to scoring."""
+    """Order of learning relative to scoring."""
     loss_type: Literal["ce", "dpo", "bon_acc", "bon_rm"] = "ce"
-    """Its loss."""
+    """Loss function."""
     bon_reduction: Literal["sum", "mean"] = "mean"
-    """"sum" is the recipe's, whose scale grows with the micro-batch."""
+    """Reduction of the bon losses; "sum" is the public recipe's, whose scale grows with the micro-batch."""
     beta_train: float = Field(default=0.05, gt=0)
     """Scale of the log-ratio."""
     lambda_: float = Field(default=0.0, ge=0, le=1, alias="lambda")
-    """0 is direct; else the recursion's factor."""
+    """0 takes direct rewards; otherwise the factor of the recursion."""
     prime_use_gt: bool = False
-    """Let each row sum to its outcome (lambda above 0 only)."""
+    """Make each row's rewards sum to its outcome (only with lambda above 0)."""
     prime_granularity: Literal["token", "whole"] = "token"
-    """Where rewards stand."""
+    """Placement of rewards: on every token, or one for the whole response."""
     include_last_token: bool = False
-    """Token rewards reach the last valid token; False is the recipe's parity."""
+    """Include the last valid token in token rewards; False matches the public recipe."""
     prime_norm: Literal["batch_norm", "none"] = "batch_norm"
-    """Scale by the largest return."""
+    """Normalise by the largest return."""
     norm_scope: Literal["global", "rank"] = "global"
-    """Over which rows; "rank" is the recipe's parity."""
+    """Rows over which to normalise; "rank" matches the public recipe."""
     mini_batch_size: int = Field(default=64, ge=1)
     """Prompts per optimiser step."""
     micro_batch_size_per_gpu: int = Field(default=8, ge=1)
     """Rows per forward pass."""
     use_dynamic_bsz: bool = False
-    """Cut by tokens."""
+    """Split by tokens instead of rows."""
     max_token_len_per_gpu: int = Field(default=16384, ge=1)
-    """Tokens per forward pass then."""
+    """Tokens per forward pass with ``use_dynamic_bsz``."""
     ulysses_sequence_parallel_size: int = Field(default=1, ge=1)
-    """Ranks that share a sequence."""
+    """Number of ranks that share a sequence; must be 1."""
     optim: OptimConfig = OptimConfig(grad_clip=10.0)
     """Optimiser."""
 

@@ -1,4 +1,4 @@
-"""The sections of a training's settings. Names are verl's where it has them; lengths are in tokens."""
+"""Settings sections of a training run. Names follow verl where it has them; lengths are in tokens."""
 
 from __future__ import annotations
 
@@ -12,242 +12,247 @@ from fathom.config import Settings
 
 
 class DataConfig(Settings):
-    """Prompts and how groups are filtered."""
+    """Prompt data, and filtering of groups."""
 
     train_files: tuple[Path, ...] = ()
-    """Parquet files of SR33's schema; empty where a loop brings its own tasks."""
+    """Parquet files in the schema of ``trainers.data.records``; empty for loops that generate their own tasks."""
     val_files: tuple[Path, ...] = ()
-    """The same for validation."""
+    """Parquet files for validation."""
     prompt_key: str = "prompt"
-    """Column that holds the chat."""
+    """Column holding the chat."""
     max_prompt_length: int = Field(default=1024, ge=1)
-    """Longest prompt."""
+    """Maximum prompt length."""
     max_response_length: int = Field(default=512, ge=1)
-    """Longest response, all turns together."""
+    """Maximum response length, all turns together."""
     train_batch_size: int = Field(default=64, ge=1)
     """Prompts per step."""
     val_batch_size: int | None = Field(default=None, ge=1)
     """Prompts per validation batch; None is all of them."""
     shuffle: bool = True
-    """Draw prompts in an order that ``seed`` decides."""
+    """Shuffle prompts in an order determined by ``seed``."""
     seed: int = 7
     """Seed of that order."""
     truncation: Literal["error", "left", "right"] = "error"
-    """What happens to a prompt that is too long and is not filtered."""
+    """Treatment of a prompt that is too long and not filtered out."""
     filter_overlong_prompts: bool = True
-    """Leave too long prompts out."""
+    """Drop prompts that are too long."""
     return_raw_chat: bool = False
-    """Give the messages beside their ids."""
+    """Return the messages in addition to their ids."""
     oversample_factor: float = Field(default=1.0, ge=1)
     """Prompts drawn per prompt trained on (PRIME: 4.0)."""
     filter_accuracy: bool = False
-    """Prefer groups whose mean outcome lies within the bounds."""
+    """Prefer groups whose mean outcome lies within the bounds below."""
     accuracy_lower_bound: float = Field(default=0.2, ge=0, le=1)
-    """Inclusive."""
+    """Lower bound, inclusive."""
     accuracy_upper_bound: float = Field(default=0.8, ge=0, le=1)
-    """Inclusive."""
+    """Upper bound, inclusive."""
     filter_truncate: bool = False
     """Prefer groups without a truncated response."""
     stable_sort: bool = True
-    """Groups of one kind keep their order; False is the recipe's parity, where any order may come out."""
+    """Keep the order of equally ranked groups; False matches the public PRIME recipe, whose order is undefined."""
 
 
 class ModelConfig(Settings):
     """The model to train."""
 
     path: str = "tiny"
-    """A folder of safetensors with its tokenizer, "smollm2", or "tiny"."""
+    """A folder with safetensors and tokenizer, "smollm2", or "tiny"."""
     cache: Path = Field(default_factory=lambda: Path(os.environ.get("FATHOM_LOCAL_HOME", ".fathom")) / "models")
-    """Where a model that comes as a package is unpacked; an image that has it unpacked says so in FATHOM_LOCAL_HOME."""
+    """Folder into which packaged models are unpacked; an image with unpacked models points FATHOM_LOCAL_HOME there."""
     name: str = "tiny"
-    """Name under which policy serves it."""
+    """Name under which the policy service serves the model."""
     hidden: int = Field(default=64, ge=8)
     """Width of the tiny model."""
     layers: int = Field(default=2, ge=1)
-    """Its layers."""
+    """Number of layers of the tiny model."""
     window: int = Field(default=256, ge=32)
-    """Its positions."""
+    """Context length of the tiny model."""
     vocabulary: tuple[str, ...] = ()
-    """Its words."""
+    """Words known to the tiny model."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Type of the forward pass; parameters and optimiser stay float32."""
+    """Precision of the forward pass; parameters and optimiser stay float32."""
     enable_gradient_checkpointing: bool = False
     """Recompute activations in the backward pass."""
     lora_rank: int = Field(default=0, ge=0)
-    """0 trains all parameters."""
+    """Rank of the LoRA adapters; 0 trains all parameters."""
     lora_alpha: float = Field(default=16.0, gt=0)
-    """Scale of the adapter is alpha / rank."""
+    """LoRA alpha: adapters are scaled by alpha / rank."""
     lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
     """Modules that get an adapter."""
 
 
 class RolloutConfig(Settings):
-    """What planner is asked for."""
+    """Rollout requests to the planner."""
 
     n: int = Field(default=4, ge=1, le=64)
     """Episodes per prompt."""
     protocol: Literal["search_r1", "research"] = "search_r1"
-    """Tags, or production's agent with its tools."""
+    """Search-R1's tags, or production's agent with its tools."""
     mode: Literal["sync", "async"] = "sync"
-    """A barrier per step, or a queue with bounded staleness."""
+    """Synchronous steps, or an asynchronous queue with bounded staleness."""
     transport: Literal["stream", "queue"] = "stream"
-    """One stream per request, or planner's durable queue, whose tasks any planner takes and plays to the end."""
+    """One stream per request, or the planner's durable queue, whose tasks any planner replica can play to the end."""
     staleness: int = Field(default=0, ge=0)
-    """Most versions that a trained sample may be behind; 0 is on-policy."""
+    """Maximum age of a trained sample in policy versions; 0 is on-policy."""
     temperature: float = Field(default=1.0, gt=0)
-    """Sampling; log-probabilities are taken at the same."""
+    """Sampling temperature; log-probabilities use the same."""
     top_p: float = Field(default=1.0, gt=0, le=1)
-    """Nucleus; 1 is off."""
+    """Nucleus sampling; 1 disables it."""
     max_tokens: int = Field(default=512, ge=1)
-    """Longest completion of one turn."""
+    """Maximum length of one turn's completion."""
     max_turns: int = Field(default=2, ge=1)
-    """Rounds with tools; Search-R1 adds a last one without."""
+    """Maximum rounds with tools; Search-R1 adds a final one without."""
     max_start_length: int = Field(default=2048, ge=1)
-    """Search-R1: what is kept of the prompt."""
+    """Search-R1: length of the prompt kept."""
     max_obs_length: int = Field(default=500, ge=1)
-    """Longest observation."""
+    """Maximum length of an observation."""
     tools: tuple[str, ...] = ()
-    """Tools of the research protocol; empty is all."""
+    """Tools of the research protocol; empty means all."""
     timeout_s: float = Field(default=300.0, gt=0)
-    """Longest rollout of one step in seconds."""
+    """Time limit for the rollouts of one step, in seconds."""
     val_temperature: float = Field(default=0.0, ge=0)
-    """0 is greedy."""
+    """Sampling temperature of validation; 0 is greedy."""
     importance_cap: float | None = Field(default=None, gt=0)
-    """Truncation of the rollout importance weight; None leaves it off."""
+    """Upper bound of the truncated rollout importance weight; None disables it."""
     group_versions: Literal["single", "weighted"] = "single"
-    """Async: groups of several versions are begun anew, or trained on with importance weights."""
+    """Async: restart groups sampled by several versions, or train on them with importance weights."""
     max_restarts: int = Field(default=4, ge=0)
-    """Async: how often a group that got too old is begun anew before the step waits for it."""
+    """Async: number of restarts of a stale group before the step waits for it."""
     concurrency: int = Field(default=0, ge=0)
-    """Episodes in flight at once; 0 leaves it to planner."""
+    """Maximum episodes in flight; 0 leaves it to the planner."""
     episodes_per_s: float = Field(default=0.0, ge=0)
-    """Episodes that are begun per second at most; 0 sets no limit."""
+    """Maximum rate of episode starts per second; 0 is unlimited."""
     attempts: int = Field(default=5, ge=1)
-    """Attempts without progress before a rollout counts as failed."""
+    """Consecutive attempts without progress before a rollout fails."""
     final_turn: bool = True
-    """Search-R1: a last round without search after ``max_turns``."""
+    """Search-R1: add a final round without search after ``max_turns``."""
     stop: tuple[str, ...] = ()
-    """Strings that end a completion; empty is the protocol's own."""
+    """Strings that end a completion; empty uses the protocol's own."""
     system_prompt: str = ""
-    """Search-R1: instead of the protocol's instruction."""
+    """Search-R1: replaces the protocol's instruction."""
     publish_lanes: tuple[Literal["interactive", "evaluation", "training"], ...] = ()
-    """Lanes that new weights serve; empty is all."""
+    """Lanes that new weights serve; empty means all."""
     publish_timeout_s: float = Field(default=120.0, gt=0)
-    """How long policy may take to serve new weights."""
+    """Time limit for the policy service to serve new weights, in seconds."""
     record: bool = True
-    """Keep each batch under the output folder, to be trained on again."""
+    """Record each batch in the output folder, for replay."""
     replay: Path | None = None
-    """Folder of such records: train on these instead of new episodes."""
+    """Folder of recorded batches to train on instead of sampling new episodes."""
 
 
 class RetrieverConfig(Settings):
-    """Search of ``trainers.search_r1``'s own rollout loop; planner's rollouts have their own."""
+    """Search in ``trainers.search_r1``'s own rollout loop; the planner's rollouts have their own."""
 
     url: str | None = None
-    """POST /retrieve of retrieval, the whole URL."""
+    """Full URL of the retrieval service's POST /retrieve."""
     topk: int = Field(default=3, ge=1)
     """Passages per search."""
 
 
 class RewardConfig(Settings):
-    """How an episode is graded by the reward service."""
+    """Grading of episodes."""
 
     manager: Literal["service", "prime", "search_r1"] = "service"
-    """The service's graders while episodes are played; or, of episodes that come ungraded, PRIME's pool of verifiers
-    or Search-R1's exact match, which read what was written between answer tags."""
+    """"service": the reward service grades during rollouts. Otherwise episodes arrive ungraded and are scored by
+    PRIME's pool
+    of verifiers, or by Search-R1's exact match on the text between answer tags.
+    """
     grader: str = "search_r1"
-    """Its name; "own" takes each prompt's own, from its ``extra_info``."""
+    """Name of the grader; "own" uses the one named in each prompt's ``extra_info``."""
     parameters: dict[str, float] = Field(default_factory=dict)
     """Parameters of the grader."""
     format_score: float = Field(default=0.0, ge=0, le=1)
-    """Reward of a wrong but well-formed answer, by the manager ``search_r1``."""
+    """Manager ``search_r1``: reward of a wrong but well-formed answer."""
     parity_answer_extraction: bool = False
-    """Manager ``search_r1``: read answers from prompt and response together, as the original does. Then a response
-    without an answer is scored as if it had given the instruction's example."""
+    """Manager ``search_r1``: extract answers from prompt and response together, as the original does. Then a response
+    without an answer is scored as if it had given the instruction's example.
+    """
     num_examine: int = Field(default=0, ge=0)
-    """Samples per data source that are printed."""
+    """Number of samples printed per data source."""
     timeout_s: float = Field(default=60.0, gt=0)
-    """Longest grading of a batch in seconds."""
+    """Time limit for grading a batch, in seconds."""
 
 
 class AlgorithmConfig(Settings):
-    """Advantages and KL in the reward."""
+    """Advantage estimation, and KL in the reward."""
 
     adv_estimator: Literal["gae", "grpo", "rloo"] = "grpo"
-    """How rewards become advantages."""
+    """Advantage estimator."""
     gamma: float = Field(default=1.0, gt=0, le=1)
     """Discount per model token."""
     lam: float = Field(default=1.0, ge=0, le=1)
     """GAE's lambda."""
     norm_adv_by_std_in_grpo: bool = True
-    """False is Dr. GRPO."""
+    """Divide GRPO advantages by the group's standard deviation; False is Dr. GRPO."""
     use_kl_in_reward: bool = False
-    """Subtract KL from token rewards."""
+    """Subtract a KL penalty from token rewards."""
     kl_penalty: Literal["kl", "abs", "mse", "low_var_kl"] = "kl"
-    """Its estimator."""
+    """Estimator of that penalty."""
     kl_ctrl: Literal["fixed", "adaptive"] = "fixed"
-    """Its controller."""
+    """Controller of its coefficient."""
     kl_coef: float = Field(default=0.001, ge=0)
-    """Its first coefficient."""
+    """Initial coefficient."""
     kl_target: float = Field(default=0.1, gt=0)
-    """What the adaptive one aims at."""
+    """Target KL of the adaptive controller."""
     kl_horizon: float = Field(default=10_000, gt=0)
-    """How slowly it moves, in rows."""
+    """Horizon of the adaptive controller, in rows; larger is slower."""
     reward_dpo_coef: float = Field(default=5.0, ge=0)
     """Weight of the implicit rewards (PRIME)."""
     reward_gt_coef: float = Field(default=5.0, ge=0)
     """Weight of the outcome (PRIME)."""
     bypass_mode: bool = False
-    """Take the rollout's own log-probabilities for the old ones: for episodes that span versions. No pass is made to
-    recompute them; ``mismatch/*`` then comes from the update's first pass, of the rows of its first mini-batch. What
-    sampler and learner disagree on counts as a change of policy here: a learner of ``model.dtype: bfloat16`` beside a
-    sampler in float32 has tokens outside the clip range before any step. A training with more than 2 % of them is
-    warned: take float32, or ``bypass_mode: false`` with ``rollout.importance_cap``."""
+    """Use the rollout's log-probabilities as the old ones, for episodes that span policy versions. They are not
+    recomputed;
+    ``mismatch/*`` is then measured in the update's first pass, on the rows of its first mini-batch. Any disagreement
+    between sampler and learner counts as a policy change here: with a learner of ``model.dtype: bfloat16`` and a
+    sampler in float32, some tokens are outside the clip range before any step. A warning is given when more than 2 %
+    are: use float32, or ``bypass_mode: false`` with ``rollout.importance_cap``.
+    """
     no_think_rl: bool = False
     """Search-R1: keep only the action's text."""
     state_masking: bool = True
-    """No loss on observation tokens; False is for the ablation."""
+    """Mask observation tokens out of the loss; False is for the ablation."""
 
 
 class TrainerConfig(Settings):
-    """The loop: how long, what is kept, where it runs."""
+    """The training loop: length, checkpoints, placement."""
 
     total_epochs: int = Field(default=1, ge=1)
     """Passes over the prompts."""
     total_training_steps: int | None = Field(default=None, ge=1)
-    """Cap on steps; None leaves it to the epochs."""
+    """Maximum number of steps; None is limited by the epochs only."""
     critic_warmup: int = Field(default=0, ge=0)
-    """First steps in which only the critic learns."""
+    """Number of initial steps in which only the critic is trained."""
     test_freq: int = Field(default=10, ge=0)
-    """Steps between validations; 0 validates at the end."""
+    """Steps between validations; 0 validates at the end only."""
     val_before_train: bool = True
-    """Validate the start too."""
+    """Also validate before the first step."""
     save_freq: int = Field(default=20, ge=0)
-    """Steps between checkpoints; 0 saves at the end."""
+    """Steps between checkpoints; 0 saves at the end only."""
     keep_checkpoints: int = Field(default=3, ge=1)
-    """How many stay."""
+    """Number of checkpoints retained."""
     resume_mode: Literal["disable", "auto", "resume_path"] = "auto"
-    """Go on from the latest, from ``resume_path``, or not."""
+    """Resume from the latest checkpoint, from ``resume_path``, or not at all."""
     resume_path: str | None = Field(default=None, coerce_numbers_to_str=True)
-    """Step of the checkpoint to go on from."""
+    """Step of the checkpoint to resume from."""
     world_size: int = Field(default=1, ge=1)
-    """Ranks of each learner; 1 runs in this process unless ``use_ray``."""
+    """Number of ranks of each learner; 1 runs in this process unless ``use_ray``."""
     use_ray: bool = False
-    """Learners are Ray actors."""
+    """Run learners as Ray actors."""
     schedule_timeout_s: float = Field(default=120.0, gt=0)
-    """How long Ray may take to place them."""
+    """Time limit for Ray to place the learners, in seconds."""
     collective_timeout_s: float = Field(default=1800.0, gt=0)
-    """How long a rank may wait for the others."""
+    """Time limit for a rank to wait for the others, in seconds."""
     strategy: Literal["fsdp2", "replicate"] = "fsdp2"
-    """Several ranks divide parameters, gradients and moments among them, or each has a copy."""
+    """Shard parameters, gradients and moments over ranks, or replicate them."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where learners run."""
+    """Device of the learners."""
     seed: int = 7
     """Seed of weights, order and sampling."""
     loggers: tuple[Literal["console", "jsonl", "tensorboard", "mlflow"], ...] = ("console", "jsonl")
-    """Where metrics go."""
+    """Metric loggers."""
     output: Path = Path(".fathom/training/run")
-    """Folder of settings, metrics and the report."""
+    """Folder for settings, metrics and the report."""
 
     @model_validator(mode="after")
     def path_is_given(self) -> Self:
@@ -257,44 +262,47 @@ class TrainerConfig(Settings):
 
 
 class CollapseConfig(Settings):
-    """When a training counts as collapsed; each bound is on the mean of ``window`` steps, None leaves it out."""
+    """Bounds of collapse detection; each applies to the mean of ``window`` steps, None disables it."""
 
     enable: bool = True
-    """Watch; what is not finite ends a training in any case."""
+    """Check the bounds; a metric that is not finite ends a training in any case."""
     window: int = Field(default=5, ge=1)
-    """Steps that a mean is taken over."""
+    """Number of steps averaged."""
     patience: int = Field(default=5, ge=1)
-    """Consecutive suspicious steps that end the training."""
+    """Number of consecutive suspicious steps that ends the training."""
     entropy_floor: float | None = Field(default=None, ge=0)
-    """Nats per token; a policy that has learnt a short answer may well be certain, so it is off by default."""
+    """Minimum entropy in nats per token.
+
+    Off by default, since a policy that has learned a short answer may be certain.
+    """
     entropy_ceiling: float | None = Field(default=8.0, gt=0)
-    """Nats per token; near the logarithm of the vocabulary's size it is noise."""
+    """Maximum entropy in nats per token; near the logarithm of the vocabulary size the policy is noise."""
     kl_ceiling: float | None = Field(default=2.0, gt=0)
-    """Nats per token."""
+    """Maximum KL in nats per token."""
     length_share: float | None = Field(default=0.1, gt=0, lt=1)
-    """Responses shorter than this share of their first length."""
+    """Minimum response length, as a share of its first value."""
     invalid_ceiling: float | None = Field(default=0.9, gt=0, le=1)
-    """Share of rounds without a valid action, once it has been lower."""
+    """Maximum share of rounds without a valid action, once it has been lower."""
     reward_share: float | None = Field(default=0.3, gt=0, lt=1)
-    """Reward below this share of its best."""
+    """Minimum reward, as a share of its best value."""
 
 
 class InterpreterConfig(Settings):
-    """GRPO of the code interpreter: rewards of the cells that an episode ran (rows T02 to T07)."""
+    """GRPO of the code interpreter: rewards for the cells that an episode ran."""
 
     style_weight: float = Field(default=0.5, ge=0, le=1)
     """Weight of functional style."""
     length_weight: float = Field(default=0.5, ge=0, le=1)
     """Weight of the functions' length."""
     hack_weight: float = Field(default=0.5, ge=0, le=1)
-    """What a cell with a hack flag loses."""
+    """Penalty of a cell flagged as reward hacking."""
     task_weight: float = Field(default=0.5, ge=0)
     """Weight of the answer's score, for tasks that have an answer."""
     answer_grader: str = "number"
-    """Grader of that score."""
+    """Grader of the answer."""
     cost_per_call: float = Field(default=0.01, ge=0)
-    """What each cell costs."""
+    """Penalty per cell."""
     normalise: Literal["total", "components"] = "total"
-    """Compare episodes by their whole reward (GRPO), or each component by itself (GDPO)."""
+    """Normalise the total reward within a group (GRPO), or each component separately (GDPO)."""
     length_share: float = Field(default=0.5, gt=0, lt=1)
-    """Code shorter than this share of its first length, while the reward rises, ends the training (T07)."""
+    """End the training when code becomes shorter than this share of its first length while the reward rises."""

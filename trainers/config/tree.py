@@ -1,4 +1,4 @@
-"""One tree of settings for every algorithm: layered YAML, then dotted overrides; unknown keys are errors."""
+"""The settings tree of all algorithms: layered YAML files, then dotted overrides; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trainers.config.sections import (
 
 
 class TrainConfig(Settings):
-    """What ``fathom train`` reads; each section says more."""
+    """All settings of ``fathom train``; see each section."""
 
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
@@ -47,7 +47,7 @@ class TrainConfig(Settings):
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:
-        """What no section can check alone."""
+        """Check constraints between sections."""
         if self.algorithm.use_kl_in_reward and self.actor.use_kl_loss:
             raise ValueError("algorithm.use_kl_in_reward and actor.use_kl_loss would count KL twice")
         if self.algorithm.adv_estimator != "gae" and self.rollout.n < 2:
@@ -63,19 +63,19 @@ class TrainConfig(Settings):
 
     @property
     def needs_reference(self) -> bool:
-        """Somebody reads ``ref_log_prob``."""
+        """Return whether the loss or the reward needs ``ref_log_prob``."""
         return self.actor.use_kl_loss or self.algorithm.use_kl_in_reward
 
     def to_yaml(self) -> str:
-        """The effective settings, as they are printed and stored; ``load_config`` reads them back to the same."""
+        """Dump the effective settings; ``load_config`` reads them back to an equal tree."""
         return yaml.safe_dump(self.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
 
 
 def load_config(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> TrainConfig:
-    """Defaults, then each file over the last, then ``section.field=value``.
+    """Load the settings: defaults, then each file over the previous, then ``section.field=value`` overrides.
 
-    Raises ``ConfigError`` naming key and origin: a file that cannot be read, an unknown key (with the nearest
-    known one), a wrong value, settings that contradict each other.
+    Raises ``ConfigError`` naming key and origin: for an unreadable file, an unknown key (with the nearest known one),
+    an invalid value, or contradictory settings.
     """
     try:
         return TrainConfig.model_validate(layered(files, overrides))
@@ -86,7 +86,7 @@ def load_config(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Tr
 
 
 def layered(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """What files and overrides say together, without the defaults; raises ``ConfigError`` as ``load_config``."""
+    """Merge files and overrides without the defaults; raises ``ConfigError`` like ``load_config``."""
     values: dict[str, Any] = {}
     for file in files:
         content = read_file(file)
@@ -103,14 +103,14 @@ def layered(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> dict[s
 
 
 def nested(path: Sequence[str], value: Any) -> dict[str, Any]:
-    """{"a": {"b": value}} for ("a", "b")."""
+    """Return {"a": {"b": value}} for the path ("a", "b")."""
     for key in reversed(path):
         value = {key: value}
     return dict(value)
 
 
 def merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
-    """Sections are merged, everything else is replaced."""
+    """Merge a layer in place: sections recursively, all other values replaced."""
     for key, value in layer.items():
         if isinstance(value, Mapping) and isinstance(into.get(key), dict):
             merge(into[key], value)
@@ -119,7 +119,7 @@ def merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
 
 
 def check_keys(model: type[BaseModel], content: Mapping[str, Any], path: tuple[str, ...], origin: str) -> None:
-    """Refuses keys that ``model`` does not have, at any depth."""
+    """Raise ``ConfigError`` for a key that ``model`` does not have, at any depth."""
     known = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
     for key, value in content.items():
         where = ".".join((*path, str(key)))

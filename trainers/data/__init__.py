@@ -1,5 +1,5 @@
-"""Prompts with verifiable answers: parquet files, the sets they come from, and the way into a training loop.
+"""Prompts with verifiable answers: the parquet schema, question sets converted to it, and batches for training.
 
-``records`` is the schema (row SR33), ``convert`` brings question-answering sets into it (SR34), ``instructions`` holds
-what a model is told (SR35), ``dataset`` and ``loader`` make batches of it whose position can be saved (SR36 to SR38).
+``records`` defines the schema, ``convert`` converts question-answering sets to it, ``instructions`` holds the prompt
+texts, ``dataset`` and ``loader`` make batches whose position can be saved and restored.
 """

@@ -1,7 +1,7 @@
-"""Shorter thinking before training (row Z04): of each thought only the sentences that what follows makes use of.
+"""Extractive compression of thoughts before training: keep the sentences that later text makes use of.
 
-An operator on rows of ``fathom export sft``. Thoughts are what stands between think tags and what the ``think`` tool
-is told. Nothing is rewritten: sentences are kept or dropped, so that no new claim can come in.
+Operates on rows of ``fathom export sft``. Thoughts are the text between think tags and the arguments of the ``think``
+tool. Sentences are kept or dropped, never rewritten, so that no new claim can appear.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from fathom.errors import InvalidField
 
 Counter = Callable[[str], Awaitable[int]]
-"""Tokens of a text by the tokenizer of the model that will learn."""
+"""Counts a text's tokens with the tokenizer of the model to be trained."""
 THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 # A point ends a sentence only before a blank: "27.3" and "AAPL.close_adj" are whole.
 SENTENCE = re.compile(r"(?:[^。！？.!?\n]|[.!?](?=[^\s.!?]))+[。！？.!?\n]*")
@@ -32,7 +32,7 @@ SAME = 0.8
 
 @dataclass
 class Lengths:
-    """Tokens of thoughts before and after, one entry per thought."""
+    """Tokens of thoughts before and after compression, one entry per thought."""
 
     before: list[int] = field(default_factory=list)
     after: list[int] = field(default_factory=list)
@@ -42,14 +42,17 @@ class Lengths:
         self.after.append(after)
 
     def table(self) -> dict[str, dict[str, float]]:
-        """Number, sum, mean, median, 95th percentile and largest of both, in tokens; and the ratio of the sums."""
+        """Return statistics of both lists, in tokens, and the ratio of their sums.
+
+        Statistics: count, sum, mean, median, 95th percentile, maximum.
+        """
         found = {"before": spread(self.before), "after": spread(self.after)}
         found["ratio"] = {"sum": found["after"]["sum"] / found["before"]["sum"] if sum(self.before) else 1.0}
         return found
 
 
 def spread(values: Sequence[int]) -> dict[str, float]:
-    """How lengths are distributed; percentiles are values that occur."""
+    """Summarise a distribution of lengths; percentiles are values that occur."""
     ordered = sorted(values) or [0]
     place = [int(share * (len(ordered) - 1) + 0.5) for share in (0.5, 0.95)]
     return {
@@ -63,9 +66,9 @@ def spread(values: Sequence[int]) -> dict[str, float]:
 
 
 async def compress_row(row: Mapping[str, Any], budget: int, count: Counter, lengths: Lengths) -> dict[str, Any]:
-    """The row with thoughts of at most ``budget`` tokens (a single sentence may be longer).
+    """Return the row with thoughts of at most ``budget`` tokens (a single longer sentence is kept).
 
-    Ids that no longer fit the messages are left out. Raises ``InvalidField`` for a budget below 1.
+    Token ids that no longer match the messages are removed. Raises ``InvalidField`` for a budget below 1.
     """
     if budget < 1:
         raise InvalidField("budget", f"{budget} must be at least 1")
@@ -83,7 +86,10 @@ async def compress_row(row: Mapping[str, Any], budget: int, count: Counter, leng
 async def compress_message(
     message: dict[str, Any], later: str, budget: int, count: Counter, lengths: Lengths
 ) -> dict[str, Any]:
-    """One message with its thoughts compressed; used is what it says beside them, and what is said ``later``."""
+    """Compress the thoughts of one message.
+
+    Sentences are rated against the message's other text and calls, and against everything said ``later``.
+    """
     content = str(message["content"])
     spoken = THINK.sub("", content)
     calls = [dict(call) for call in message.get("tool_calls", ())]
@@ -100,7 +106,7 @@ async def compress_message(
 async def compress_call(
     call: dict[str, Any], used: str, budget: int, count: Counter, lengths: Lengths
 ) -> dict[str, Any]:
-    """A call of ``think`` with less content; one whose arguments cannot be read stays as it is."""
+    """Compress the content of a ``think`` call; unreadable arguments are left unchanged."""
     try:
         arguments = json.loads(call["function"]["arguments"])
         content = str(arguments["content"])
@@ -111,7 +117,10 @@ async def compress_call(
 
 
 async def compressed(text: str, used: str, budget: int, count: Counter, lengths: Lengths) -> str:
-    """The sentences of ``text`` that share most with ``used``, in their order, within ``budget`` tokens."""
+    """Keep the sentences of ``text`` that share most terms with ``used``, in their order, within ``budget`` tokens.
+
+    Records the lengths before and after in ``lengths``.
+    """
     before = await count(text)
     if before <= budget:
         lengths.add(before, before)
@@ -134,18 +143,21 @@ async def compressed(text: str, used: str, budget: int, count: Counter, lengths:
 
 
 def worth(sentence: str, wanted: frozenset[str], size: int) -> float:
-    """How much of what follows a sentence holds, per root of its length: numbers count three times."""
+    """Rate a sentence by the terms it shares with ``wanted``, over the square root of its length in tokens.
+
+    Numbers count three times.
+    """
     shared = terms(sentence) & wanted
     return sum(3.0 if term[0].isdigit() else 1.0 for term in shared) / math.sqrt(max(1, size))
 
 
 def terms(text: str) -> frozenset[str]:
-    """Words, Chinese characters and numbers that mean something."""
+    """Return the words, Chinese characters and numbers of a text, without stop words."""
     return frozenset(WORD.findall(text.lower())) - EMPTY
 
 
 def distinct(sentences: Any) -> list[str]:
-    """Without sentences that say nearly what an earlier one said."""
+    """Remove sentences that nearly repeat an earlier one (Jaccard similarity of their terms at least ``SAME``)."""
     found: list[tuple[str, frozenset[str]]] = []
     for sentence in sentences:
         own = terms(sentence)
@@ -159,7 +171,7 @@ def thinks(call: Mapping[str, Any]) -> bool:
 
 
 def said_by(message: Mapping[str, Any]) -> str:
-    """What a message does: its words without thoughts, and its calls that are no thoughts."""
+    """Return a message's text without thoughts, followed by the arguments of its calls other than ``think``."""
     calls = (call["function"]["arguments"] for call in message.get("tool_calls", ()) if not thinks(call))
     return "\n".join([THINK.sub("", str(message["content"])), *calls])
 

@@ -1,4 +1,4 @@
-"""``fathom data compress``: a file of conversations with shorter thoughts, their ids rendered anew."""
+"""``fathom data compress``: compresses the thoughts of a conversation file and renders its token ids anew."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NUMBERS = {name: number for number, name in ROLES.items()}
 
 
 async def compress_file(source: Path, target: Path, budget: int, clients: Clients, model: str) -> Lengths:
-    """Writes ``target`` whole or not at all; lengths are in tokens of ``model``, by the policy service.
+    """Write ``target`` atomically; lengths are in tokens of ``model``, counted by the policy service.
 
-    Raises ``NotFound`` without a source, ``InvalidField`` naming a line that is no JSON.
+    Raises ``NotFound`` for a missing source and ``InvalidField`` naming a line that is not JSON.
     """
 
     async def count(text: str) -> int:
@@ -42,7 +42,7 @@ async def compress_file(source: Path, target: Path, budget: int, clients: Client
 
 
 async def with_ids(row: Mapping[str, Any], clients: Clients, model: str) -> dict[str, Any]:
-    """Ids and loss mask of a row's messages."""
+    """Render the ids and loss mask of a row's messages."""
     said = tuple(Said(message_of(item), bool(item.get("weight"))) for item in row["messages"])
     tools = tool_specs(row["tools"])
     conversation = Conversation(str(row["id"]), 0, said, (), bool(tools))
@@ -51,7 +51,7 @@ async def with_ids(row: Mapping[str, Any], clients: Clients, model: str) -> dict
 
 
 def message_of(chat: Mapping[str, Any]) -> policy.Message:
-    """A message in chat form as the policy service takes it; calls stand in its text, as models write them."""
+    """Convert a chat message to the policy service's type; tool calls become part of the text, as models write them."""
     calls = [call["function"] for call in chat.get("tool_calls", ())]
     written = [format_tool_call(call["name"], json.loads(call["arguments"])) for call in calls]
     return policy.Message(
@@ -62,7 +62,7 @@ def message_of(chat: Mapping[str, Any]) -> policy.Message:
 
 
 def tool_specs(tools: Sequence[Mapping[str, Any]]) -> list[policy.ToolSpec]:
-    """Tools in OpenAI's form as the policy service takes them."""
+    """Convert tools from OpenAI's format to the policy service's."""
     return [
         policy.ToolSpec(
             name=tool["function"]["name"],

@@ -1,4 +1,4 @@
-"""Question sets to train and test files of the prompt schema (row SR34); nothing is downloaded."""
+"""Conversion of question sets to train and test files of the prompt schema; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPLITS = ("train", "test")
 
 @dataclass(frozen=True)
 class Converted:
-    """The files written, their rows, and how many rows of the set were left out, by reason."""
+    """The files written, their numbers of rows, and the numbers of rows left out, by reason."""
 
     files: Mapping[str, Path]
     rows: Mapping[str, int]
@@ -34,10 +34,10 @@ def convert(
     seed: int = 7,
     limit: int | None = None,
 ) -> Converted:
-    """Writes ``target``/train.parquet and test.parquet; the same arguments give the same bytes.
+    """Write ``target``/train.parquet and test.parquet; equal arguments give equal bytes.
 
-    A question's split follows from its text and ``seed`` alone, so that it stays when the set grows.
-    Raises ``NotFound`` for an unknown set, file or instruction, ``InvalidField`` for a wrong row or share.
+    A question's split depends only on its text and ``seed``, so that it does not change when the set grows. Raises
+    ``NotFound`` for an unknown set, file or instruction, ``InvalidField`` for an invalid row or share.
     """
     if not 0 < test_share < 1:
         raise InvalidField("test_share", f"{test_share} must lie between 0 and 1")
@@ -54,13 +54,13 @@ def convert(
 
 
 def split_of(text: str, test_share: float, seed: int) -> str:
-    """ "test" for ``test_share`` of all texts; case and blanks make no difference."""
+    """Return "test" for ``test_share`` of all texts, else "train"; case and whitespace make no difference."""
     drawn = int(sha256(f"{seed}:{' '.join(text.lower().split())}".encode())[:8], 16) / 16**8
     return "test" if drawn < test_share else "train"
 
 
 def records_of(found: QuestionSet, questions: Sequence[Question], split: str, instruction: str) -> list[Record]:
-    """Questions as records, numbered within their split."""
+    """Convert questions to records, numbered within their split."""
     return [
         Record(
             found.source,

@@ -1,4 +1,4 @@
-"""Prompts as left-padded token ids (rows SR36, SR37)."""
+"""Prompt dataset: rows of parquet files as left-padded token ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Item = dict[str, Any]
 
 
 class ChatTokenizer(Protocol):
-    """What is asked of a tokenizer; those of transformers have it."""
+    """The part of the transformers tokenizer interface used here."""
 
     pad_token_id: int | None
     eos_token_id: int | None
@@ -32,11 +32,11 @@ class ChatTokenizer(Protocol):
 
 
 class RLHFDataset(Dataset[Item]):
-    """The rows of parquet files, each as tensors [P] and what else a trainer needs; P is ``max_prompt_length``.
+    """Rows of parquet files as tensors [P] plus the fields a trainer needs; P is ``max_prompt_length``.
 
-    ``filter_prompts`` leaves out prompts of more than P tokens; else ``truncation`` cuts them ("left" keeps the end,
-    "right" the beginning) or, as "error", refuses them with the row's id. ``return_raw_chat`` adds the messages.
-    Raises ``InvalidField`` for files that :func:`trainers.data.records.read` refuses and when nothing is left.
+    ``filter_prompts`` drops prompts of more than P tokens; otherwise ``truncation`` cuts them ("left" keeps the end,
+    "right" the beginning) or, with "error", raises ``InvalidField`` with the row's id. ``return_raw_chat`` adds the
+    messages. Raises ``InvalidField`` for files that :func:`trainers.data.records.read` rejects and when no row is left.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RLHFDataset(Dataset[Item]):
 
     @property
     def fingerprint(self) -> str:
-        """Of ids and questions in order: a saved position belongs to these rows alone."""
+        """Return a hash of sources, ids and questions in order, which ties a saved position to these rows."""
         return sha256("\n".join(f"{r.data_source}\t{r.id}\t{r.question}" for r in self.records).encode())[:16]
 
     def __getitem__(self, number: int) -> Item:
@@ -100,7 +100,8 @@ class RLHFDataset(Dataset[Item]):
 
 
 def pad_id(tokenizer: ChatTokenizer) -> int:
-    """The padding id; the end-of-text id where there is none (masks are explicit, so that it may stand in)."""
+    """Return the padding id, or the end-of-text id when there is none; raises ``InvalidField`` with neither."""
+    # Masks are explicit, so eos may serve as padding.
     found = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     if found is None:
         raise InvalidField("tokenizer", "has neither a padding nor an end-of-text id")
@@ -108,20 +109,21 @@ def pad_id(tokenizer: ChatTokenizer) -> int:
 
 
 def prompt_ids(tokenizer: ChatTokenizer, record: Record) -> list[int]:
-    """The chat with the generation prompt; a tokenizer without a template gets the contents, a line each.
-
-    The template writes the special tokens itself: none are added, so that none stands there twice.
-    """
+    """Tokenise the chat with the generation prompt; without a chat template, the contents joined by newlines."""
     messages = [{"role": role, "content": content} for role, content in record.prompt]
     if tokenizer.chat_template:
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     else:
         text = "\n".join(content for _, content in record.prompt)
+    # The template has already written the special tokens: adding them here would duplicate them.
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def left_padded(ids: Sequence[int], width: int, pad: int) -> dict[str, Tensor]:
-    """``input_ids``, ``attention_mask`` and ``position_ids`` [width] int64; positions are 0 on padding, then 0, 1, …"""
+    """Return ``input_ids``, ``attention_mask`` and ``position_ids`` [width] int64.
+
+    Positions are 0 on padding, then 0, 1, …
+    """
     empty = width - len(ids)
     mask = torch.tensor([0] * empty + [1] * len(ids))
     return {
@@ -132,7 +134,7 @@ def left_padded(ids: Sequence[int], width: int, pad: int) -> dict[str, Tensor]:
 
 
 def collate_fn(items: Sequence[Mapping[str, Any]]) -> dict[str, Tensor | np.ndarray[Any, Any]]:
-    """Tensors stacked to [B, ...], everything else as arrays [B] of objects.
+    """Stack tensors to [B, ...] and everything else to object arrays [B].
 
     Raises ``InvalidField`` naming a field that not every item has, or whose tensors differ in shape.
     """
@@ -146,7 +148,7 @@ def collate_fn(items: Sequence[Mapping[str, Any]]) -> dict[str, Tensor | np.ndar
 
 
 def merged(name: str, values: Sequence[Any]) -> Tensor | np.ndarray[Any, Any]:
-    """One column of a batch."""
+    """Merge one field of all items into a column."""
     if all(isinstance(value, Tensor) for value in values):
         if len({value.shape for value in values}) > 1:
             raise InvalidField(name, f"has shapes {sorted({tuple(value.shape) for value in values})}")

@@ -1,7 +1,7 @@
-"""What a model is told before the question (row SR35): files of one version and language, like planner's prompts.
+"""Instructions shown to a model before the question: one file per name, version and language.
 
-A change is a new file with the next number. ``search_r1`` is the same text as planner's own, so that a prompt of a
-parquet file and a rollout through planner show a model the same bytes; a test compares them.
+A change is a new file with the next version number. ``search_r1`` is the planner's own text, so that a prompt of a
+parquet file and a rollout through the planner show a model the same bytes; a test compares them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENDINGS = ("?", "？", ".", "。", "!", "！")
 
 
 def instruction(name: str, language: str, version: int | None = None) -> str:
-    """The text of that version, or of the newest; raises ``NotFound`` with the names that there are."""
+    """Return the text of that version, or of the newest; raises ``NotFound`` with the available names."""
     files = {entry.name: entry for entry in resources.files("trainers.data").joinpath("prompts").iterdir()}
     found = {
         int(match["version"]): match.string
@@ -34,11 +34,11 @@ def instruction(name: str, language: str, version: int | None = None) -> str:
 
 
 def asked(question: str, name: str, language: str, version: int | None = None) -> str:
-    """The user message: instruction, then the question, which ends in a mark."""
+    """Build the user message: the instruction, then the question with a closing punctuation mark."""
     return f"{instruction(name, language, version)}\n\n{QUESTION[language]}{marked(question, language)}\n"
 
 
 def marked(question: str, language: str) -> str:
-    """The question stripped; one that ends in no mark gets a question mark."""
+    """Strip the question and add a question mark unless it already ends in punctuation."""
     text = question.strip()
     return text if text.endswith(ENDINGS) else text + MARK[language]

@@ -1,7 +1,7 @@
-"""Batches of prompts in an order that a seed decides, whose position can be saved and found again (row SR38, PR04).
+"""Batches of prompts in a seeded order, with a position that can be saved and restored.
 
-A saved position is that of the next batch to be handed out. At the end of an epoch it is the beginning of the next
-one, so that a training that was saved there goes on and does not end with no step.
+A saved position is that of the next batch to be returned. At the end of an epoch it is the beginning of the next one,
+so that a training resumed there continues instead of ending without a step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainers.prompts import epoch_order
 
 
 class EpochOrder(Sampler[list[int]]):
-    """Row numbers of one epoch by batch, from a position on; epoch e of a seed has one order, whoever asks.
+    """Batch sampler of one epoch, starting at a position; the order depends only on seed and epoch.
 
     ``drop_last`` leaves out the rows at the end that do not fill a batch (of the shuffled order: other rows each
     epoch).
@@ -35,11 +35,11 @@ class EpochOrder(Sampler[list[int]]):
         self.epoch, self.position = 0, 0
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Return the number of batches per epoch."""
         return self.rows // self.batch_size if self.drop_last else math.ceil(self.rows / self.batch_size)
 
     def order(self) -> list[int]:
-        """All row numbers of the present epoch."""
+        """Return all row numbers of the current epoch."""
         return epoch_order(self.rows, self.epoch, self.seed) if self.shuffle else list(range(self.rows))
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -49,7 +49,7 @@ class EpochOrder(Sampler[list[int]]):
 
 
 class PromptLoader:
-    """A ``DataLoader`` over prompts that knows where it stands; iterating gives what is left of the epoch.
+    """Resumable ``DataLoader`` over prompts; iterating yields the rest of the current epoch.
 
     Raises ``InvalidField`` when the rows do not fill one batch.
     """
@@ -78,30 +78,30 @@ class PromptLoader:
         )
 
     def __len__(self) -> int:
-        """Batches of a whole epoch."""
+        """Return the number of batches in a whole epoch."""
         return len(self.sampler)
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next batch, from 0."""
+        """Return the epoch of the next batch, from 0."""
         return self.sampler.epoch
 
     @property
     def position(self) -> int:
-        """The number of the next batch in its epoch, from 0."""
+        """Return the index of the next batch in its epoch, from 0."""
         return self.sampler.position
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The batches that are left of this epoch; behind the last one the next epoch begins.
+        """Yield the remaining batches of this epoch; after the last one the next epoch begins.
 
-        The position counts batches handed out, not those that workers have read ahead.
+        The position counts returned batches, not those that loader workers have prefetched.
         """
         for batch in self._loader:
             self._advance()
             yield batch
 
     def protos(self) -> Iterator[DataProto]:
-        """The same as ``DataProto``, each with its ``epoch`` and ``batch`` in ``meta_info``."""
+        """Yield the same batches as ``DataProto``, with ``epoch`` and ``batch`` in ``meta_info``."""
         epoch = self.epoch
         for number, batch in enumerate(self, start=self.position):
             yield DataProto.from_single_dict(batch, {"epoch": epoch, "batch": number})
@@ -112,13 +112,14 @@ class PromptLoader:
             self.sampler.epoch, self.sampler.position = self.sampler.epoch + 1, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the next batch stands, and what that is a position in."""
+        """Return the position of the next batch, and the data and settings it refers to."""
         return {"epoch": self.epoch, "position": self.position, **self._identity()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to a saved position.
+        """Restore a saved position.
 
-        Raises ``Conflict`` naming what differs when it was saved with other rows, batches, order or seed.
+        Raises ``Conflict`` naming the field when it was saved with other rows, batches, order or seed, and
+        ``InvalidField`` for a position that does not exist.
         """
         for name, value in self._identity().items():
             if state.get(name) != value:
@@ -143,7 +144,7 @@ class PromptLoader:
 
 
 def loader_batch_size(train_batch_size: int, oversample_factor: float) -> int:
-    """Prompts per step: their product, rounded down with a warning when it is no whole number (row PR04)."""
+    """Return the prompts per step: the product, rounded down with a warning when it is not whole."""
     product = train_batch_size * oversample_factor
     whole = math.floor(product + 1e-9)
     if abs(product - whole) > 1e-9:
@@ -156,9 +157,10 @@ def loader_batch_size(train_batch_size: int, oversample_factor: float) -> int:
 
 
 def create_dataloaders(config: DataConfig, tokenizer: ChatTokenizer) -> tuple[PromptLoader, PromptLoader | None]:
-    """(training, validation); validation is one batch of all its prompts unless ``val_batch_size`` says less.
+    """Create the training and validation loaders; the latter is None without validation files.
 
-    Raises ``InvalidField`` when there are no training files, or fewer prompts than a step takes.
+    Validation is one batch of all prompts unless ``val_batch_size`` is set. Raises ``InvalidField`` without training
+    files, or when there are fewer prompts than a step takes.
     """
 
     def dataset(field: str, files: Any) -> RLHFDataset:

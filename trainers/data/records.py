@@ -1,16 +1,17 @@
-"""The parquet schema of prompts (row SR33; verl's and Search-R1's layout, arXiv 2503.09516).
+"""Parquet schema of prompts (the layout of verl and Search-R1, arXiv 2503.09516).
 
 | column | type |
 |---|---|
 | ``data_source`` | string, e.g. "nq" |
-| ``prompt`` | list of {role, content}, the chat that a model is shown |
+| ``prompt`` | list of {role, content}, the chat shown to the model |
 | ``ability`` | string, e.g. "fact-reasoning" |
 | ``reward_model`` | {style: "rule", ground_truth: {target: [string]}} |
-| ``extra_info`` | {split, index}, and what Fathom adds |
+| ``extra_info`` | {split, index}, and Fathom's additions |
 
-Fathom adds to ``extra_info`` what a rollout through planner needs, which brings its own instruction: ``id``, the bare
-``question``, ``language``, ``grader`` with ``grader_parameters``, the ``scenario``, ``expected_tools``, those that
-fit, and the ``data_query``. Files without these are read too: the question is then the last message of the chat.
+Fathom adds to ``extra_info`` the fields needed by rollouts through the planner, which has its own instruction: ``id``,
+the bare ``question``, ``language``, ``grader`` with ``grader_parameters``, ``scenario``, ``expected_tools`` (the
+suitable tools) and ``data_query``. Files without these can be read too: the question is then the last message of the
+chat.
 """
 
 from __future__ import annotations
@@ -57,16 +58,19 @@ SCHEMA = pa.schema(
         ),
     ]
 )
-"""What :func:`write` writes; :func:`read` asks for the first five columns and the first two of ``extra_info``."""
+"""Schema written by :func:`write`.
+
+:func:`read` requires the five columns and the first two fields of ``extra_info``.
+"""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One prompt with its acceptable answers.
+    """One prompt with its accepted answers.
 
-    ``prompt`` are (role, content) pairs; ``question`` is what planner is asked; ``grader`` and its parameters are the
-    reward service's, whose graders of tools are told ``expected_tools``. ``data_query`` asks datafetch for the tables
-    that the task is about: a question, or the JSON of a ``TypedQuery``; empty is the question itself.
+    ``prompt`` holds (role, content) pairs; ``question`` is sent to the planner; ``grader`` and its parameters are the
+    reward service's, whose tool graders receive ``expected_tools``. ``data_query`` asks datafetch for the tables that
+    the task is about: a question, or the JSON of a ``TypedQuery``; empty means the question itself.
     """
 
     data_source: str
@@ -85,7 +89,7 @@ class Record:
     data_query: str = ""
 
     def row(self) -> dict[str, Any]:
-        """The record as a row of ``SCHEMA``."""
+        """Return the record as a row of ``SCHEMA``."""
         return {
             "data_source": self.data_source,
             "prompt": [{"role": role, "content": content} for role, content in self.prompt],
@@ -107,7 +111,7 @@ class Record:
 
 
 def parse(row: Mapping[str, Any], number: int) -> Record:
-    """The record of a row; raises ``InvalidField`` naming row and field, e.g. ``rows[3].reward_model.style``."""
+    """Parse a row; raises ``InvalidField`` naming row and field, e.g. ``rows[3].reward_model.style``."""
     where = f"rows[{number}]"
     messages = entry(row, "prompt", list, where)
     prompt = tuple(message(item, f"{where}.prompt[{place}]") for place, item in enumerate(messages))
@@ -143,7 +147,7 @@ def parse(row: Mapping[str, Any], number: int) -> Record:
 
 
 def entry(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
-    """A value that must be there and of this type; a text must not be blank."""
+    """Return a required value of the given type; raises ``InvalidField`` when it is missing, mistyped or blank."""
     value = row.get(name)
     if value is None or not isinstance(value, kind) or isinstance(value, bool):
         raise InvalidField(f"{where}.{name}", f"is {type(value).__name__}, must be {kind.__name__}")
@@ -153,7 +157,7 @@ def entry(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
 
 
 def message(item: Any, where: str) -> tuple[str, str]:
-    """One turn of a chat."""
+    """Parse one chat message; raises ``InvalidField`` naming the field."""
     if not isinstance(item, Mapping):
         raise InvalidField(where, "is no message")
     role = entry(item, "role", str, where)
@@ -163,7 +167,7 @@ def message(item: Any, where: str) -> tuple[str, str]:
 
 
 def check(records: Sequence[Record]) -> None:
-    """Raises ``InvalidField`` for a record that :func:`parse` would refuse and for an (source, split, index) twice."""
+    """Raise ``InvalidField`` for a record that :func:`parse` would reject, or a repeated (source, split, index)."""
     seen: set[tuple[str, str, int]] = set()
     for number, record in enumerate(records):
         parse(record.row(), number)
@@ -174,7 +178,7 @@ def check(records: Sequence[Record]) -> None:
 
 
 def write(records: Sequence[Record], path: Path) -> None:
-    """Writes a file in one step (a reader never sees half of it); raises as :func:`check`."""
+    """Write a file atomically; raises what :func:`check` raises."""
     check(records)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
@@ -183,7 +187,10 @@ def write(records: Sequence[Record], path: Path) -> None:
 
 
 def read(path: Path, prompt_key: str = "prompt") -> list[Record]:
-    """All records of a file; raises ``InvalidField`` for a file that is none and for the first wrong row."""
+    """Read all records of a file.
+
+    Raises ``InvalidField`` for an unreadable file, a missing column or an invalid row.
+    """
     try:
         file = pq.ParquetFile(path)
         if file.metadata.num_rows > MAX_ROWS:
@@ -202,5 +209,5 @@ def read(path: Path, prompt_key: str = "prompt") -> list[Record]:
 
 
 def read_all(paths: Iterable[Path], prompt_key: str = "prompt") -> list[Record]:
-    """The records of several files, in order."""
+    """Read the records of several files, in order."""
     return [record for path in paths for record in read(path, prompt_key)]

@@ -1,8 +1,8 @@
-"""Rows of ``fathom export`` as tensors: one sequence per row, padded, never packed (SFT, DPO).
+"""Rows of ``fathom export`` as tensors for SFT and DPO: one padded sequence per row, no packing.
 
-In the layout of ``trainers.data_proto``: what stands before the first token to learn is the prompt, left-padded, the
-rest the response, right-padded; ``response_mask`` is the row's loss mask there, so that what tools said between a
-model's words carries no loss.
+In the layout of ``trainers.data_proto``: the tokens before the first trained one are the prompt, left-padded, the rest
+is the response, right-padded; ``response_mask`` is the row's loss mask on the response, so that tool results between a
+model's words carry no loss.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Row:
-    """Token ids of one row with the mask of its loss; ``start`` is the first place to learn, at least 1."""
+    """Token ids of one row with the loss mask; ``start`` is the index of the first trained token, at least 1."""
 
     id: str
     ids: tuple[int, ...]
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Preference:
-    """Two continuations of the same ids."""
+    """A chosen and a rejected continuation of the same ids."""
 
     id: str
     chosen: Row
@@ -46,9 +46,9 @@ class Preference:
 
 
 def checked(row: Row, where: str, window: int = 0) -> Row:
-    """The row; raises ``InvalidField`` naming the place of one that teaches nothing or does not fit.
+    """Return the row; raises ``InvalidField`` naming its place when it has no trainable token or does not fit.
 
-    ``window`` bounds its ids; 0 does not.
+    ``window`` bounds the number of ids; 0 means unbounded.
     """
     if len(row.ids) != len(row.mask):
         raise InvalidField(f"{where}.loss_mask", f"{row.id} has {len(row.mask)} places for {len(row.ids)} ids")
@@ -64,7 +64,10 @@ def checked(row: Row, where: str, window: int = 0) -> Row:
 
 
 def read_rows(paths: Sequence[Path], config: ImitationConfig) -> list[Row]:
-    """Rows of SFT files; a row that is too long is refused or dropped. Raises ``InvalidField``, ``NotFound``."""
+    """Read the rows of SFT files; rows that are too long raise or are dropped, as configured.
+
+    Raises ``InvalidField`` and ``NotFound``.
+    """
     found = []
     for path in paths:
         for number, line in enumerate(json_lines(path)):
@@ -80,7 +83,7 @@ def read_rows(paths: Sequence[Path], config: ImitationConfig) -> list[Row]:
 
 
 def read_pairs(paths: Sequence[Path], config: ImitationConfig) -> list[Preference]:
-    """Pairs of DPO files; one of whose sides is too long is refused or dropped."""
+    """Read the pairs of DPO files; a pair with a side that is too long raises or is dropped, as configured."""
     found = []
     for path in paths:
         for number, line in enumerate(json_lines(path)):
@@ -93,12 +96,12 @@ def read_pairs(paths: Sequence[Path], config: ImitationConfig) -> list[Preferenc
 
 
 def continued(name: str, prompt: tuple[int, ...], answer: tuple[int, ...], where: str) -> Row:
-    """A prompt with an answer, all of which is learned."""
+    """Join a prompt and an answer into a row; the whole answer is trained."""
     return checked(Row(name, (*prompt, *answer), (*[0] * len(prompt), *[1] * len(answer))), where)
 
 
 def ints(line: Mapping[str, Any], field: str, where: str) -> tuple[int, ...]:
-    """A list of whole numbers; a file without ids was exported without a model."""
+    """Return a field's token ids; raises ``InvalidField`` when it is not a list of integers."""
     values = line.get(field)
     if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
         raise InvalidField(f"{where}.{field}", "is no list of token ids: export with --model")
@@ -106,21 +109,21 @@ def ints(line: Mapping[str, Any], field: str, where: str) -> tuple[int, ...]:
 
 
 def fits(row: Row, where: str, config: ImitationConfig) -> bool:
-    """False for a long row that is dropped."""
+    """Return whether the row is short enough; raises ``InvalidField`` for a long one when ``truncation`` is "error"."""
     if config.truncation == "error":
         checked(row, where, config.max_length)
     return len(row.ids) <= config.max_length
 
 
 def filled(found: list[T], paths: Sequence[Path]) -> list[T]:
-    """The rows; raises ``InvalidField`` when there is none."""
+    """Return the rows; raises ``InvalidField`` when there are none."""
     if not found:
         raise InvalidField("data.train_files", f"hold no row: {', '.join(map(str, paths)) or 'no file is named'}")
     return found
 
 
 def batch(rows: Sequence[Row], pad: int) -> DataProto:
-    """[B, P] prompts, [B, T] responses and the rest, int64; ``uid`` are the rows' ids."""
+    """Build int64 tensors: prompts [B, P], responses [B, T] and the other fields; ``uid`` holds the rows' ids."""
     width = max(row.start for row in rows)
     rest = max(len(row.ids) - row.start for row in rows)
     columns: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": [], "response_mask": []}
@@ -138,10 +141,10 @@ def batch(rows: Sequence[Row], pad: int) -> DataProto:
 
 
 def pair_batch(pairs: Sequence[Preference], pad: int) -> DataProto:
-    """2 B rows: the chosen sides, then the rejected ones in the same order."""
+    """Build a batch of 2 B rows: the chosen sides, then the rejected ones in the same order."""
     return batch([*(pair.chosen for pair in pairs), *(pair.rejected for pair in pairs)], pad)
 
 
 def fingerprint(names: Sequence[str]) -> str:
-    """Of rows in order, by their ids: a saved position belongs to these alone."""
+    """Return a hash of the row ids in order, which ties a saved position to these rows."""
     return sha256("\n".join(names).encode())[:16]

@@ -1,7 +1,7 @@
-"""Question-answering sets as they lie in folders, read to questions with short answers (row SR34).
+"""Readers of locally stored question-answering sets with short answers.
 
-Each reader leaves out what no rule can grade: questions without an answer, long answers, several answers that are all
-wanted, and questions that mean nothing without their passage. ``Read.left_out`` counts them by reason.
+Each reader leaves out questions that no rule can grade: without an answer, with long answers, with several answers that
+are all required, or meaningless without their passage. ``Read.left_out`` counts them by reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its acceptable answers and the reward service's grader for them."""
+    """A question with its accepted answers and the reward service's grader for them."""
 
     id: str
     text: str
@@ -36,7 +36,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Read:
-    """What a set gave, and how many rows were left out, by reason."""
+    """The questions of a set, and the number of rows left out, by reason."""
 
     questions: tuple[Question, ...]
     left_out: Mapping[str, int]
@@ -44,9 +44,9 @@ class Read:
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """A set: its file below the source folder, how a row is read, and what the records say of it.
+    """A question set: its file below the source folder, its row reader, and the metadata of its records.
 
-    ``read`` gives a question, or the reason why the row is left out.
+    ``read`` returns a question, or the reason for leaving the row out.
     """
 
     file: str
@@ -56,11 +56,11 @@ class QuestionSet:
     read: Callable[[Row], Question | str]
     where: Callable[[Row], bool] = lambda row: True
     alone: bool = False
-    """Leave out texts that several rows share: they ask about a passage that the question does not name."""
+    """Leave out texts shared by several rows: they ask about a passage that the question does not name."""
 
 
 def plain(id_key: str, text_key: str, answers_key: str) -> Callable[[Row], Question | str]:
-    """Rows with a list of answers, or one; each acceptable alone."""
+    """Make a reader of rows with one answer or a list of answers, each accepted alone."""
 
     def read(row: Row) -> Question | str:
         answers = row[answers_key]
@@ -72,7 +72,7 @@ def plain(id_key: str, text_key: str, answers_key: str) -> Callable[[Row], Quest
 
 
 def tatqa(row: Row) -> Question | str:
-    """Spans by exact match, results of arithmetic and counts by number, with and without their scale."""
+    """Read a TAT-QA row: spans by exact match, arithmetic and counts by number, with and without their scale."""
     if row["answer_type"] == "multi-span":
         return "several answers are wanted"
     texts = [str(answer) for answer in row["answers"]]
@@ -82,7 +82,10 @@ def tatqa(row: Row) -> Question | str:
 
 
 def finglm(row: Row) -> Question | str:
-    """Figures by number (results of a formula to a per cent, figures as filed to a per mille), words by exact match."""
+    """Read a FinGLM row: figures by number, words by exact match.
+
+    The relative tolerance is 1 % for results of a formula and 0.1 % for figures as filed.
+    """
     answer = str(row["answer"]).strip()
     if row["type"] == "1-2":
         return "several answers are wanted"
@@ -93,7 +96,7 @@ def finglm(row: Row) -> Question | str:
 
 
 def fincuge(row: Row) -> Question | str:
-    """The set says in words that there is no answer."""
+    """Read a FinCUGE row; rows whose answer says that there is none are left out."""
     if NO_ANSWER in row["answers"]:
         return "there is no answer"
     return Question(row["_id"], row["text"], tuple(row["answers"]))
@@ -119,11 +122,11 @@ SETS: Mapping[str, QuestionSet] = {
     "fincuge": QuestionSet("fincuge_event_qa/queries.jsonl", "fincuge", "zh", FACTS, fincuge, alone=True),
     "finglm": QuestionSet("finglm_cn_annual/questions_verified.jsonl", "finglm", "zh", TABLES, finglm),
 }
-"""Every set that is question → short answer, by the name that ``fathom data convert`` takes."""
+"""All sets with short answers, by the name that ``fathom data convert`` takes."""
 
 
 def known(name: str) -> QuestionSet:
-    """The set of that name; raises ``NotFound`` with those that there are."""
+    """Return the set of that name; raises ``NotFound`` with the available names."""
     try:
         return SETS[name]
     except KeyError:
@@ -131,7 +134,7 @@ def known(name: str) -> QuestionSet:
 
 
 def read_set(name: str, source: Path) -> Read:
-    """All usable questions of a set in their order; a text that comes again is left out.
+    """Read all usable questions of a set in order, without repeated texts.
 
     Raises ``NotFound`` for an unknown set or a missing file, ``InvalidField`` naming line and field.
     """
@@ -151,7 +154,7 @@ def read_set(name: str, source: Path) -> Read:
 
 
 def readable(found: QuestionSet, row: Row, where: str) -> Question | str:
-    """The row read; a missing or odd field is named."""
+    """Read a row; raises ``InvalidField`` naming a missing or malformed field."""
     try:
         return found.read(row)
     except (KeyError, TypeError) as error:
@@ -159,7 +162,7 @@ def readable(found: QuestionSet, row: Row, where: str) -> Question | str:
 
 
 def fault(question: Question, texts: Mapping[str, int], seen: set[str], *, alone: bool) -> str:
-    """Why a question cannot be used; "" when it can."""
+    """Return the reason for leaving out a question; "" when it is usable."""
     text = question.text.strip()
     if not 1 <= len(text) <= MAX_QUESTION_CHARS:
         return "the question is empty or too long"
@@ -171,13 +174,13 @@ def fault(question: Question, texts: Mapping[str, int], seen: set[str], *, alone
 
 
 def short(answers: Sequence[str]) -> tuple[str, ...]:
-    """Those of at most ``MAX_ANSWER_CHARS`` characters, each once."""
+    """Return the distinct answers of at most ``MAX_ANSWER_CHARS`` characters."""
     stripped = (answer.strip() for answer in answers)
     return tuple(dict.fromkeys(answer for answer in stripped if 1 <= len(answer) <= MAX_ANSWER_CHARS))
 
 
 def shortened(question: Question, number: str) -> Question:
-    """With its short answers only, and an id."""
+    """Return the question with its short answers only, and an id."""
     return Question(
         question.id or number,
         question.text.strip(),
@@ -188,7 +191,7 @@ def shortened(question: Question, number: str) -> Question:
 
 
 def json_lines(path: Path) -> Iterator[Row]:
-    """The objects of a JSONL file; raises ``NotFound`` when it is not there, ``InvalidField`` naming the line."""
+    """Yield the objects of a JSONL file; raises ``NotFound`` for a missing file, ``InvalidField`` naming a bad line."""
     if not path.is_file():
         raise NotFound("file", str(path))
     with path.open(encoding="utf-8") as lines:

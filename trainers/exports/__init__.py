@@ -1,6 +1,6 @@
-"""Stored episodes as training data (row T01): what production and rollouts have recorded, for SFT, DPO and PPO.
+"""Export of stored episodes from production and rollouts as training data for SFT, DPO and PPO.
 
-SFT takes successful episodes, DPO pairs of a better and a worse continuation of the same words; both may be made of
-any record, since their token ids can be rendered anew by the policy service. PPO wants ids and log-probabilities as
-they were sampled, and is refused without.
+SFT uses successful episodes; DPO uses pairs of a better and a worse continuation of the same messages. Both work with
+any record, because the policy service can render token ids anew. PPO needs ids and log-probabilities as sampled, and
+raises an error without them.
 """

@@ -1,4 +1,4 @@
-"""Which recorded episodes may teach what: success for SFT, pairs for DPO, exact ids and log-probabilities for PPO."""
+"""Selection of recorded episodes: success for SFT, pairs for DPO, exact ids and log-probabilities for PPO."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PERSONAL = (
 
 
 class NotTrainable(FathomError):
-    """An episode lacks what an algorithm needs; ``run_id`` and ``field`` say where."""
+    """An episode lacks something the algorithm needs; ``run_id`` and ``field`` in the metadata name it."""
 
     code, reason = "FAILED_PRECONDITION", "FAILED_PRECONDITION"
 
@@ -36,24 +36,27 @@ class NotTrainable(FathomError):
 
 @dataclass(frozen=True)
 class Pair:
-    """Two continuations of the same messages; ``why`` says what makes the first the better one."""
+    """Two continuations of the same messages; ``why`` says why the chosen one is better."""
 
     conversation: Conversation
-    """Messages up to the two."""
+    """The messages before the two continuations."""
     chosen: Said
     rejected: Said
     why: str
 
 
 def scrubbed(text: str) -> str:
-    """Without addresses, telephone, identity and card numbers."""
+    """Replace e-mail addresses and telephone, identity and card numbers by placeholders."""
     for pattern, name in PERSONAL:
         text = pattern.sub(name, text)
     return text
 
 
 def successful(trajectory: Trajectory, least: float) -> bool:
-    """Finished, and right: a graded one by its reward, an ungraded one by an answer without any doubt."""
+    """Return whether an episode finished with a correct answer.
+
+    Graded episodes are judged by their reward, ungraded ones by an answer without findings.
+    """
     if trajectory.stop_reason != STOP_REASON_FINISHED or not trajectory.HasField("answer"):
         return False
     if not trajectory.answer.markdown.strip():
@@ -63,16 +66,16 @@ def successful(trajectory: Trajectory, least: float) -> bool:
 
 
 def pairs(trajectories: Sequence[Trajectory], margin: float) -> Iterator[Pair]:
-    """From corrections within an episode, and from siblings of a rollout group whose rewards differ by ``margin``."""
+    """Yield pairs from corrections within an episode, and from group members whose rewards differ by ``margin``."""
     for trajectory in trajectories:
         yield from corrections(trajectory)
     yield from siblings(trajectories, margin)
 
 
 def corrections(trajectory: Trajectory) -> Iterator[Pair]:
-    """A call that was malformed against the one that mended it; an answer that was sent back against the next one.
+    """Yield pairs within an episode: a malformed call and its correction, a rejected answer and the next one.
 
-    Both follow the same messages: what came between them, the complaint, is not part of the pair.
+    Both sides follow the same messages; the error message between them is not part of the pair.
     """
     for conversation in conversations(trajectory, keep_failed=True):
         for first, second in pairwise(conversation.steps):
@@ -85,7 +88,7 @@ def corrections(trajectory: Trajectory) -> Iterator[Pair]:
 
 
 def corrected(first: Step, second: Step) -> str:
-    """Why the second step's words are better than the first's; "" when they are not known to be."""
+    """Return why the second step is better than the first; "" when that is not known."""
     if not first.completion.tool_calls or not second.completion.tool_calls:
         return ""
     names = (first.completion.tool_calls[0].name, second.completion.tool_calls[0].name)
@@ -99,9 +102,9 @@ def corrected(first: Step, second: Step) -> str:
 
 
 def siblings(trajectories: Sequence[Trajectory], margin: float) -> Iterator[Pair]:
-    """The best and the worst of a group, where the first words that differ begin.
+    """Yield the best and worst episode of each rollout group, from the first differing message on.
 
-    Episodes of a group have the same question and prompts; only those without a compaction before that place pair.
+    Episodes of a group have the same question and prompts. Pairs are taken from the part before the first compaction.
     """
     groups: dict[tuple[str, str, int], list[Trajectory]] = defaultdict(list)
     for trajectory in trajectories:
@@ -121,9 +124,9 @@ def siblings(trajectories: Sequence[Trajectory], margin: float) -> Iterator[Pair
 
 
 def for_policy_gradient(trajectory: Trajectory, model: str) -> Trajectory:
-    """The trajectory when PPO may use it: exact ids and finite log-probabilities of this model.
+    """Return the trajectory if PPO can use it: exact ids and finite log-probabilities of this model.
 
-    Raises ``NotTrainable`` naming run and field. What production records without them is for SFT and DPO.
+    Raises ``NotTrainable`` naming run and field.
     """
     if not trajectory.exact:
         raise NotTrainable(trajectory.run_id, "exact", "has no exact token ids and log-probabilities: not for PPO")

@@ -1,4 +1,4 @@
-"""A trajectory as conversations in chat form: messages, and which of them a model said and may learn from."""
+"""Conversion of a trajectory to chat conversations, marking the model's messages to train on."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ BAD = (TOOL_STATUS_FAILED, TOOL_STATUS_INVALID)
 
 @dataclass(frozen=True)
 class Said:
-    """One message; ``learn`` is True on a model's own words of this conversation that are worth learning.
+    """One message; ``learn`` marks a model's message of this conversation as a training target.
 
-    ``step`` is the index of the step that sampled it, -1 for what was given.
+    ``step`` is the index of the step that sampled it, -1 for given messages.
     """
 
     message: policy.Message
@@ -39,10 +39,10 @@ class Said:
     step: int = -1
 
     def chat(self) -> dict[str, Any]:
-        """In OpenAI's chat form; a model's message has the ``weight`` of its loss, 0 or 1."""
+        """Return the message in OpenAI's chat format; a model's message has a loss ``weight`` of 0 or 1."""
         found: dict[str, Any] = {"role": ROLES[self.message.role], "content": self.message.content}
         if self.message.tool_calls:
-            # The calls as text stand in their own field here.
+            # In this format calls have their own field, so their text form is removed from the content.
             found["content"] = parse_tool_calls(self.message.content)[0]
             found["tool_calls"] = [
                 {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments_json}}
@@ -57,9 +57,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Messages that one model was shown in a row, its last words at the end; ``part`` counts compactions before it.
+    """The messages one model saw in sequence, ending with its last message.
 
-    ``tools`` says whether tools were offered; with Search-R1's tags there are none.
+    ``part`` counts the compactions before it. ``tools`` is whether tools were offered; Search-R1's tag protocol has
+    none.
     """
 
     run_id: str
@@ -74,15 +75,15 @@ class Conversation:
 
     @property
     def learned(self) -> int:
-        """How many messages carry loss."""
+        """Return the number of messages that carry loss."""
         return sum(item.learn for item in self.said)
 
 
 def conversations(trajectory: Trajectory, *, keep_failed: bool = False) -> list[Conversation]:
-    """One conversation between two compactions of the view; each sampled message is learned in exactly one.
+    """Split a trajectory at context compactions; each sampled message is a target in exactly one conversation.
 
-    A completion all of whose calls failed or were malformed is shown and not learned, unless ``keep_failed``.
-    Raises ``InvalidField`` for a compaction that shows a message which there is not.
+    A completion all of whose calls failed or were malformed is shown but not a target, unless ``keep_failed``. Raises
+    ``InvalidField`` for a compaction that refers to a missing message.
     """
     everything: list[policy.Message] = []
     parts: list[tuple[list[Said], list[Step]]] = [([], [])]
@@ -104,7 +105,10 @@ def conversations(trajectory: Trajectory, *, keep_failed: bool = False) -> list[
 
 
 def view(step: Step, everything: Sequence[policy.Message]) -> list[policy.Message]:
-    """What the step's request showed in place of all messages."""
+    """Return the messages that the step's request showed after compaction.
+
+    Raises ``InvalidField`` for a missing one.
+    """
     found = []
     for shown in step.compaction.shown:
         if shown.HasField("message"):
@@ -117,19 +121,19 @@ def view(step: Step, everything: Sequence[policy.Message]) -> list[policy.Messag
 
 
 def own_words(step: Step) -> policy.Message:
-    """What the model said, as an assistant message."""
+    """Return the step's completion as an assistant message."""
     completion = step.completion
     return policy.Message(role=policy.ROLE_ASSISTANT, content=completion.text, tool_calls=completion.tool_calls)
 
 
 def worthwhile(step: Step) -> bool:
-    """False when calls were made and none of them worked."""
+    """Return whether the step made no calls or at least one of them worked."""
     statuses = [result.status for result in step.tool_results]
     return not statuses or any(status not in BAD for status in statuses)
 
 
 def with_question(conversation: Conversation, scrub: Callable[[str], str]) -> Conversation:
-    """The conversation with ``scrub`` applied to what users said."""
+    """Apply ``scrub`` to all user messages of the conversation."""
     said = [
         replace(item, message=rewritten(item.message, scrub)) if item.message.role == policy.ROLE_USER else item
         for item in conversation.said
@@ -138,7 +142,7 @@ def with_question(conversation: Conversation, scrub: Callable[[str], str]) -> Co
 
 
 def rewritten(message: policy.Message, scrub: Callable[[str], str]) -> policy.Message:
-    """A copy with other content."""
+    """Return a copy of the message with scrubbed content."""
     copy = policy.Message()
     copy.CopyFrom(message)
     copy.content = scrub(message.content)
@@ -146,7 +150,7 @@ def rewritten(message: policy.Message, scrub: Callable[[str], str]) -> policy.Me
 
 
 def tools_of(specs: Sequence[policy.ToolSpec]) -> list[dict[str, Any]]:
-    """Tools in OpenAI's function form, by name."""
+    """Convert tools to OpenAI's function format, sorted by name."""
     return [
         {
             "type": "function",

@@ -1,4 +1,4 @@
-"""From the object store to files: one JSON object per line for SFT, DPO and PPO."""
+"""Export of trajectories from the object store to JSONL files for SFT, DPO and PPO."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from trainers.exports.tokens import Renderer, Tokens, rendered, sampled
 Kind = Literal["sft", "dpo", "ppo"]
 SOURCES = ("rollouts/", "runs/trajectories/")
 SUFFIX = ".pb"
-"""Of trajectories; what else stands beside them is planner's own."""
+"""Key suffix of trajectories; other objects beside them are internal to the planner."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is exported. ``model`` is the one that will learn: its ids are written; without it only messages are.
+    """Options of an export.
 
-    ``production`` is the operator's word that users have agreed: without it no run of a user is read.
+    ``model`` is the model to be trained, whose token ids are written; without it only messages are. ``production`` is
+    the operator's confirmation that users have consented: without it no run of a user is exported.
     """
 
     kind: Kind
@@ -39,13 +40,13 @@ class Wanted:
     margin: float = 0.5
     production: bool = False
     prefix: str = ""
-    """Only objects whose key begins so, e.g. ``rollouts/rollout-1/``."""
+    """Restricts the export to keys with this prefix, e.g. ``rollouts/rollout-1/``."""
     tools: Sequence[policy.ToolSpec] = ()
 
 
 @dataclass
 class Exported:
-    """How many rows were written, and how many episodes were left out, by reason."""
+    """Counts of rows and tokens written, and of episodes left out, by reason."""
 
     rows: int = 0
     tokens: int = 0
@@ -54,7 +55,7 @@ class Exported:
 
 
 async def stored(store: ObjectStore, wanted: Wanted) -> AsyncIterator[Trajectory]:
-    """Recorded trajectories by key; raises ``CorruptData`` naming one that cannot be read."""
+    """Yield the recorded trajectories by key; raises ``CorruptData`` naming one that cannot be read."""
     for source in SOURCES:
         if wanted.prefix and not (wanted.prefix.startswith(source) or source.startswith(wanted.prefix)):
             continue
@@ -68,10 +69,10 @@ async def stored(store: ObjectStore, wanted: Wanted) -> AsyncIterator[Trajectory
 
 
 async def export(store: ObjectStore, wanted: Wanted, target: Path, renderer: Renderer | None) -> Exported:
-    """Writes ``target``; the file is there whole or not at all.
+    """Write ``target`` atomically.
 
-    Raises ``NotTrainable`` when PPO is wanted of an episode that lacks ids or log-probabilities, ``InvalidField``
-    when PPO names no model.
+    Raises ``NotTrainable`` for a PPO export of an episode without ids or log-probabilities, and ``InvalidField`` for a
+    PPO export without a model.
     """
     if wanted.kind == "ppo" and not wanted.model:
         raise InvalidField("model", "PPO learns from its own samples: name the model")
@@ -89,7 +90,7 @@ async def export(store: ObjectStore, wanted: Wanted, target: Path, renderer: Ren
 
 
 def allowed(trajectory: Trajectory, wanted: Wanted, done: Exported) -> bool:
-    """False for a user's run without consent."""
+    """Return whether the trajectory may be exported; a user's run without consent is counted as left out."""
     if trajectory.lane == common.LANE_INTERACTIVE and not wanted.production:
         done.left_out["a user's run, and consent was not given"] += 1
         return False
@@ -99,7 +100,7 @@ def allowed(trajectory: Trajectory, wanted: Wanted, done: Exported) -> bool:
 async def sft_rows(
     found: Iterable[Trajectory], wanted: Wanted, renderer: Renderer | None, done: Exported
 ) -> AsyncIterator[dict[str, Any]]:
-    """A row per conversation of a successful episode."""
+    """Yield one row per conversation of each successful episode."""
     for trajectory in found:
         if not successful(trajectory, wanted.least_reward):
             done.left_out["it did not succeed"] += 1
@@ -114,7 +115,7 @@ async def sft_rows(
 
 
 def sft_row(conversation: Conversation, wanted: Wanted, tokens: Tokens | None, done: Exported) -> dict[str, Any]:
-    """Messages, tools, and ids with their mask where a model is named."""
+    """Build a row of messages, tools and, given tokens, ids with their loss mask."""
     row: dict[str, Any] = {
         "id": f"{conversation.run_id}#{conversation.part}",
         "messages": [item.chat() for item in conversation.said],
@@ -128,14 +129,14 @@ def sft_row(conversation: Conversation, wanted: Wanted, tokens: Tokens | None, d
 
 
 async def by_template(conversation: Conversation, renderer: Renderer | None) -> Tokens | None:
-    """Ids by the template of the model that will learn; None when none is named."""
+    """Render ids with the chat template of the model to be trained; None without a renderer."""
     return await rendered(conversation, renderer) if renderer is not None else None
 
 
 async def dpo_rows(
     found: Sequence[Trajectory], wanted: Wanted, renderer: Renderer | None, done: Exported
 ) -> AsyncIterator[dict[str, Any]]:
-    """A row per pair; the words before it are rendered once, so that both sides have the same ids there."""
+    """Yield one row per preference pair."""
     for pair in pairs(found, wanted.margin):
         prompt = with_question(pair.conversation, scrubbed)
         row: dict[str, Any] = {
@@ -152,7 +153,7 @@ async def dpo_rows(
 
 
 async def pair_ids(prompt: Conversation, pair: Pair, renderer: Renderer) -> dict[str, Any]:
-    """``prompt_ids``, ``chosen_ids`` and ``rejected_ids``; raises ``InvalidField`` when the prompts differ."""
+    """Render ``prompt_ids``, ``chosen_ids`` and ``rejected_ids``; raises ``InvalidField`` when the prompts differ."""
     sides = [await rendered(continued(prompt, said), renderer) for said in (pair.chosen, pair.rejected)]
     starts = [tokens.mask.index(1) for tokens in sides]
     heads = [tokens.ids[:start] for tokens, start in zip(sides, starts, strict=True)]
@@ -166,7 +167,7 @@ async def pair_ids(prompt: Conversation, pair: Pair, renderer: Renderer) -> dict
 
 
 def continued(prompt: Conversation, said: Said) -> Conversation:
-    """The prompt with one more message, the only one to learn."""
+    """Append a message to the prompt as its only training target."""
     before = tuple(Said(item.message, False, item.step) for item in prompt.said)
     return replace(prompt, said=(*before, said))
 
@@ -174,7 +175,10 @@ def continued(prompt: Conversation, said: Said) -> Conversation:
 async def ppo_rows(
     found: Iterable[Trajectory], wanted: Wanted, renderer: Renderer | None, done: Exported
 ) -> AsyncIterator[dict[str, Any]]:
-    """A row per conversation, ids and log-probabilities as sampled; the first that lacks them stops the export."""
+    """Yield one row per conversation with ids and log-probabilities as sampled.
+
+    The first episode without them raises ``NotTrainable``.
+    """
     for trajectory in found:
         for conversation in conversations(for_policy_gradient(trajectory, wanted.model), keep_failed=True):
             tokens = sampled(conversation, wanted.model)

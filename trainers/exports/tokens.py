@@ -1,4 +1,4 @@
-"""Token ids of a conversation with the mask of its loss: as sampled, or rendered by the policy service."""
+"""Token ids of a conversation with their loss mask: as sampled, or rendered by the policy service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STAND_INS = ("a", "b")
 
 @dataclass(frozen=True)
 class Tokens:
-    """``mask`` is 1 on tokens to learn. ``exact`` says that they are the very ids that were sampled."""
+    """Token ids with a loss mask, 1 on training targets; ``exact`` is True for ids exactly as sampled."""
 
     ids: tuple[int, ...]
     mask: tuple[int, ...]
@@ -28,16 +28,19 @@ class Tokens:
 
 
 class Renderer(Protocol):
-    """Whoever knows a model's chat template."""
+    """Interface to a model's chat template and tokenizer."""
 
     async def ids(self, messages: Sequence[policy.Message], *, prompt: bool, tools: bool) -> list[int]:
-        """Ids of the messages, with the generation prompt behind them when ``prompt``, with ``tools`` on offer."""
+        """Return the ids of the messages.
+
+        ``prompt`` appends the generation prompt, ``tools`` includes the tool specifications.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class PolicyRenderer:
-    """The policy service's own template and tokenizer: what a model is trained on is what it will be shown."""
+    """Renderer backed by the policy service, so that training uses the same template and tokenizer as serving."""
 
     clients: Clients
     model: str
@@ -51,9 +54,9 @@ class PolicyRenderer:
 
 
 def sampled(conversation: Conversation, model: str = "") -> Tokens | None:
-    """The ids as they were sampled; None when they are another model's, or not exact.
+    """Return the ids as sampled; None when they are another model's, or not exact.
 
-    Raises ``InvalidField`` when ids and log-probabilities do not fit.
+    Raises ``InvalidField`` when ids and mask differ in length.
     """
     learned = {item.step for item in conversation.said if item.learn}
     ids: list[int] = []
@@ -69,10 +72,11 @@ def sampled(conversation: Conversation, model: str = "") -> Tokens | None:
 
 
 async def rendered(conversation: Conversation, renderer: Renderer) -> Tokens:
-    """Ids by the template; the mask follows from where messages begin and end, never from a search in text.
+    """Render ids with the chat template; the loss mask is derived from message boundaries, not by searching text.
 
-    A learned message carries loss on its own ids and on the first id that ends its turn, which the model must say.
-    Raises ``InvalidField`` when a longer conversation does not begin as the shorter one: then no place is certain.
+    A target message carries loss on its own ids and on the first id that ends its turn, which the model must generate.
+    Raises ``InvalidField`` when a longer conversation does not begin with the shorter one's ids, because boundaries are
+    then unknown.
     """
     ends = await turn_end(renderer)
     ids: list[int] = []
@@ -92,19 +96,19 @@ async def rendered(conversation: Conversation, renderer: Renderer) -> Tokens:
         ids = whole
     if not any(mask):
         raise InvalidField("messages", f"{conversation.run_id} has nothing to learn")
-    # Behind the last word to learn nothing is predicted.
+    # Ids after the last target would be computed without being trained on.
     stop = len(mask) - mask[::-1].index(1)
     return Tokens(tuple(ids[:stop]), tuple(mask[:stop]), False)
 
 
 def check_prefix(first: Sequence[int], longer: Sequence[int], conversation: Conversation, place: int) -> None:
-    """Raises ``InvalidField`` when ``longer`` does not begin with ``first``."""
+    """Raise ``InvalidField`` unless ``longer`` begins with ``first``."""
     if list(longer[: len(first)]) != list(first):
         raise InvalidField(f"messages[{place}]", f"{conversation.run_id}: the template is not append-only here")
 
 
 async def turn_end(renderer: Renderer) -> list[int]:
-    """Ids that the template writes behind an answer: what two answers that share no word have in common."""
+    """Return the ids that the template writes after an answer."""
     opening = policy.Message(role=policy.ROLE_USER, content="u")
     one, other = [
         await renderer.ids(
@@ -112,6 +116,7 @@ async def turn_end(renderer: Renderer) -> list[int]:
         )
         for text in STAND_INS
     ]
+    # Two answers without a common token share only what the template appends.
     count = 0
     while count < min(len(one), len(other)) and one[-1 - count] == other[-1 - count]:
         count += 1

@@ -1,1 +1,1 @@
-"""Learners: plain torch, one rank each. Where they run and how many of them there are is ``trainers.workers``'."""
+"""Learners in plain torch, one rank each. ``trainers.workers`` decides where they run and how many there are."""

@@ -1,4 +1,4 @@
-"""The policy under training: log-probabilities of a batch, and PPO's clipped step on it (arXiv 1707.06347)."""
+"""The policy under training: log-probabilities of a batch, and PPO's clipped update (arXiv 1707.06347)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainers.mismatch import FIRST_PASS, Mismatch, sampled_mask
 
 
 class Actor:
-    """A causal language model and its optimiser. Not for several threads at once."""
+    """A causal language model and its optimiser. Not thread-safe."""
 
     def __init__(self, config: ActorConfig, model: Any, placement: Placement | None = None) -> None:
         placement = placement or Placement()
@@ -27,7 +27,7 @@ class Actor:
         self.stepper = Stepper(self.network, config.optim, placement.total_steps)
 
     def compute_log_prob(self, data: DataProto) -> DataProto:
-        """``old_log_probs`` and ``entropys`` [B, T] float32, 0 on padding; at ``meta_info["temperature"]``."""
+        """Compute ``old_log_probs`` and ``entropys``, [B, T] float32, 0 on padding, at ``meta_info["temperature"]``."""
         temperature = float(data.meta_info["temperature"])
 
         def compute(rows: DataProto) -> dict[str, torch.Tensor]:
@@ -39,12 +39,12 @@ class Actor:
         return without_gradient(data, self.config, compute, device_of(self.model))
 
     def update_policy(self, data: DataProto) -> dict[str, float]:
-        """``ppo_epochs`` passes in mini-batches of whole groups; metrics under ``actor/``.
+        """Make ``ppo_epochs`` passes in mini-batches of whole groups; return metrics under ``actor/``.
 
-        Reads advantages, old_log_probs, response_mask, ref_log_prob where KL is in the loss, and
-        rollout_is_weights where there are any. The gradient is that of the whole mini-batch over all ranks, however
-        it is cut into passes. With ``mismatch.FIRST_PASS`` also ``mismatch/…``, of the rows of the first mini-batch
-        that have a gradient, before any step.
+        Reads advantages, old_log_probs, response_mask, ref_log_prob when the loss has a KL term, and rollout_is_weights
+        when present. The gradient is that of the whole mini-batch over all ranks, independent of how it is split into
+        micro-batches. When ``meta_info`` has ``mismatch.FIRST_PASS``, also returns ``mismatch/…`` metrics, measured on
+        the rows of the first mini-batch that contribute a gradient, before any step.
         """
         self.model.train()
         temperature = float(data.meta_info["temperature"])
@@ -75,11 +75,12 @@ class Actor:
         )
 
     def with_gradient(self, mini: DataProto) -> DataProto:
-        """Rows without any advantage, as of a group of equal rewards, are left out where nothing else is in the loss.
+        """Drop rows whose advantages are all 0 (as in a group of equal rewards) when the loss has no other term.
 
-        The gradient stays the same, since totals count them. At least one row stays; with several ranks all do, for
-        these must take as many passes.
+        At least one row stays. With several ranks all rows stay.
         """
+        # Dropping rows keeps the gradient, since the totals still count them; but ranks must make equal numbers of
+        # passes.
         if self.config.entropy_coeff or self.config.use_kl_loss or world() > 1:
             return mini
         some = (mini.tensor("advantages") != 0).any(dim=-1)
@@ -88,7 +89,11 @@ class Actor:
     def backward(
         self, rows: DataProto, totals: Totals, temperature: float, *, measure: bool = False
     ) -> tuple[dict[str, float], Mismatch]:
-        """Adds the gradient of one pass; gives its share of each loss and, to ``measure``, the rollout's mismatch."""
+        """Accumulate the gradient of one micro-batch.
+
+        Returns its share of each loss and, with ``measure``, the mismatch between rollout and learner
+        log-probabilities.
+        """
         config, mask = self.config, rows.tensor("response_mask")
         found = self.network(rows, temperature, entropy=config.entropy_coeff > 0, trained=True)
         mismatch = Mismatch()

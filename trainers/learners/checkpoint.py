@@ -1,4 +1,4 @@
-"""A learner's state in a folder: model, optimiser, schedule and random state, so that a resume goes on bit by bit."""
+"""Checkpoint files of a learner: model, optimiser, schedule and random state, for bit-exact resumption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import distributed
 
 
 class Stateful(Protocol):
-    """Whose next step follows from its state."""
+    """Interface of a learner whose next step is determined by its state."""
 
     def state(self) -> dict[str, Any]: ...
 
@@ -21,27 +21,27 @@ class Stateful(Protocol):
 
 
 def rank_file(folder: Path) -> Path:
-    """This rank's file."""
+    """Return the path of this rank's file."""
     rank = distributed.get_rank() if distributed.is_initialized() else 0
     return folder / f"rank-{rank:05d}.pt"
 
 
 def save(folder: Path, learner: Stateful) -> None:
-    """Writes this rank's file; the folder becomes a checkpoint only when whoever asked publishes it whole."""
+    """Write this rank's file; the caller publishes the complete folder as a checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.save({"learner": learner.state(), "random": random_state()}, rank_file(folder))
 
 
 def load(folder: Path, learner: Stateful) -> None:
-    """Takes up what ``save`` wrote; raises ``FileNotFoundError`` when this rank has no file there."""
-    # Our own file, with optimiser state and random state beside tensors.
+    """Load what ``save`` wrote; raises ``FileNotFoundError`` when the folder has no file of this rank."""
+    # weights_only is off for our own file: optimiser state and random state are not plain tensors.
     content = torch.load(rank_file(folder), map_location="cpu", weights_only=False)
     learner.load_state(content["learner"])
     set_random_state(content["random"])
 
 
 def random_state() -> dict[str, Any]:
-    """Of Python, numpy and torch (and its accelerators)."""
+    """Return the random state of Python, numpy and torch, including CUDA devices."""
     state: dict[str, Any] = {
         "python": random.getstate(),
         "numpy": np.random.get_state(),
@@ -53,7 +53,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: Mapping[str, Any]) -> None:
-    """What ``random_state`` gave."""
+    """Restore the state returned by ``random_state``."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])

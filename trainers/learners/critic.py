@@ -1,4 +1,4 @@
-"""The value function: a language model's trunk with one number per token, and its clipped step."""
+"""The value function: a language model's trunk with a scalar head per token, and its clipped update."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainers.losses import Totals, value_loss
 
 
 class Critic:
-    """A value model and its optimiser. Not for several threads at once."""
+    """A value model and its optimiser. Not thread-safe."""
 
     def __init__(self, config: CriticConfig, language_model: Any, placement: Placement | None = None) -> None:
         placement = placement or Placement()
@@ -22,14 +22,15 @@ class Critic:
         self.stepper = Stepper(self.model, config.optim, placement.total_steps)
 
     def compute_values(self, data: DataProto) -> DataProto:
-        """``values`` [B, T] float32, 0 on padding."""
+        """Compute ``values`` [B, T] float32, 0 on padding."""
         self.model.train()
         return without_gradient(data, self.config, lambda rows: {"values": self.model(rows)}, device_of(self.model))
 
     def update_critic(self, data: DataProto) -> dict[str, float]:
-        """``ppo_epochs`` passes in mini-batches of whole groups; metrics under ``critic/``.
+        """Make ``ppo_epochs`` passes in mini-batches of whole groups; return metrics under ``critic/``.
 
-        Reads values (old), returns and response_mask: the mask of the policy's loss, observations are not learned.
+        Reads values (old), returns and response_mask. The mask is the policy loss's, so observations are not trained
+        on.
         """
         self.model.train()
         device, sharing = device_of(self.model), self.config.ulysses_sequence_parallel_size
@@ -49,7 +50,7 @@ class Critic:
         }
 
     def backward(self, rows: DataProto, totals: Totals) -> dict[str, float]:
-        """Adds the gradient of one pass; gives its share of the loss."""
+        """Accumulate the gradient of one micro-batch and return its share of the loss."""
         mask = rows.tensor("response_mask")
         found = value_loss(
             self.model(rows),

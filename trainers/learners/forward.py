@@ -1,7 +1,7 @@
-"""From rows to log-probabilities, entropies and values of their response tokens; and how rows are cut into passes.
+"""Forward passes: log-probabilities, entropies and values of response tokens, and the split into micro-batches.
 
-Shapes: B rows, P prompt columns, T response columns, V vocabulary. Column t belongs to response token t, and comes
-from position P + t - 1, which is what predicts it.
+Shapes: B rows, P prompt columns, T response columns, S = P + T, V vocabulary. Column t belongs to response token t and
+is computed at position P + t - 1, which predicts that token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from trainers.learners.ulysses import Split
 
 
 class Tokens(NamedTuple):
-    """``log_probs`` [B, T] float32 with gradient; ``entropy`` [B, T] float32, where it was asked for."""
+    """Scores of response tokens.
+
+    ``log_probs`` [B, T] float32 with gradient; ``entropy`` [B, T] float32, if requested.
+    """
 
     log_probs: Tensor
     entropy: Tensor | None = None
@@ -39,11 +42,11 @@ def response_tokens(
     trained: bool = False,
     split: Split | None = None,
 ) -> Tokens:
-    """Log-probabilities of the response tokens at the rollout's ``temperature``, as sampling took them; 0 on padding.
+    """Compute log-probabilities of the response tokens at the rollout's sampling ``temperature``; 0 on padding.
 
-    ``data`` has prompts, responses, input_ids, attention_mask and position_ids; padding on either side changes
-    nothing. Entropy is that of the same scaled logits. With ``trained`` only tokens of the response_mask are looked
-    at, and the rest is 0. The ranks of a ``split`` share every sequence.
+    ``data`` has prompts, responses, input_ids, attention_mask and position_ids; padding on either side does not change
+    the result. The entropy is that of the same scaled logits. With ``trained`` only tokens in the response_mask are
+    computed, the rest is 0. With ``split``, its ranks share every sequence (sequence parallelism).
     """
     positions = Positions.of(data, split, trained=trained)
     hidden = positions.hidden(model.get_decoder(), data)
@@ -55,16 +58,16 @@ def response_tokens(
 
 
 def response_values(trunk: Any, head: Module, data: DataProto, split: Split | None = None) -> Tensor:
-    """[B, T] float32: ``head`` of the state before each response token, 0 on padding."""
+    """Return values [B, T] float32: ``head`` applied to the state before each response token, 0 on padding."""
     positions = Positions.of(data, split)
     return positions.placed(head(positions.hidden(trunk, data)).squeeze(-1))
 
 
 @dataclass(frozen=True)
 class Positions:
-    """Which positions predict a response token: ``wanted`` [B, S] of this rank's columns, N of them.
+    """The positions that predict a response token.
 
-    ``targets`` [N] int64 are the tokens that they predict.
+    ``wanted`` [B, S] marks them among this rank's columns, N in number; ``targets`` [N] int64 are the predicted tokens.
     """
 
     wanted: Tensor
@@ -74,7 +77,10 @@ class Positions:
 
     @classmethod
     def of(cls, data: DataProto, split: Split | None, *, trained: bool = False) -> Positions:
-        """Positions before response tokens that are no padding, or are trained on."""
+        """Select the positions before non-padding response tokens.
+
+        With ``trained``, only those before tokens in the response_mask.
+        """
         ids, width = data.tensor("input_ids"), data.tensor("responses").shape[1]
         response = slice(ids.shape[1] - width - 1, ids.shape[1] - 1)
         present = data.tensor("response_mask") if trained else data.tensor("attention_mask")[:, -width:]
@@ -86,7 +92,7 @@ class Positions:
         return cls(wanted, following[wanted], response, split)
 
     def hidden(self, trunk: Any, data: DataProto) -> Tensor:
-        """[N, H]: the trunk's last hidden states at these positions."""
+        """Return the trunk's last hidden states [N, H] at these positions."""
         inputs = {name: data.tensor(name) for name in ("input_ids", "attention_mask", "position_ids")}
         if self.split is not None:
             inputs = self.split.inputs(**inputs)
@@ -94,7 +100,7 @@ class Positions:
         return states[self.wanted]
 
     def placed(self, values: Tensor) -> Tensor:
-        """[B, T] float32 of [N], all ranks' positions together, 0 elsewhere."""
+        """Scatter values [N] to [B, T] float32, 0 elsewhere, combining all ranks of the split."""
         spread = torch.zeros(self.wanted.shape, dtype=torch.float32, device=values.device)
         spread = spread.masked_scatter(self.wanted, values.to(torch.float32))
         if self.split is not None:
@@ -103,7 +109,7 @@ class Positions:
 
 
 def cropped(data: DataProto) -> DataProto:
-    """Without the columns that are padding in every row: narrower prompts on the left, responses on the right."""
+    """Remove the columns that are padding in every row: left of the prompts and right of the responses."""
     prompts, responses = data.tensor("prompts").shape[1], data.tensor("responses").shape[1]
     columns = data.tensor("attention_mask").bool().any(dim=0).nonzero().squeeze(-1)
     start, end = min(int(columns[0]), prompts - 1), max(int(columns[-1]) + 1, prompts + 1)
@@ -122,20 +128,21 @@ def cropped(data: DataProto) -> DataProto:
 
 
 def passes(data: DataProto, batching: BatchingConfig) -> list[Tensor]:
-    """Row indices of each forward pass: equal numbers of rows, or by tokens with rows of like length together.
+    """Return the row indices of each micro-batch.
 
-    Every row occurs once; whoever puts results back by these indices has them in order. All ranks get as many
-    passes, since parameters are gathered from all of them in each.
+    Micro-batches have equal numbers of rows, or with ``use_dynamic_bsz`` bounded numbers of tokens, rows of similar
+    length together. Every row occurs exactly once, so results can be put back in order by these indices.
     """
     if batching.use_dynamic_bsz:
         lengths = [int(length) for length in data.tensor("attention_mask").sum(dim=-1)]
         found = micro_batches(lengths, batching.ppo_max_token_len_per_gpu)
+        # Sharded parameters are gathered from all ranks in every pass, so every rank must make as many.
         return [torch.tensor(rows) for rows in divided(found, largest(len(found)))]
     return list(torch.arange(len(data)).split(batching.ppo_micro_batch_size_per_gpu))
 
 
 def divided(batches: list[list[int]], count: int) -> list[list[int]]:
-    """The same rows in ``count`` batches, the largest being halved; raises ``InvalidField`` with too few rows."""
+    """Split the largest micro-batches in half until there are ``count``; raises ``InvalidField`` with too few rows."""
     batches = list(batches)
     while len(batches) < count:
         place = max(range(len(batches)), key=lambda index: len(batches[index]))
@@ -147,7 +154,7 @@ def divided(batches: list[list[int]], count: int) -> list[list[int]]:
 
 
 def mini_batches(data: DataProto, prompts: int) -> list[DataProto]:
-    """Parts of ``prompts`` whole groups in order; rows of one ``uid`` stay together."""
+    """Split a batch into parts of ``prompts`` whole groups, in order; rows of one ``uid`` stay together."""
     if "uid" not in data:
         return [data]
     order = list(dict.fromkeys(data.array("uid").tolist()))
@@ -163,7 +170,10 @@ def without_gradient(
     compute: Callable[[DataProto], dict[str, Tensor]],
     device: torch.device,
 ) -> DataProto:
-    """What ``compute`` gives for each pass ([b, t] float32 by name) on ``device``, as [B, T] in the rows' order."""
+    """Run ``compute`` on each micro-batch on ``device``.
+
+    Returns its fields as [B, T] float32 on the CPU, in row order, 0 on padding.
+    """
     shape = data.tensor("responses").shape
     found: dict[str, Tensor] = {}
     for rows in passes(data, batching):

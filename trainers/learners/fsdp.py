@@ -1,6 +1,6 @@
-"""Parameters, gradients and moments divided among ranks (FSDP2), and what has to leave them whole or as own parts.
+"""Fully sharded data parallelism (FSDP2): sharding, reductions over ranks, and full or per-rank state dicts.
 
-Gradients are sums over ranks: every loss is divided by the totals of all ranks before (``stepping``).
+Gradients are summed, not averaged, over ranks: every loss is already divided by the totals of all ranks (``stepping``).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ Number = TypeVar("Number", int, float)
 
 
 def shard(network: Module, model: Module) -> None:
-    """Divides ``network``'s parameters among all ranks, gathered layer by layer of ``model``; alone it does nothing.
+    """Shard ``network``'s parameters over all ranks, one FSDP unit per layer of ``model``; a no-op on a single rank.
 
-    To be called on all ranks, with equal parameters. ``network`` must do all that needs parameters in its forward.
+    Call on all ranks with equal parameters. Everything in ``network`` that needs parameters must run inside its
+    forward.
     """
     if not distributed.is_initialized() or distributed.get_world_size() == 1:
         return
@@ -40,7 +41,7 @@ def shard(network: Module, model: Module) -> None:
 
 
 def layers(model: Module) -> list[Module]:
-    """The decoder's layers; raises ``InvalidField("model.path")`` for an architecture that has none."""
+    """Return the decoder's layers; raises ``InvalidField("model.path")`` when the architecture has none."""
     found = [m for name, m in model.named_modules() if isinstance(m, torch.nn.ModuleList) and name.endswith("layers")]
     if not found:
         raise InvalidField("model.path", f"{type(model).__name__} has no layers to shard")
@@ -48,24 +49,24 @@ def layers(model: Module) -> list[Module]:
 
 
 def whole_state(network: Module) -> dict[str, Tensor]:
-    """All parameters on the CPU by name, on rank 0; nothing on the others. To be called on all ranks."""
+    """Gather all parameters by name to the CPU of rank 0; other ranks get an empty dict. Call on all ranks."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     state: dict[str, Any] = get_model_state_dict(network, options=options)
     return state if rank() == 0 else {}
 
 
 def rank() -> int:
-    """Of this process."""
+    """Return this process's rank."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 def world() -> int:
-    """Number of ranks."""
+    """Return the number of ranks."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def summed(values: Sequence[float]) -> list[float]:
-    """Each value summed over all ranks, in float64; as it is where there is one."""
+    """Sum each value over all ranks, in float64; without torch.distributed return the values unchanged."""
     if not distributed.is_initialized():
         return list(values)
     packed = torch.tensor(list(values), dtype=torch.float64, device=device_kind())
@@ -74,7 +75,7 @@ def summed(values: Sequence[float]) -> list[float]:
 
 
 def sum_gradients(parameters: Iterable[Tensor]) -> None:
-    """Gradients become sums over all ranks: each rank's are divided by the totals of all already."""
+    """Sum gradients over all ranks in place."""
     if not distributed.is_initialized():
         return
     for parameter in parameters:
@@ -87,7 +88,7 @@ def sum_gradients(parameters: Iterable[Tensor]) -> None:
 
 
 def largest(value: Number) -> Number:
-    """The largest value of all ranks."""
+    """Return the maximum of a value over all ranks."""
     if world() == 1:
         return value
     packed = torch.tensor(value, dtype=torch.float64, device=device_kind())
@@ -96,12 +97,12 @@ def largest(value: Number) -> Number:
 
 
 def device_kind() -> str:
-    """What the ranks' collectives work on."""
+    """Return the device type that the ranks' collectives use."""
     return "cuda" if distributed.get_backend() == "nccl" else "cpu"
 
 
 def own_parts(tree: Any) -> Any:
-    """A state with every sharded tensor replaced by this rank's part of it."""
+    """Return a state with every sharded tensor replaced by this rank's shard."""
     if isinstance(tree, DTensor):
         return tree.to_local().detach().clone()
     if isinstance(tree, Mapping):
@@ -113,7 +114,7 @@ def own_parts(tree: Any) -> Any:
 
 @torch.no_grad()
 def load_module(module: Module, parts: Mapping[str, Tensor]) -> None:
-    """Takes up ``own_parts`` of a module's state; raises ``RuntimeError`` when it is another module's."""
+    """Load the ``own_parts`` of a module's state; raises ``RuntimeError`` when it is another module's."""
     state = module.state_dict()
     if state.keys() != parts.keys():
         raise RuntimeError(f"state does not fit: {sorted(state.keys() ^ parts.keys())[:5]}")
@@ -125,7 +126,7 @@ def load_module(module: Module, parts: Mapping[str, Tensor]) -> None:
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, parts: Mapping[str, Any]) -> None:
-    """Takes up ``own_parts`` of an optimiser's state; raises ``ValueError`` when it is another optimiser's."""
+    """Load the ``own_parts`` of an optimiser's state; raises ``ValueError`` when it is another optimiser's."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state = {
         place: {name: sharded_like(parameters[place], value) for name, value in found.items()}
@@ -135,7 +136,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, parts: Mapping[str, Any]) -
 
 
 def sharded_like(parameter: Tensor, value: Any) -> Any:
-    """A rank's part as the sharded tensor that it is a part of; anything else as it is."""
+    """Wrap a rank's shard as a sharded tensor like ``parameter``; return anything else unchanged."""
     if not isinstance(parameter, DTensor) or not isinstance(value, Tensor) or value.dim() == 0:
         return value
     return DTensor.from_local(

@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA, arXiv 2106.09685): what is trained beside a frozen model, and how it leaves.
+"""Low-rank adapters (LoRA, arXiv 2106.09685): injection into a frozen model, merging, and export.
 
 An adapted layer computes W x + (alpha / rank) B A x.
 """
@@ -21,11 +21,12 @@ BASE = ".base_layer."
 
 
 def adapt(model: Any, config: ModelConfig) -> Any:
-    """The model with adapters of ``lora_rank`` in its ``lora_targets``; only they are trained.
+    """Inject adapters of rank ``lora_rank`` into the ``lora_targets`` layers; only the adapters are trained.
 
-    Raises ``InvalidField("model.lora_targets")`` for the output layer, whose product is never taken as a module, and
-    for names that no layer has.
+    Raises ``InvalidField("model.lora_targets")`` for the output layer or the embedding, and for names that match no
+    layer.
     """
+    # The output layer's weight is multiplied directly, never called as a module: an adapter there would have no effect.
     if {"lm_head", "embed_tokens"} & set(config.lora_targets):
         raise InvalidField("model.lora_targets", "adapters are for layers between embedding and output")
     from peft import LoraConfig, inject_adapter_in_model
@@ -39,7 +40,7 @@ def adapt(model: Any, config: ModelConfig) -> Any:
 
 
 def merged(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
-    """A plain model's weights by name, of an adapted one's: W + scale B A. ``scale`` is alpha / rank."""
+    """Return plain weights by name, with adapters merged: W + scale B A, where ``scale`` is alpha / rank."""
     plain = {}
     for name, value in state.items():
         if ".lora_" in name:
@@ -53,7 +54,7 @@ def merged(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
 
 
 def save_adapter(state: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> None:
-    """The adapter alone, as PEFT saves one: its loaders and inference engines read it."""
+    """Save the adapter alone in PEFT's format, which PEFT and inference engines can load."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         "base_model.model." + name.replace(f".{ADAPTER}.", "."): value.contiguous()

@@ -1,4 +1,4 @@
-"""Where a learner's model comes from: a folder of safetensors, SmolLM2 from its package, or a tiny one."""
+"""Loading and export of a learner's model: a safetensors folder, SmolLM2 from its package, or a tiny test model."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ PREFIX = "language_model."
 
 
 def load_tokenizer(config: ModelConfig) -> Any:
-    """The tokenizer that belongs to the model; raises ``InvalidField("model.path")``."""
+    """Load the model's tokenizer; raises ``InvalidField("model.path")``."""
     if config.path == "tiny":
         return tiny.build_tokenizer(config.vocabulary)
     return AutoTokenizer.from_pretrained(folder_of(config))
 
 
 def load_model(config: ModelConfig, seed: int) -> Any:
-    """A causal language model in float32, in train mode; adapters and checkpointing as the settings say.
+    """Load a causal language model in float32 and train mode, with adapters and checkpointing as configured.
 
-    Adapters draw their start from ``seed``, so that all ranks have the same. Raises
-    ``InvalidField("model.path")`` for a folder that holds none, ``InvalidField("model.vocabulary")`` for a
-    tiny model without words.
+    Raises ``InvalidField("model.path")`` for a folder without a model or an unsupported output layer, and
+    ``InvalidField("model.vocabulary")`` for a tiny model without words.
     """
     if config.path == "tiny":
         if not config.vocabulary:
@@ -45,6 +44,7 @@ def load_model(config: ModelConfig, seed: int) -> Any:
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     check_output(model)
     if config.lora_rank:
+        # Adapters are initialised from the seed, so that all ranks start with the same weights.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = adapt(model, config)
@@ -56,7 +56,7 @@ def load_model(config: ModelConfig, seed: int) -> Any:
 
 
 def folder_of(config: ModelConfig) -> Path:
-    """The folder with config, weights and tokenizer."""
+    """Return the folder that holds config, weights and tokenizer; raises ``InvalidField("model.path")``."""
     if config.path == "smollm2":
         return smollm2_folder(config.cache)
     folder = Path(config.path)
@@ -66,7 +66,10 @@ def folder_of(config: ModelConfig) -> Path:
 
 
 def check_output(model: Any) -> None:
-    """Raises ``InvalidField("model.path")`` when logits are more than a product with the output layer's weight."""
+    """Check that logits are the plain product with the output layer's weight.
+
+    Raises ``InvalidField("model.path")`` for a bias, logit scaling or soft-capping.
+    """
     output, config = model.get_output_embeddings(), model.config
     more = [
         name for name in ("final_logit_softcapping", "logits_scaling", "logit_scale") if getattr(config, name, None)
@@ -76,9 +79,9 @@ def check_output(model: Any) -> None:
 
 
 def export(network: Any, model: Any, tokenizer: Any, config: ModelConfig, folder: Path) -> None:
-    """Weights, config and tokenizer as an inference engine loads them; adapters are merged into them.
+    """Save weights, config and tokenizer for an inference engine, with adapters merged into the weights.
 
-    To be called on all ranks; rank 0 writes. ``model`` is the language model in ``network``.
+    Call on all ranks; rank 0 writes. ``model`` is the language model inside ``network``.
     """
     state = language_state(network)
     if rank():
@@ -94,7 +97,10 @@ def export(network: Any, model: Any, tokenizer: Any, config: ModelConfig, folder
 
 
 def export_adapter(network: Any, config: ModelConfig, folder: Path) -> None:
-    """The adapter alone; raises ``InvalidField("model.lora_rank")`` when there is none. On all ranks; rank 0 writes."""
+    """Save the adapter alone. Call on all ranks; rank 0 writes.
+
+    Raises ``InvalidField("model.lora_rank")`` when the model has no adapter.
+    """
     if not config.lora_rank:
         raise InvalidField("model.lora_rank", "is 0: there is no adapter to export")
     state = language_state(network)
@@ -103,7 +109,10 @@ def export_adapter(network: Any, config: ModelConfig, folder: Path) -> None:
 
 
 def language_state(network: Any) -> dict[str, torch.Tensor]:
-    """The whole language model's parameters by its own names, on rank 0."""
+    """Return the language model's full parameters under its own names; empty on ranks other than 0.
+
+    Raises ``InvalidField("network")`` when the network holds no language model.
+    """
     state = whole_state(network)
     if not any(name.startswith(PREFIX) for name in state) and not rank():
         raise InvalidField("network", "holds no language model: weights would be lost")

@@ -1,7 +1,7 @@
-"""What a rank trains: a language model as log-probabilities or as values, placed over the ranks.
+"""Trainable networks of a rank: a language model giving log-probabilities or values, placed over the ranks.
 
-A network's ``forward`` holds all that needs parameters, output layer included: sharded parameters are whole only
-inside of it (``fsdp``).
+A network's ``forward`` contains everything that needs parameters, including the output layer, because sharded
+parameters are complete only inside it (``fsdp``).
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from trainers.learners.ulysses import Split
 
 @dataclass(frozen=True)
 class Placement:
-    """How a learner stands on its ranks; the defaults are one rank on the CPU."""
+    """Precision and sharding of a learner; the defaults are one rank on the CPU."""
 
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Type of the forward pass; parameters, gradients and optimiser stay float32."""
+    """Precision of the forward pass; parameters, gradients and optimiser state stay float32."""
     shard: bool = False
-    """Parameters, gradients and moments are divided among all ranks, not copied."""
+    """Shard parameters, gradients and moments over all ranks instead of replicating them."""
     total_steps: int | None = None
-    """Length of the schedule."""
+    """Length of the learning-rate schedule, in steps."""
 
     @classmethod
     def of(cls, config: TrainConfig) -> Placement:
-        """As the settings say."""
+        """Build from the settings."""
         trainer = config.trainer
         return cls(config.model.dtype, trainer.strategy == "fsdp2", trainer.total_training_steps)
 
     def computing(self, device: torch.device) -> AbstractContextManager[Any]:
-        """The type of a forward pass."""
+        """Return the autocast context of a forward pass."""
         return torch.autocast(device.type, torch.bfloat16, enabled=self.dtype == "bfloat16")
 
 
 class PolicyNetwork(nn.Module):
-    """A causal language model that gives log-probabilities of response tokens."""
+    """A causal language model whose forward returns log-probabilities of response tokens."""
 
     def __init__(self, language_model: Any, placement: Placement, sequence_parallel: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class PolicyNetwork(nn.Module):
             fsdp.shard(self, language_model)
 
     def forward(self, data: DataProto, temperature: float, entropy: bool = False, trained: bool = False) -> Tokens:
-        """``trainers.learners.forward.response_tokens`` of rows on the network's device."""
+        """Compute ``trainers.learners.forward.response_tokens`` for rows on the network's device."""
         with self.placement.computing(data.tensor("input_ids").device):
             return response_tokens(
                 self.language_model, data, temperature, entropy=entropy, trained=trained, split=self.split
@@ -62,7 +62,7 @@ class PolicyNetwork(nn.Module):
 
 
 class ValueModel(nn.Module):
-    """A causal language model's trunk and a linear head that starts at 0: first values say nothing."""
+    """A causal language model's trunk with a linear head initialised to 0, so that initial values are 0."""
 
     def __init__(self, language_model: Any, placement: Placement | None = None, sequence_parallel: int = 1) -> None:
         super().__init__()
@@ -76,11 +76,11 @@ class ValueModel(nn.Module):
             fsdp.shard(self, self.trunk)
 
     def forward(self, data: DataProto) -> Tensor:
-        """[B, T] float32: the value of the state before each response token, 0 on padding."""
+        """Return values [B, T] float32 of the state before each response token, 0 on padding."""
         with self.placement.computing(data.tensor("input_ids").device):
             return response_values(self.trunk, self.head, data, self.split)
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Where its parameters are."""
+    """Return the device of the module's parameters."""
     return next(module.parameters()).device

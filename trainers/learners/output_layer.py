@@ -1,11 +1,11 @@
-"""Log-probabilities and entropies from hidden states, without ever holding the logits of all tokens.
+"""Log-probabilities and entropies from hidden states, without materialising the logits of all tokens.
 
 Shapes: N tokens, H width, V vocabulary. With z = h W^T / temperature, log p(y) = z_y - logsumexp(z) and the entropy is
-logsumexp(z) - sum_j p_j z_j. The backward pass makes each part's logits again and uses
+logsumexp(z) - sum_j p_j z_j. The backward pass recomputes each chunk's logits and uses
 
     d log p(y) / dz_j = [j = y] - p_j        d entropy / dz_j = -p_j (log p_j + entropy)
 
-so memory is bounded by ``CHUNK_CELLS`` logits, however long a batch is, at the price of one more product with W.
+so that peak memory is ``CHUNK_CELLS`` logits, independent of the batch, at the cost of one more product with W.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 CHUNK_CELLS = 1 << 25
-"""Logits that exist at once: 128 MiB of float32."""
+"""Maximum number of logits held at once: 128 MiB of float32."""
 
 
 class TokenScores(NamedTuple):
-    """``log_probs`` and ``entropy`` [N], with gradient; entropy is 0 where it was not asked for."""
+    """``log_probs`` and ``entropy`` [N], with gradient; entropy is 0 unless requested."""
 
     log_probs: Tensor
     entropy: Tensor
@@ -29,15 +29,15 @@ class TokenScores(NamedTuple):
 def token_scores(
     hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float, *, entropy: bool = False
 ) -> TokenScores:
-    """Of ``targets`` [N] int64 given ``hidden`` [N, H] and the output layer's ``weight`` [V, H].
+    """Compute the scores of ``targets`` [N] int64 given ``hidden`` [N, H] and the output layer's ``weight`` [V, H].
 
-    The product is taken in the type of ``hidden``, all else in float32 (float64 stays).
+    The product is computed in the type of ``hidden``, all else in float32 (float64 stays float64).
     """
     return TokenScores(*_TokenScores.apply(hidden, weight, targets, temperature, entropy))  # type: ignore[no-untyped-call]
 
 
 class _TokenScores(torch.autograd.Function):
-    """The two formulas of the module."""
+    """Chunked forward and backward of the module's two formulas."""
 
     @staticmethod
     def forward(
@@ -88,18 +88,18 @@ class _TokenScores(torch.autograd.Function):
 
 
 def chunk_rows(weight: Tensor) -> int:
-    """Tokens whose logits exist at once."""
+    """Return the number of tokens per chunk."""
     return max(1, CHUNK_CELLS // len(weight))
 
 
 def scaled_logits(hidden: Tensor, weight: Tensor, temperature: float) -> Tensor:
-    """[n, V] in float32, or float64."""
+    """Return logits [n, V] divided by the temperature, in float32 or float64."""
     logits = (hidden @ weight.to(hidden.dtype).t()).to(torch.promote_types(hidden.dtype, torch.float32))
     return logits if temperature == 1.0 else logits.div_(temperature)
 
 
 def probabilities_gradient(logits: Tensor, of_chosen: Tensor, of_spread: Tensor | None, spread: Tensor) -> Tensor:
-    """What probabilities add to the gradient of the scaled logits: -p (g + g_entropy (log p + entropy)), [n, V]."""
+    """Return the softmax part of the logits' gradient: -p (g + g_entropy (log p + entropy)), [n, V]."""
     shares = torch.softmax(logits, dim=-1)
     if of_spread is None:
         return shares.mul_(-of_chosen.unsqueeze(-1))

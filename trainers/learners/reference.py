@@ -1,4 +1,4 @@
-"""The frozen policy that KL is measured against."""
+"""The frozen reference policy of the KL terms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainers.learners.networks import Placement, PolicyNetwork, device_of
 
 
 class Reference:
-    """A causal language model that never learns."""
+    """A causal language model that is not trained."""
 
     def __init__(self, config: BatchingConfig, model: Any, placement: Placement | None = None) -> None:
         self.config = config
@@ -19,7 +19,7 @@ class Reference:
         self.network = PolicyNetwork(self.model, placement or Placement(), config.ulysses_sequence_parallel_size)
 
     def compute_ref_log_prob(self, data: DataProto) -> DataProto:
-        """``ref_log_prob`` [B, T] float32, 0 on padding; at ``meta_info["temperature"]``, as the policy's."""
+        """Compute ``ref_log_prob`` [B, T] float32, 0 on padding, at ``meta_info["temperature"]`` like the policy's."""
         temperature = float(data.meta_info["temperature"])
         return without_gradient(
             data,

@@ -1,4 +1,4 @@
-"""What every learner's optimiser step has in common: schedule, gradients of all ranks, clipping, state."""
+"""Optimiser step shared by all learners: schedule, gradient reduction over ranks, clipping and state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from trainers.mismatch import Mismatch
 
 
 class Stepper:
-    """AdamW with its schedule for one module; gradients are sums over ranks, losses divided by all ranks' totals."""
+    """AdamW and its schedule for one module; gradients are summed over ranks, losses divided by all ranks' totals."""
 
     def __init__(self, module: Module, config: OptimConfig, total_steps: int | None) -> None:
         self.module, self.config = module, config
@@ -40,7 +40,10 @@ class Stepper:
         )
 
     def step(self) -> float:
-        """Takes the step and forgets the gradients; gives the gradient's norm over all ranks, before clipping."""
+        """Apply the optimiser step and clear the gradients; return the gradient norm over all ranks, before clipping.
+
+        The step is skipped when the norm is not finite.
+        """
         trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         sum_gradients(trained)
         found = clip_grad_norm_(trained, self.config.grad_clip)
@@ -51,16 +54,17 @@ class Stepper:
         return norm
 
     def advance(self) -> None:
-        """Moves the schedule: once per training step, however many mini-batches and epochs it has, as verl does."""
+        """Advance the schedule by one training step."""
+        # Once per training step, however many mini-batches and epochs it has, as verl does.
         self.schedule.step()
 
     @property
     def lr(self) -> float:
-        """Of the next step."""
+        """Return the learning rate of the next step."""
         return float(self.schedule.get_last_lr()[0])
 
     def state(self) -> dict[str, Any]:
-        """What the next step depends on; of sharded tensors this rank's part."""
+        """Return everything the next step depends on, with this rank's shard of each sharded tensor."""
         return {
             "module": own_parts(self.module.state_dict()),
             "optimizer": own_parts(self.optimizer.state_dict()),
@@ -68,14 +72,14 @@ class Stepper:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes up a state; raises ``RuntimeError`` or ``KeyError`` when it is another model's."""
+        """Load a state; raises ``RuntimeError`` or ``KeyError`` when it belongs to another model."""
         load_module(self.module, state["module"])
         load_optimizer(self.optimizer, state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
 
 
 def learning_rate(config: OptimConfig, total_steps: int | None, step: int) -> float:
-    """The factor of ``lr`` at a step, counted from 0: linear warm-up, then constant or half a cosine."""
+    """Return the factor of ``lr`` at a step, counted from 0: linear warm-up, then constant or cosine decay."""
     warmup = config.lr_warmup_steps
     if warmup < 0:
         warmup = int(config.lr_warmup_steps_ratio * (total_steps or 0))
@@ -88,8 +92,9 @@ def learning_rate(config: OptimConfig, total_steps: int | None, step: int) -> fl
 
 
 def totals_of_all(mask: Tensor, sharing: int = 1) -> Totals:
-    """Denominators of the whole mini-batch, over all ranks; ``mask`` [B, T] is this rank's part, and ``sharing``
-    ranks have the same one.
+    """Sum the loss denominators of a mini-batch over all ranks.
+
+    ``mask`` [B, T] holds this rank's rows, and ``sharing`` ranks hold the same rows.
     """
     own = Totals.of(mask)
     tokens, rows = summed([own.tokens / sharing, own.rows / sharing])
@@ -97,14 +102,14 @@ def totals_of_all(mask: Tensor, sharing: int = 1) -> Totals:
 
 
 def mismatch_of_all(own: Mismatch, sharing: int = 1) -> Mismatch:
-    """Of all ranks' rows; ``sharing`` ranks have the same ones."""
+    """Combine the mismatch statistics of all ranks' rows; ``sharing`` ranks hold the same rows."""
     sums = replace(own, largest=0.0)
     found = summed([value / sharing for value in astuple(sums)])
     return replace(Mismatch(*found), largest=largest(own.largest))
 
 
 def prompts_of_rank(batching: BatchingConfig) -> int:
-    """Prompts of one mini-batch that this rank has; raises ``InvalidField`` when ranks cannot share it evenly."""
+    """Return this rank's prompts per mini-batch; raises ``InvalidField`` when they do not divide evenly among ranks."""
     ranks = world() // batching.ulysses_sequence_parallel_size
     prompts = batching.ppo_mini_batch_size
     if prompts % ranks:
@@ -113,9 +118,10 @@ def prompts_of_rank(batching: BatchingConfig) -> int:
 
 
 def shares_of_all(steps: Iterable[Mapping[str, float]], sharing: int = 1) -> dict[str, float]:
-    """Metrics that are shares of a mini-batch's (what each rank adds to it): summed over ranks, averaged over steps.
+    """Sum metrics over ranks and average them over steps.
 
-    ``sharing`` ranks have the same rows, and add the same.
+    Each metric is a rank's share of a mini-batch's value. ``sharing`` ranks hold the same rows, so their shares count
+    once.
     """
     rows = list(steps)
     found = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}

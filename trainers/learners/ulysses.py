@@ -1,7 +1,7 @@
-"""Sequence parallelism by heads (Ulysses, arXiv 2309.14509): ranks share every sequence of a batch.
+"""Sequence parallelism by attention heads (Ulysses, arXiv 2309.14509): ranks share every sequence of a batch.
 
-Each rank holds S / sp columns of all rows. Around attention an all-to-all trades columns for heads, so that a rank
-attends over the whole sequence with 1 / sp of the heads; everything else works on single tokens anyway.
+Each rank holds S / sp columns of all rows. Around attention, an all-to-all exchanges columns for heads, so that a rank
+attends over the whole sequence with 1 / sp of the heads; all other layers work on single tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ATTENTION = "fathom_ulysses"
 
 @dataclass(frozen=True)
 class Split:
-    """The ranks that share sequences: ``group`` of ``size``, of which this is ``rank``."""
+    """A group of ranks that share sequences: ``size`` ranks, of which this process is ``rank``."""
 
     group: Any
     size: int
@@ -32,10 +32,10 @@ class Split:
 
     @classmethod
     def of(cls, size: int, model: Any) -> Split | None:
-        """Groups of ``size`` neighbouring ranks, with ``model``'s attention made to trade; None for a size of 1.
+        """Form groups of ``size`` neighbouring ranks and install the exchange in ``model``'s attention.
 
-        To be called on all ranks alike. Raises ``InvalidField("ulysses_sequence_parallel_size")`` when ranks or heads
-        cannot be divided so.
+        Returns None for a size of 1. Call on all ranks alike. Raises ``InvalidField("ulysses_sequence_parallel_size")``
+        when the size does not divide the number of ranks or heads.
         """
         if size == 1:
             return None
@@ -57,13 +57,16 @@ class Split:
         return split
 
     def own(self, values: Tensor) -> Tensor:
-        """This rank's columns [B, s] of [B, S], padded with zeros to a multiple of the ranks."""
+        """Return this rank's columns [B, s] of [B, S], zero-padded to a multiple of the group size."""
         values = pad(values, (0, -values.shape[1] % self.size))
         width = values.shape[1] // self.size
         return values[:, self.rank * width : (self.rank + 1) * width]
 
     def inputs(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor) -> dict[str, Tensor]:
-        """What the trunk gets: own columns, and the mask [B, 1, S, S] (True attends) of whole sequences."""
+        """Build the trunk's input from this rank's columns.
+
+        The attention mask [B, 1, S, S] (True attends) covers whole sequences.
+        """
         present = pad(attention_mask.bool(), (0, -attention_mask.shape[1] % self.size))
         width = present.shape[1]
         causal = torch.ones(width, width, dtype=torch.bool, device=present.device).tril()
@@ -76,13 +79,13 @@ class Split:
         }
 
     def gather(self, values: Tensor) -> Tensor:
-        """[B, S] of all ranks' [B, s], in order. Each rank's gradient flows to its own columns alone."""
+        """Gather all ranks' columns [B, s] to [B, S] in order; each rank's gradient flows to its own columns only."""
         whole: Tensor = _Gather.apply(values, self)  # type: ignore[no-untyped-call]
         return whole
 
 
 class _Gather(torch.autograd.Function):
-    """All ranks compute the same loss from what is gathered, so the gradient of a part is the part of the gradient."""
+    """All-gather along columns, whose backward keeps this rank's slice of the gradient."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, split: Split) -> Tensor:
@@ -93,12 +96,16 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        # No reduction: all ranks compute the same loss from the gathered values.
         start = ctx.split.rank * ctx.width
         return gradients[0][:, start : start + ctx.width].contiguous(), None
 
 
 class _Trade(torch.autograd.Function):
-    """All-to-all: ``values`` is cut along ``out`` into one part per rank, what arrives is joined along ``into``."""
+    """All-to-all exchange along two dimensions.
+
+    ``values`` is split along ``out`` into one part per rank; the received parts are joined along ``into``.
+    """
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, out: int, into: int, split: Split) -> Tensor:
@@ -111,7 +118,7 @@ class _Trade(torch.autograd.Function):
 
 
 def trade(values: Tensor, out: int, into: int, split: Split) -> Tensor:
-    """One exchange; the size of dimension ``out`` must be a multiple of the ranks."""
+    """Exchange parts among the ranks; the size of dimension ``out`` must be a multiple of the group size."""
     sent = torch.stack(values.chunk(split.size, dim=out)).contiguous()
     received = torch.empty_like(sent)
     distributed.all_to_all_single(received, sent, group=split.group)
@@ -121,7 +128,7 @@ def trade(values: Tensor, out: int, into: int, split: Split) -> Tensor:
 def attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **settings: Any
 ) -> tuple[Tensor, None]:
-    """Attention of ``query`` [B, heads, s, d] over whole sequences; gives [B, s, heads, d]."""
+    """Attend with ``query`` [B, heads, s, d] over whole sequences; returns [B, s, heads, d]."""
     split: Split = module.fathom_split
     groups = query.shape[1] // key.shape[1]
     if key.shape[1] % split.size:
@@ -136,7 +143,7 @@ def attention(
 
 
 class Heads:
-    """What plain attention reads of its module: key heads are as many as query heads, and the mask says all."""
+    """Stand-in for the attention module: as many key heads as query heads, causality given by the mask alone."""
 
     num_key_value_groups = 1
     is_causal = False

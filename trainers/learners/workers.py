@@ -1,4 +1,4 @@
-"""The workers of a training, one per role and rank: a learner made from the settings, with its checkpoints."""
+"""Workers of a training run, one per role and rank: a learner built from the settings, with checkpointing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from trainers.learners.reference import Reference
 
 
 def model_on_rank(config: TrainConfig) -> Any:
-    """The language model where this rank computes: the same on all ranks."""
+    """Load the language model onto this rank's device, identical on all ranks."""
     return load_model(config.model, config.trainer.seed).to(config.trainer.device)
 
 
 class ActorWorker:
-    """The policy under training (role ``actor``). ``sharing`` ranks of it share every row."""
+    """Worker of the policy under training (role ``actor``); ``sharing`` ranks hold the same rows."""
 
     def __init__(self, config: TrainConfig) -> None:
         self.sharing = config.actor.ulysses_sequence_parallel_size
@@ -48,7 +48,7 @@ class ActorWorker:
 
 
 class CriticWorker:
-    """The value function under training (role ``critic``); its trunk starts as the policy's."""
+    """Worker of the value function (role ``critic``); its trunk starts from the policy's weights."""
 
     def __init__(self, config: TrainConfig) -> None:
         self.sharing = config.critic.ulysses_sequence_parallel_size
@@ -68,7 +68,7 @@ class CriticWorker:
 
 
 class ReferenceWorker:
-    """The policy as it was at the start (role ``ref_policy``)."""
+    """Worker of the initial policy, kept frozen (role ``ref_policy``)."""
 
     def __init__(self, config: TrainConfig) -> None:
         self.sharing = config.actor.ulysses_sequence_parallel_size

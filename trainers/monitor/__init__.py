@@ -1,1 +1,1 @@
-"""What is said of a training while it runs and afterwards: logs, collapse, report."""
+"""Monitoring of a training run: metric loggers, collapse detection, and the HTML report."""

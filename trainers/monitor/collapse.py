@@ -1,7 +1,8 @@
-"""Collapse is seen early: named signals, each with a bound and a patience; what is not finite ends a run at once.
+"""Early detection of training collapse: named signals, each with bounds and a patience.
 
-The signals are those by which published runs went wrong: entropy that vanishes or explodes, a policy far from its
-reference, responses that shrink, actions that nobody can execute, reward that falls from its best.
+A metric that is not finite ends a run at once. The signals are the known failure modes of published runs: entropy that
+vanishes or explodes, a policy far from its reference, shrinking responses, invalid actions, and reward that falls from
+its best.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ REWARD = ("critic/score/mean", "critic/rewards/mean")
 
 
 class TrainingCollapsed(FathomError):
-    """A signal of collapse lasted; the last good checkpoint is kept and its version stays served."""
+    """A collapse signal persisted; the last good checkpoint is kept and its version stays in service."""
 
     code, reason = "ABORTED", "CONFLICT"
 
@@ -38,12 +39,13 @@ class TrainingCollapsed(FathomError):
 
 @dataclass(frozen=True)
 class Signal:
-    """A series and when it is suspicious. ``metrics`` are its names, of which the first that is there counts.
+    """A metric series and the bounds outside of which it is suspicious.
 
-    ``floor`` and ``ceiling`` bound the mean over the window, ``share_of_start`` its ratio to the first window,
-    ``share_of_best`` its ratio to the best window so far. With ``only_after_good`` the bounds hold only once the
-    series has been within them: an untrained model may begin outside. With ``while_rising`` it is suspicious only
-    while that other series stands above its first window.
+    ``metrics`` are alternative names, of which the first present is used. ``floor`` and ``ceiling`` bound the mean over
+    the window, ``share_of_start`` its ratio to the first window, ``share_of_best`` its ratio to the best window so far.
+    With ``only_after_good`` the bounds apply only once the series has been within them, because an untrained model may
+    start outside. With ``while_rising`` the series is suspicious only while that other series is above its first
+    window.
     """
 
     name: str
@@ -56,7 +58,7 @@ class Signal:
     while_rising: tuple[str, ...] = ()
 
     def problem(self, means: Sequence[float]) -> str:
-        """What is wrong with the last of the windows' means, in words; "" when nothing is."""
+        """Describe the bound that the last window mean violates; "" when there is none."""
         last, first, best = means[-1], means[0], max(means)
         found = ""
         if self.floor is not None and last < self.floor:
@@ -77,7 +79,7 @@ class Signal:
 
 
 def signals(config: CollapseConfig) -> tuple[Signal, ...]:
-    """The signals of every training; None in the settings leaves one out."""
+    """Return the signals of every training; a signal whose bounds are all None in the settings is left out."""
     found = [
         Signal("entropy", ENTROPY, floor=config.entropy_floor, ceiling=config.entropy_ceiling, only_after_good=True),
         Signal("kl", KL, ceiling=config.kl_ceiling),
@@ -90,23 +92,23 @@ def signals(config: CollapseConfig) -> tuple[Signal, ...]:
 
 @dataclass
 class CollapseDetector:
-    """Hears every step. ``last_good`` is the last step at which no signal was suspicious."""
+    """Checks the metrics of every step. ``last_good`` is the last step without a suspicious signal."""
 
     config: CollapseConfig
     more: tuple[Signal, ...] = ()
-    """Signals of the algorithm's own."""
+    """Additional signals of the algorithm."""
     last_good: int = 0
     suspicions: dict[str, str] = field(default_factory=dict)
-    """What is wrong at present, by signal."""
+    """Current problem by signal name."""
     _series: dict[str, list[float]] = field(default_factory=dict)
     _means: dict[str, list[float]] = field(default_factory=dict)
     _streak: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, step: int, metrics: Metrics) -> bool:
-        """True when nothing is suspicious: only then is the state worth keeping.
+        """Return whether no signal is suspicious, so that the state is worth keeping.
 
         Raises ``TrainingCollapsed`` for a metric that is not finite, and when a signal has been suspicious for
-        ``patience`` steps.
+        ``patience`` consecutive steps.
         """
         for name, value in metrics.items():
             if not math.isfinite(value):
@@ -136,7 +138,10 @@ class CollapseDetector:
             raise TrainingCollapsed(step, signal.name, problem, self.last_good)
 
     def _window_means(self, key: str, names: tuple[str, ...], metrics: Metrics) -> list[float]:
-        """The means of a series so far, this step's included; empty while no window is full, or it has no value."""
+        """Add this step's value and return all window means so far.
+
+        Empty before the first full window or without a value.
+        """
         value = next((metrics[name] for name in names if name in metrics), None)
         if value is None:
             return []

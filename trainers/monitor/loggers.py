@@ -1,4 +1,4 @@
-"""Where metrics go: a JSON line per step, TensorBoard, MLflow. Each logger takes a step's metrics and nothing else."""
+"""Metric loggers: JSON lines, TensorBoard and MLflow. Each receives every step's metrics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fathom.errors import CorruptData, InvalidField, MissingExtra
 
 Metrics = Mapping[str, float]
 METRICS = "metrics.jsonl"
-"""Where a training's folder has them; report and resume read it."""
+"""File name in the training's folder; the report and a resumed run read it."""
 
 
 class Logger(Protocol):
-    """Hears of every step, and of the end."""
+    """Receiver of every step's metrics; closed at the end."""
 
     def log(self, step: int, metrics: Metrics) -> None: ...
 
@@ -26,9 +26,10 @@ class Logger(Protocol):
 
 
 class JsonLines:
-    """``metrics.jsonl``: {"step": n, "time": seconds since the epoch, "metrics": {…}} per line, flushed at once.
+    """Logger to ``metrics.jsonl``, flushed after every line.
 
-    A training that goes on appends; of two lines with one step the later counts.
+    Each line is {"step": n, "time": seconds since the epoch, "metrics": {…}}. A resumed training appends; of two lines
+    with the same step the later one counts.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,13 +47,13 @@ class JsonLines:
 
 
 def mend(path: Path) -> None:
-    """Ends a last line that a killed process left unfinished by cutting it off."""
+    """Remove an unfinished last line, as a killed process leaves one."""
     if path.exists() and (data := path.read_bytes()) and not data.endswith(b"\n"):
         path.write_bytes(data[: data.rfind(b"\n") + 1])
 
 
 def read_lines(path: Path) -> dict[int, dict[str, float]]:
-    """Metrics by step, ascending; raises ``CorruptData`` for a line that is none."""
+    """Return metrics by step, ascending; raises ``CorruptData`` for a malformed line."""
     found: dict[int, dict[str, float]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
@@ -64,7 +65,7 @@ def read_lines(path: Path) -> dict[int, dict[str, float]]:
 
 
 class TensorBoard:
-    """Event files in ``folder``; raises ``MissingExtra`` where TensorBoard is not installed."""
+    """Logger to event files in ``folder``; raises ``MissingExtra`` when TensorBoard is not installed."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -82,7 +83,10 @@ class TensorBoard:
 
 
 class MlFlow:
-    """A run in the tracking server that ``MLFLOW_TRACKING_URI`` names; raises ``MissingExtra`` without MLflow."""
+    """Logger to a run on the tracking server ``MLFLOW_TRACKING_URI``.
+
+    Raises ``MissingExtra`` when MLflow is not installed.
+    """
 
     def __init__(self, name: str, parameters: Mapping[str, object]) -> None:
         try:
@@ -93,7 +97,7 @@ class MlFlow:
         self._mlflow.log_params({key: str(value)[:500] for key, value in parameters.items()})
 
     def log(self, step: int, metrics: Metrics) -> None:
-        # Its names take no other signs than these.
+        # MLflow rejects metric names with other characters than these.
         allowed = {"".join(c if c.isalnum() or c in "_-. /" else "_" for c in name): v for name, v in metrics.items()}
         self._mlflow.log_metrics(allowed, step=step)
 
@@ -102,9 +106,10 @@ class MlFlow:
 
 
 def make_loggers(names: Sequence[str], output: Path, parameters: Mapping[str, object]) -> list[Logger]:
-    """The loggers of these names, ``metrics.jsonl`` always among them: report and resume read it.
+    """Create the named loggers and, always, the one for ``metrics.jsonl``, which report and resume read.
 
-    "console" is the command line's own. Raises ``MissingExtra``, and ``InvalidField`` for an unknown name.
+    "console" is handled by the command line and ignored here. Raises ``MissingExtra``, and ``InvalidField`` for an
+    unknown name; loggers created before the error are closed.
     """
     made: list[Logger] = []
     with ExitStack() as undo:

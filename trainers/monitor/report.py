@@ -1,6 +1,6 @@
-"""The report of a training: one HTML file that needs nothing else, made of the metrics and settings that were kept.
+"""HTML report of a training run: one self-contained file built from its metrics and settings.
 
-Panels with nothing to show are left out and named at the end, so that a missing curve is seen to be missing.
+Panels without data are left out and listed at the end, so that a missing curve is noticed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Steps = Mapping[int, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Panel:
-    """A diagram: series by name or, with a trailing "*", by prefix; ``log`` for a logarithmic axis."""
+    """A diagram: series by name or, with a trailing "*", by prefix; ``log`` selects a logarithmic axis."""
 
     title: str
     unit: str
@@ -70,7 +70,7 @@ HEADLINES = ("critic/score/mean", "acc", "val/test_score", "actor/entropy", "res
 
 
 def write_report(output: Path, title: str, settings: str, notes: Sequence[str] = ()) -> Path:
-    """``report.html`` in ``output``, from its ``metrics.jsonl``; ``notes`` are warnings that stand on top.
+    """Write ``report.html`` to ``output`` from its ``metrics.jsonl``; ``notes`` are warnings shown on top.
 
     Raises ``MissingExtra`` without plotly and ``CorruptData`` for metrics that cannot be read.
     """
@@ -92,7 +92,7 @@ def write_report(output: Path, title: str, settings: str, notes: Sequence[str] =
 
 
 def components(steps: Steps) -> list[str]:
-    """The reward's components."""
+    """Return the names of the reward components."""
     return sorted({name for metrics in steps.values() for name in metrics if name.startswith("reward/")})
 
 
@@ -101,7 +101,7 @@ def present(name: str, steps: Steps) -> bool:
 
 
 def filled(steps: Steps) -> list[tuple[Panel, dict[str, list[tuple[int, float]]]]]:
-    """The panels that have something to show, with their points."""
+    """Return the panels that have data, with their points."""
     names = sorted({name for metrics in steps.values() for name in metrics})
     found = []
     for panel in PANELS:
@@ -117,7 +117,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def figure(panel: Panel, points: Mapping[str, Sequence[tuple[int, float]]], *, first: bool) -> str:
-    """A diagram as HTML; the first brings plotly along, so that the file needs no network."""
+    """Render a diagram as HTML; the first one embeds plotly, so that the file needs no network."""
     try:
         graph: Any = importlib.import_module("plotly.graph_objects")
     except ImportError as error:
@@ -136,7 +136,7 @@ def figure(panel: Panel, points: Mapping[str, Sequence[tuple[int, float]]], *, f
 
 
 def headline(name: str, steps: Steps) -> str:
-    """A row of the table."""
+    """Render a metric's row of the summary table."""
     series = [(step, metrics[name]) for step, metrics in steps.items() if name in metrics]
     step, best = max(series, key=lambda point: point[1])
     cells = (f"{series[0][1]:.4g}", f"{series[-1][1]:.4g}", f"{best:.4g}", str(step))

@@ -1,6 +1,7 @@
-"""``python -m trainers.prime.main_prime --config FILE [section.field=value …]``: the recipe's entry (PR02).
+"""Command-line entry point of the PRIME recipe.
 
-The same as ``fathom train prime`` against the stack that runs in ``--home``; it starts none of its own.
+Usage: ``python -m trainers.prime.main_prime --config FILE [section.field=value …]``. Runs the same training as
+``fathom train prime``, against the stack already running in ``--home``; it does not start a stack itself.
 """
 
 from __future__ import annotations
@@ -12,18 +13,25 @@ from pathlib import Path
 
 
 def environment() -> None:
-    """What libraries read when they are imported: no progress bars of theirs, one thread pool of tokenizers."""
+    """Set environment variables that the libraries read at import time.
+
+    Hugging Face libraries go offline; tokenizers may use their thread pool.
+    """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Trains to the end; raises what ``fathom train`` raises, and ``NotReady`` when no stack is up."""
+    """Train to completion and print the run's summary.
+
+    Raises the same errors as ``fathom train``, and ``NotReady`` when no stack is running in ``--home``.
+    """
     parser = argparse.ArgumentParser(prog="trainers.prime.main_prime", description="PRIME (arXiv 2502.01456).")
     parser.add_argument("--config", type=Path, action="append", default=[], help="YAML over the recipe's defaults")
     parser.add_argument("--home", type=Path, default=Path(os.environ.get("FATHOM_LOCAL_HOME", ".fathom")))
     parser.add_argument("overrides", nargs="*", help="section.field=value")
     given = parser.parse_args(arguments)
+    # Before the imports below: the libraries read these variables when they are imported.
     environment()
     from fathom.cli.local import read_endpoints
     from trainers.algorithms import configured

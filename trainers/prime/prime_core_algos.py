@@ -1,9 +1,9 @@
-"""PRIME's pure functions: advantages of several reward sources, losses of the reward model, its accuracies.
+"""Pure functions of PRIME: multi-source RLOO advantages, reward-model losses and reward-model accuracies.
 
-Shapes: n samples per prompt, G groups, B = G * n rows in group order, T response tokens; ``mask`` [B, T] is 1
-on valid response tokens. ``q`` = log phi - log ref per token, 0 off the mask. Names are those of the public
-recipe; where it has a defect the correct thing is done and the docstring says so. What the reward service shares
-has its home in ``fathom.implicit`` and is given on here. Needs torch only.
+Shapes: n samples per prompt, G groups, B = G * n rows in group order, T response tokens; ``mask`` [B, T] is 1 on valid
+response tokens. ``q`` = log phi - log ref per token, 0 outside the mask. Names follow the public recipe; deviations
+where that recipe has a defect are documented at the function. The functions shared with the reward service live in
+``fathom.implicit`` and are re-exported here. Depends on torch only.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ __all__ = [
 def compute_rloo_advantage_return(
     sources: Mapping[str, tuple[Tensor, float]], mask: Tensor, n_samples: int
 ) -> tuple[Tensor, Tensor]:
-    """Leave-one-out advantages of each reward source, weighted and summed; gives whitened advantages and returns.
+    """Compute RLOO advantages per reward source and return their weighted, whitened sum.
 
-    ``sources`` by name: ``rm_scores`` [B, T] float on every valid token, ``acc`` [B] float placed at the last
-    one; each with its coefficient, 0 switches it off. Per source with the row means x̄ over its cells:
-    A = n / (n - 1) * (x - mean of x̄ over the group). Returns are the sums of A from each token on (gamma 1),
-    advantages the whitened returns, both [B, T] float32 and 0 off the mask (the recipe leaves whitened padding
-    non-zero). Source: arXiv 2502.01456, eq. 5. Raises ``InvalidField`` for groups of one, other shapes, values
-    that are not finite, and when no source is active.
+    ``sources`` maps a name to (values, coefficient): ``rm_scores`` [B, T] float has a value on every valid token,
+    ``acc`` [B] float is placed on the last valid token; a coefficient of 0 disables a source. For each source with row
+    means x̄ over its cells: A = n / (n - 1) * (x - mean of x̄ over the group). Returns (advantages, returns), both [B,
+    T] float32 and 0 outside the mask: the returns are the reverse cumulative sums of A (gamma = 1), the advantages are
+    the whitened returns.
+
+    Source: arXiv 2502.01456, eq. 5. Raises ``InvalidField`` for groups of one, mismatched shapes, non-finite values, or
+    when no source is active.
     """
     check_groups(mask, n_samples)
     parts = [
@@ -57,11 +59,15 @@ def compute_rloo_advantage_return(
         raise InvalidField("sources", "no reward source has a coefficient other than 0")
     summed = torch.where(mask.bool(), torch.stack(parts).sum(dim=0), 0.0)
     returns = torch.where(mask.bool(), reverse_cumsum(summed), 0.0).to(torch.float32)
+    # The public recipe leaves whitened padding non-zero; here it is 0.
     return whiten(returns, mask), returns
 
 
 def source_advantage(name: str, values: Tensor, mask: Tensor, n_samples: int) -> Tensor:
-    """One source's advantage [B, T] float64 (a return sums thousands of them), 0 where the source has no cell."""
+    """Return one source's leave-one-out advantage, [B, T] float64, 0 where the source has no cell.
+
+    Raises ``InvalidField`` named after the source for non-finite values or a shape that does not fit the mask.
+    """
     if not bool(torch.isfinite(values).all()):
         raise InvalidField(name, "has a value that is not finite")
     if values.dim() == 1:
@@ -74,6 +80,7 @@ def source_advantage(name: str, values: Tensor, mask: Tensor, n_samples: int) ->
         rewards = torch.where(mask.bool(), values, 0.0)
     else:
         raise InvalidField(name, f"has shape {list(values.shape)}, the mask {list(mask.shape)}")
+    # float64: a return sums thousands of these values.
     cells, rewards = cells.to(torch.float64), rewards.to(torch.float64)
     row_means = rewards.sum(dim=-1) / cells.sum(dim=-1)
     baseline = row_means.view(-1, n_samples).mean(dim=-1).repeat_interleave(n_samples)

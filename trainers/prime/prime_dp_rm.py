@@ -1,7 +1,7 @@
-"""PRIME's implicit reward model on one data-parallel rank: scores and updates of a batch (arXiv 2502.01456).
+"""PRIME's implicit reward model on one data-parallel rank: scoring and updates (arXiv 2502.01456).
 
-The maths is ``fathom.implicit``, which the reward service runs too; here it reads and writes ``DataProto`` and agrees
-with the other ranks. Shapes: B rows (whole groups of n), T response columns.
+The maths is in ``fathom.implicit``, shared with the reward service; this module reads and writes ``DataProto`` and
+synchronises ranks. Shapes: B rows (whole groups of n), T response columns, S = prompt + response columns.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ NEEDS_GROUPS = ("dpo", "bon_acc", "bon_rm")
 class DataParallelPRIMERewardModel(ImplicitRewardModel):
     """The reward model phi and its frozen reference on this rank.
 
-    Where torch.distributed is up, gradients are summed over its ranks and divided by the rows of all of them, so that
-    any number of ranks makes the same step, and the norm's maximum is that of all ranks (``norm_scope: global``).
-    With ``shard`` the ranks divide both networks and phi's moments among them instead of each having a copy. Without
-    ``ref_module`` the rollout's own log-probabilities are the reference (PR11).
+    Under torch.distributed, gradients are summed over ranks and divided by the total number of rows, so the step does
+    not depend on the number of ranks; ``norm_scope: global`` takes the normaliser's maximum over all ranks. With
+    ``shard``, both networks and phi's optimiser moments are sharded over ranks instead of replicated. Without
+    ``ref_module``, the rollout's own log-probabilities serve as the reference.
     """
 
     def __init__(
@@ -69,33 +69,37 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         self.optimizer.param_groups[0]["betas"] = optim.betas
 
     def _forward_micro_batch(self, data: DataProto) -> Tensor:
-        """q [B, T] with gradient through phi alone, 0 off the mask (PR10)."""
+        """Return q [B, T] with gradient through phi only, 0 outside the mask."""
         batch = sequences(data)
         return responses(forward_q(self.phi, batch, self.reference, self.reference_log_probs(data)), data)
 
     def prime_norm(self, token_level_scores: Tensor) -> Tensor:
-        """Scores [B, T] over the largest |return| of all ranks, or of this one (PR15)."""
+        """Divide scores [B, T] by the largest absolute return, over all ranks or this one (``norm_scope``)."""
         largest = largest_return(token_level_scores)
         if self.config.norm_scope == "global" and distributed.is_initialized():
             distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
         return prime_norm(token_level_scores, self.config.prime_norm, largest)
 
     def rewards(self, q: Tensor, mask: Tensor, outcome: Tensor | None = None, largest: Tensor | None = None) -> Tensor:
-        """[B, S] of q as the settings say, normalised over the ranks."""
+        """Return the rewards [B, S] computed from q as configured, normalised over ranks."""
         return self.prime_norm(super().rewards(q, mask, outcome))
 
     def compute_rm_score(self, data: DataProto) -> tuple[DataProto, dict[str, float]]:
-        """``rm_scores`` and ``q`` [B, T] float32 without gradient, in the rows' order however they were batched."""
+        """Compute ``rm_scores`` and ``q``, [B, T] float32, without gradient; also return the metrics.
+
+        Rows keep their order, however they were batched.
+        """
         data = data.to(device_of(self.phi))
         batch = self.batched(data)
         found = self.score(batch, samples(data), outcome_of(data), ref_log_probs=self.reference_log_probs(data))
         return scored(found, data), dict(found.metrics)
 
     def update_rm(self, data: DataProto) -> tuple[DataProto, dict[str, float]]:
-        """One pass over the batch, an optimiser step per mini-batch; gives the scores of before its first step.
+        """Make one pass over the batch with one optimiser step per mini-batch.
 
-        Reads ``acc`` [B] in [0, 1], and for dpo and bon_* ``Q_bc`` and ``acc_bc`` [B, n], which
-        ``update: reverse`` makes. Raises ``InvalidField`` naming what is missing.
+        Returns the scores computed before the first step, and the metrics. Reads ``acc`` [B] in [0, 1], and for the
+        losses dpo and bon_* also ``Q_bc`` and ``acc_bc`` [B, n] (see ``broadcast_groups``; requires ``update:
+        reverse``). Raises ``InvalidField`` naming a missing field.
         """
         data = data.to(device_of(self.phi))
         batch, outcome = self.batched(data), data.tensor("acc")
@@ -106,7 +110,10 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         return scored(found, data), dict(found.metrics)
 
     def batched(self, data: DataProto) -> Sequences:
-        """The batch, with the sizes of passes and steps that its rows and the number of ranks ask for."""
+        """Build the model's input and set mini-batch and micro-batch sizes for this batch.
+
+        Raises ``InvalidField("reward_model.mini_batch_size")`` when the rows do not divide evenly among ranks.
+        """
         ranks = world()
         rows = self.config.mini_batch_size * samples(data)
         if rows % ranks:
@@ -119,43 +126,48 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         return batch
 
     def reference_log_probs(self, data: DataProto) -> Tensor | None:
-        """[B, S] of the old policy where no model is the reference."""
+        """Return the old policy's log-probabilities [B, S] when there is no reference model, else None."""
         if self.reference is not None:
             return None
         old = data.tensor("old_log_probs")
         return torch.nn.functional.pad(old, (data.tensor("prompts").shape[1], 0))
 
     def passes(self, lengths: Sequence[int]) -> list[list[int]]:
-        """As many on all ranks, since parameters are gathered from all of them in each."""
+        """Split rows into micro-batches, the same number on all ranks."""
         found = super().passes(lengths)
+        # Sharded parameters are gathered from all ranks in every pass, so every rank must make as many.
         return divided(found, fsdp.largest(len(found)))
 
     def clip(self) -> float:
-        """By the norm of all parts together."""
+        """Clip phi's gradient by its global norm (all shards together) and return the norm before clipping."""
         found = clip_grad_norm_(self.phi.parameters(), self.learning.grad_clip)
         return float(found.full_tensor() if isinstance(found, DTensor) else found)
 
     def state(self) -> dict[str, Any]:
-        """Of sharded tensors this rank's part."""
+        """Return the state dict, with this rank's shard in place of each sharded tensor."""
         return {name: fsdp.own_parts(value) for name, value in super().state().items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Takes up this rank's parts; raises ``RuntimeError`` or ``ValueError`` when they are another model's."""
+        """Load this rank's shards.
+
+        Raises ``RuntimeError`` or ``ValueError`` when the state belongs to another model.
+        """
         fsdp.load_module(self.phi, state["phi"])
         fsdp.load_optimizer(self.optimizer, state["optimizer"])
 
     def rows_together(self, rows: int) -> int:
-        """Rows of the mini-batch over all ranks."""
+        """Return the number of mini-batch rows summed over all ranks."""
         return int(summed([rows])[0])
 
     def gather_gradients(self, loss: float) -> float:
-        """Gradients and loss as sums over all ranks: each is divided by all rows already."""
+        """Sum gradients and loss over all ranks; returns the summed loss."""
+        # A sum, not a mean: each rank's loss is already divided by the rows of all ranks.
         sum_gradients(self.phi.parameters())
         return summed([loss])[0]
 
 
 def broadcast_groups(data: DataProto) -> DataProto:
-    """``Q_bc`` and ``acc_bc`` [B, n]: each row's whole group, as sums of q and as outcomes (``update: reverse``)."""
+    """Add ``Q_bc`` and ``acc_bc`` [B, n]: each row's whole group as summed q and as outcomes (``update: reverse``)."""
     n = samples(data)
     data.require_groups(n)
     sums = row_sums(data.tensor("q"), data.tensor("response_mask"))
@@ -164,19 +176,25 @@ def broadcast_groups(data: DataProto) -> DataProto:
 
 
 def sequences(data: DataProto) -> Sequences:
-    """Prompts and responses, masked to what the model sampled: observations of a tool carry no reward."""
+    """Join prompts and responses into model input, masked to the tokens sampled by the policy.
+
+    Tool observations are masked out: they carry no reward.
+    """
     prompts = torch.zeros_like(data.tensor("prompts"))
     mask = torch.cat([prompts, data.tensor("response_mask")], dim=1)
     return Sequences(data.tensor("input_ids"), data.tensor("attention_mask"), mask)
 
 
 def responses(values: Tensor, data: DataProto) -> Tensor:
-    """The response columns [B, T] of [B, S]."""
+    """Return the response columns [B, T] of values [B, S]."""
     return values[:, data.tensor("prompts").shape[1] :]
 
 
 def samples(data: DataProto) -> int:
-    """Rows per prompt; raises ``InvalidField`` when the batch does not say it."""
+    """Return the number of rows per prompt.
+
+    Raises ``InvalidField`` when ``meta_info["n"]`` is missing or does not fit.
+    """
     n = data.meta_info.get("n")
     if not isinstance(n, int) or n < 1 or len(data) % n:
         raise InvalidField("meta_info.n", f"is {n}; {len(data)} rows are no groups of it")
@@ -184,11 +202,11 @@ def samples(data: DataProto) -> int:
 
 
 def outcome_of(data: DataProto) -> Tensor | None:
-    """``acc`` [B], where the rows were verified."""
+    """Return the verified outcomes ``acc`` [B], or None when the rows were not verified."""
     return data.batch.get("acc")
 
 
 def scored(found: Scored, data: DataProto) -> DataProto:
-    """Scores and q as fields."""
+    """Pack scores and q into a ``DataProto`` on the CPU."""
     fields = {"rm_scores": responses(found.rewards, data), "q": responses(found.q, data)}
     return DataProto.from_dict({name: value.cpu() for name, value in fields.items()})

@@ -1,4 +1,4 @@
-"""The worker of PRIME's reward model: phi and its frozen reference on one rank, or this rank's parts (PR25, PR26)."""
+"""Worker of PRIME's reward model: phi and its frozen reference on one rank, replicated or sharded."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from trainers.prime.prime_dp_rm import DataParallelPRIMERewardModel
 
 
 class PRIMERewardModelWorker:
-    """Role ``reward_model``. Results are ``DataProto`` with the metrics of all ranks in ``meta_info["metrics"]``.
+    """Worker for the role ``reward_model``.
 
-    Raises ``InvalidField`` for sequence parallelism, which phi does not have: its log-ratio needs whole sequences.
+    Results are ``DataProto`` whose ``meta_info["metrics"]`` are averaged over ranks. Raises ``InvalidField`` for
+    sequence parallelism: phi is data-parallel only, since its log-ratio needs whole sequences.
     """
 
     def __init__(self, config: TrainConfig) -> None:
@@ -29,7 +30,10 @@ class PRIMERewardModelWorker:
         self.init_model()
 
     def init_model(self) -> None:
-        """phi from ``reward_model.path`` (else the actor's start), the reference from ``ref_path`` (else phi's)."""
+        """Load phi and, for ``ref_type: freeze``, its reference.
+
+        phi comes from ``reward_model.path`` (default: the actor's), the reference from ``ref_path`` (default: phi's).
+        """
         settings, seed = self.config.reward_model, self.config.trainer.seed
         device = self.config.trainer.device
         phi = load_model(at(self.config.model, settings.path), seed).to(device)
@@ -40,11 +44,11 @@ class PRIMERewardModelWorker:
         self.model = DataParallelPRIMERewardModel(settings, phi, reference, shard=shard)
 
     def compute_rm_score(self, data: DataProto) -> DataProto:
-        """``rm_scores`` and ``q`` [B, T]."""
+        """Compute ``rm_scores`` and ``q``, both [B, T]."""
         return with_metrics(*self.model.compute_rm_score(data))
 
     def update_rm(self, data: DataProto) -> DataProto:
-        """One pass of steps; the scores are those of before the first."""
+        """Make one pass of optimiser steps; the returned scores were computed before the first step."""
         return with_metrics(*self.model.update_rm(data))
 
     def save_checkpoint(self, folder: Path) -> None:
@@ -55,10 +59,11 @@ class PRIMERewardModelWorker:
 
 
 def at(config: ModelConfig, path: str | None) -> ModelConfig:
-    """The actor's model settings at another path."""
+    """Return the actor's model settings with another path; None keeps the path."""
     return config if path is None else config.model_copy(update={"path": path})
 
 
 def with_metrics(data: DataProto, metrics: dict[str, float]) -> DataProto:
-    """Metrics of this rank become the mean over ranks: each has as many groups."""
+    """Store this rank's metrics, averaged over ranks, in ``meta_info``."""
+    # An unweighted mean is exact: every rank has the same number of groups.
     return data.with_meta(metrics=shares_of_all([metrics], world()))

@@ -1,6 +1,7 @@
-"""PRIME's training loop: oversample, verify, filter, let the reward model learn and score, RLOO over both rewards.
+"""PRIME training loop: oversample, verify, filter, update and score with the reward model, RLOO over both rewards.
 
-Source: arXiv 2502.01456; the steps are those of the public recipe, what differs from it says so. There is no critic.
+Source: arXiv 2502.01456. The steps follow the public recipe; differences are documented where they occur. There is no
+critic.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ class RewardModelGroup(Learner, Protocol):
 
 
 class RayPRIMETrainer(RayPPOTrainer):
-    """PPO's loop without critic: outcome and implicit process rewards, groups filtered before anything is computed.
+    """PPO loop without a critic, with outcome rewards and implicit process rewards.
 
-    Raises ``InvalidField`` naming the setting for anything but RLOO, for groups of one, and for losses that compare
-    within groups without ``reward_model.update: reverse``.
+    Groups are filtered before anything is computed on them. Raises ``InvalidField`` naming the setting for an estimator
+    other than RLOO, for groups of one, for KL in the reward, and for losses that compare within groups without
+    ``reward_model.update: reverse``.
     """
 
     use_critic = False
@@ -52,29 +54,29 @@ class RayPRIMETrainer(RayPPOTrainer):
             raise InvalidField("algorithm.use_kl_in_reward", "has no place in PRIME's rewards: use actor.use_kl_loss")
 
     def roles(self) -> list[Role]:
-        """Actor, reward model, and a reference where KL is in the loss."""
+        """Return the roles needed: actor, reward model, and a reference policy when the loss has a KL term."""
         needed = [Role.ACTOR, Role.REWARD_MODEL]
         return [*needed, Role.REF_POLICY] if self.config.needs_reference else needed
 
     def init_workers(self) -> None:
-        """Makes the learners."""
+        """Create the worker groups of all roles."""
         groups = {role: self.make_group(role) for role in self.roles()}
         self.actor, self.critic = groups[Role.ACTOR], None
         self.reference = groups.get(Role.REF_POLICY)
         self.reward_model: RewardModelGroup = groups[Role.REWARD_MODEL]
 
     def learners(self) -> dict[str, Any]:
-        """Both models that learn; the reward model's part of a checkpoint is ``reward``, as in the recipe."""
+        """Return both trained models by checkpoint name; the reward model's is ``reward``, as in the public recipe."""
         return {"actor": self.actor, "reward": self.reward_model}
 
     @property
     def prompts_per_step(self) -> int:
-        """``train_batch_size * oversample_factor``; what is not whole is floored, with a warning (PR04)."""
+        """Return ``train_batch_size * oversample_factor``, rounded down with a warning when it is not whole."""
         data = self.config.data
         return loader_batch_size(data.train_batch_size, data.oversample_factor)
 
     def train_step(self, prompts: DataProto, metrics: Metrics) -> None:
-        """Generate, verify, filter, log-probs, reward model, advantage, actor: in this order (PR06, PR07)."""
+        """Generate, verify, filter, compute log-probabilities, score and update the reward model, update the actor."""
         with timed(metrics, "gen"):
             batch = self.generate(prompts, metrics)
         with timed(metrics, "verify"):
@@ -95,7 +97,11 @@ class RayPRIMETrainer(RayPPOTrainer):
             metrics |= self.actor.update_policy(batch)
 
     def verify(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """``acc`` [B] in [0, 1]: the source's own, else ``reward_fn``'s; ``acc`` of the metrics is over all rows."""
+        """Set the outcome ``acc`` [B] in [0, 1]: the rollout source's own where present, else from ``reward_fn``.
+
+        The metric ``acc`` is the mean over all rows, before filtering. Raises ``InvalidField`` for an outcome outside
+        [0, 1].
+        """
         if "acc" not in batch:
             scored = self.compute_reward(batch, metrics)
             batch = scored.with_tensors(
@@ -110,7 +116,7 @@ class RayPRIMETrainer(RayPPOTrainer):
         return batch.with_tensors(token_level_scores=at_last(acc, batch.tensor("response_mask")))
 
     def filter_and_downsample(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """``train_batch_size`` whole groups: those that pass the filters first, in their order (PR05)."""
+        """Keep ``train_batch_size`` whole groups: those that pass the filters first, in their original order."""
         data, n = self.config.data, self.config.rollout.n
         batch.require_groups(n)
         width = batch.tensor("responses").shape[1]
@@ -136,7 +142,11 @@ class RayPRIMETrainer(RayPPOTrainer):
         return batch[found.rows].with_meta(n=n)
 
     def score_and_update(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """``rm_scores`` and ``q`` by ``reward_model.update``; the order is the mode (PR08)."""
+        """Compute ``rm_scores`` and ``q``, ordering scoring and learning as ``reward_model.update`` says.
+
+        Modes: none (score only), after (scores of the update pass), before (learn, then score), reverse (score, then
+        learn). Raises ``InvalidField`` for another mode.
+        """
         modes: dict[str, Callable[[DataProto, Metrics], DataProto]] = {
             "none": self.score, "after": self.learn, "before": self.learn_then_score, "reverse": self.score_then_learn,
         }  # fmt: skip
@@ -146,25 +156,25 @@ class RayPRIMETrainer(RayPPOTrainer):
         return modes[mode](batch, metrics)
 
     def score(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """Scores of the model as it is."""
+        """Score the batch with the reward model as it is."""
         return taken(batch, self.reward_model.compute_rm_score(batch), metrics)
 
     def learn(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """One pass: the scores are those of the update itself, of before its first step."""
+        """Update the reward model in one pass; the scores are those computed before its first step."""
         return taken(batch, self.reward_model.update_rm(batch), metrics)
 
     def learn_then_score(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """The scores are those of the updated model."""
+        """Update the reward model, then score the batch with the updated model."""
         metrics |= self.reward_model.update_rm(batch).meta_info.get("metrics", {})
         return self.score(batch, metrics)
 
     def score_then_learn(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """Scores first, so that each row's loss knows its whole group."""
+        """Score the batch first, so that each row's loss can see its whole group, then update the reward model."""
         batch = broadcast_groups(self.score(batch, metrics))
         return taken(batch, self.reward_model.update_rm(batch), metrics)
 
     def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """RLOO per source, weighted, summed, whitened (PR18, PR19)."""
+        """Compute RLOO advantages per reward source, weighted, summed and whitened."""
         algorithm = self.config.algorithm
         sources = {
             "rm_scores": (batch.tensor("rm_scores"), algorithm.reward_dpo_coef),
@@ -177,6 +187,6 @@ class RayPRIMETrainer(RayPPOTrainer):
 
 
 def taken(batch: DataProto, found: DataProto, metrics: Metrics) -> DataProto:
-    """The batch with new scores, and their metrics among the step's."""
+    """Add the reward model's scores to the batch, and its metrics to the step's."""
     metrics |= found.meta_info.get("metrics", {})
     return batch.with_tensors(rm_scores=found.tensor("rm_scores"), q=found.tensor("q"))

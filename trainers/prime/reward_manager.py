@@ -1,7 +1,7 @@
-"""``PrimeRewardManager``: verifies responses side by side, each within its time (rows PR31, J03).
+"""``PrimeRewardManager``: verifies responses in parallel, each under a time limit.
 
-Any grader of ``fathom.grading`` can be the verifier: a row says which in ``extra_info.grader``, else it is the
-manager's. A response that is late, breaks its verifier or cannot be graded is worth 0, and is told.
+Any grader of ``fathom.grading`` can be the verifier: ``extra_info.grader`` of a row selects one, otherwise the
+manager's default is used. A response scores 0, and is reported, when verification times out, fails or is impossible.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ TIMEOUT_S = 300.0
 
 
 class PrimeRewardManager:
-    """A reward function: the verifier's value at the last token that the model wrote, 0 elsewhere.
+    """Reward function that puts the verifier's value on the last sampled token of each row, 0 elsewhere.
 
-    ``workers`` processes verify, ``timeout_s`` seconds for each row at most; ``show`` takes a line for each failure
-    and for the first ``num_examine`` rows.
+    ``workers`` processes verify, with at most ``timeout_s`` seconds per row; ``show`` receives one line for each
+    failure and for each of the first ``num_examine`` rows.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class PrimeRewardManager:
         timeout_s: float = TIMEOUT_S,
         show: Callable[[str], None] = print,
     ) -> None:
-        """Raises ``InvalidField`` for an unknown grader."""
+        """Configure the manager; raises ``InvalidField`` for an unknown grader."""
         if grader not in GRADERS:
             raise InvalidField("reward.grader", f"{grader!r} is not one of {', '.join(GRADERS)}")
         self.tokenizer, self.grader, self.parameters = tokenizer, grader, dict(parameters or {})
@@ -51,13 +51,17 @@ class PrimeRewardManager:
         self._to_examine = num_examine
 
     def __call__(self, data: DataProto) -> Tensor:
-        """[B, T] float32; reads ``responses``, ``response_mask``, ``reward_model`` and, where there is one,
-        ``extra_info``.
+        """Return rewards [B, T] float32.
+
+        Reads ``responses``, ``response_mask``, ``reward_model`` and, when present, ``extra_info``.
         """
         return at_last(torch.tensor(self.verify(data), dtype=torch.float32), data.tensor("response_mask"))
 
     def verify(self, data: DataProto) -> list[float]:
-        """The outcome of each row. Raises ``InvalidField`` that names a row whose grader or references cannot be."""
+        """Return the outcome of each row.
+
+        Raises ``InvalidField`` naming a row whose grader or references are invalid.
+        """
         gradings = [self._grading(data, row) for row in range(len(data))]
         # A thread of its own: whoever trains may have a loop running in this one.
         with ThreadPoolExecutor(1) as thread:
@@ -81,7 +85,10 @@ class PrimeRewardManager:
             await pool.close()
 
     def _grading(self, data: DataProto, row: int) -> Grading:
-        """A row's grader, and what it grades: the answer tag's content where the model wrote one, else all it wrote."""
+        """Return a row's grader and the item to grade.
+
+        The item's answer is the content of the last answer tag, or the whole response when there is none.
+        """
         extra = data.array("extra_info")[row] if "extra_info" in data.non_tensor_batch else None
         name = (extra or {}).get("grader") or self.grader
         given = (extra or {}).get("grader_parameters")
@@ -94,7 +101,10 @@ class PrimeRewardManager:
         return name, checked_item(f"rows[{row}]", name, item, GRADERS)
 
     def _parameters(self, name: str, given: Any) -> dict[str, float]:
-        """Those of the row (a mapping, or parquet's list of name and value), else the manager's for its own grader."""
+        """Return the grader parameters of a row, else the manager's when the row uses the manager's grader.
+
+        ``given`` is a mapping, or a list of name and value as parquet stores it.
+        """
         if given:
             pairs = given.items() if isinstance(given, Mapping) else ((one["name"], one["value"]) for one in given)
             return {str(key): float(value) for key, value in pairs}

@@ -1,4 +1,4 @@
-"""Rollouts from planner's service: asked for, followed over broken streams, recorded, and turned into batches."""
+"""Rollouts from the planner service: requested, resumed after broken streams, recorded, and converted to batches."""
 
 from trainers.rollouts.source import PlannerRollouts
 

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: training loops are plain functions, clients are asynchronous."""
+"""Event loop in a background thread, for synchronous training loops that use asynchronous clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Bridge:
-    """Runs coroutines while the thread that owns the bridge does something else; use it as a context manager."""
+    """Runs coroutines on an event loop in a background thread; use it as a context manager."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -33,11 +33,14 @@ class Bridge:
         self._loop.close()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begins the work and gives its future."""
+        """Schedule the coroutine and return its future."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does the work and gives what it gives; an interrupt of the caller cancels it."""
+        """Run the coroutine and return its result.
+
+        An exception in the waiting thread (e.g. an interrupt) cancels it.
+        """
         future = self.start(work)
         try:
             return future.result()
@@ -47,22 +50,22 @@ class Bridge:
 
 
 class RunningLoop:
-    """The same over a loop that runs in another thread already, whose clients are to be used; it is not ended."""
+    """The same interface over an event loop already running in another thread; the loop is not stopped."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begins the work and gives its future."""
+        """Schedule the coroutine and return its future."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does the work and gives what it gives; never from the loop's own thread."""
+        """Run the coroutine and return its result; calling from the loop's own thread deadlocks."""
         return self.start(work).result()
 
 
 async def cancel_all() -> None:
-    """Ends every other task of the running loop."""
+    """Cancel every other task of the running loop and wait for them to end."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

@@ -1,10 +1,10 @@
-"""One rollout request to its end: a broken stream is taken up again, a contract error is fatal.
+"""Client side of one rollout request: resume broken streams, fail at once on non-retryable errors.
 
-Fatal is a contract error of the request as well as of one episode, e.g. of a policy version that is served no more:
-planner tells its code, and the others of the request are not waited for. An outage's error has no such code.
+Non-retryable errors may concern the request or a single episode (e.g. a policy version no longer served): the planner
+reports the code, and the remaining episodes are not awaited. Transient errors carry no such code.
 
-The request id stays the same over all attempts. Planner gives what it has kept under it again and plays the rest
-only, so that an attempt costs what was missing. By way of the queue it is played even where no stream is open.
+The request id stays the same over all attempts. The planner returns the episodes stored under it and plays only the
+missing ones. Queued requests are played even while no stream is open.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from fathom.clients.services import PlannerClient
 from fathom.errors import CONTRACT, DeadlineExceeded, DependencyFailed, FailedPrecondition, FathomError, NotReady
 
 FATAL = CONTRACT | {"PERMISSION_DENIED", "ABORTED"}
-"""Codes of contract errors: asking again gives the same, so they stop a training and name what is wrong."""
+"""Codes of non-retryable errors: they stop the training and name the cause."""
 
 Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Patience:
-    """``attempts`` without any progress that are made, ``timeout_s`` for all of them together, pauses between."""
+    """Retry limits of one request.
+
+    ``attempts`` is the number of consecutive attempts without progress, ``timeout_s`` bounds all attempts together, and
+    ``retry`` gives the pauses between them.
+    """
 
     timeout_s: float = 300.0
     attempts: int = 5
@@ -37,14 +41,14 @@ class Patience:
 
 
 Heard = Callable[[int], None]
-"""Is told how many episodes of a request are there, whenever there is another one."""
+"""Progress callback: receives the number of episodes collected so far whenever another one arrives."""
 Transport = Literal["stream", "queue"]
 STOP_S = 5.0
-"""Longest that giving up a queued rollout may take."""
+"""Time limit for cancelling a queued rollout, in seconds."""
 
 
 def unheard(count: int) -> None:
-    """Nobody wants to know."""
+    """Ignore progress: the default callback."""
 
 
 async def collect(
@@ -54,11 +58,11 @@ async def collect(
     heard: Heard = unheard,
     transport: Transport = "stream",
 ) -> list[Trajectory]:
-    """All episodes of a request, by task and sample; ``request.request_id`` must be set.
+    """Collect all episodes of a request, ordered by task and sample; ``request.request_id`` must be set.
 
-    Raises what is fatal as it came, ``DeadlineExceeded`` when the time is spent, and ``DependencyFailed`` naming
-    the culprit when episodes are still missing after ``attempts`` attempts without progress. A queued request that
-    is given up is stopped.
+    Raises non-retryable errors unchanged, ``DeadlineExceeded`` after ``patience.timeout_s``, and ``DependencyFailed``
+    naming the culprit when episodes are still missing after ``attempts`` attempts without progress. On any error, a
+    queued request is cancelled.
     """
     asking = Asking(planner, request, patience, heard, transport)
     try:
@@ -76,7 +80,7 @@ async def collect(
 
 @dataclass
 class Asking:
-    """One request until all its episodes are there."""
+    """State of one request until all its episodes have arrived."""
 
     planner: PlannerClient
     request: pb.RolloutRequest
@@ -85,14 +89,15 @@ class Asking:
     transport: Transport
     found: dict[Place, Trajectory] = field(default_factory=dict)
     _sequence: int = 0
-    """Of a queued request: the last trajectory that was read."""
+    """Sequence number of the last trajectory read; queued requests only."""
 
     @property
     def wanted(self) -> int:
-        """Episodes in all."""
+        """Return the number of episodes in total."""
         return len(self.request.tasks) * self.request.group_size
 
     async def until_whole(self) -> None:
+        """Make attempts until every episode has arrived; see ``collect`` for the errors raised."""
         barren = 0
         while True:
             before = len(self.found)
@@ -107,7 +112,7 @@ class Asking:
             await asyncio.sleep(self.patience.retry.delay_s(barren + 1, problem))
 
     async def _attempt(self) -> FathomError:
-        """Adds what one stream gives; the error says why something may be missing still."""
+        """Add the episodes of one stream; return the error that explains why some may still be missing."""
         problem: FathomError = DependencyFailed("planner", "the stream ended before all episodes had come")
         try:
             async with aclosing(self._queued() if self.transport == "queue" else self._streamed()) as items:
@@ -131,7 +136,10 @@ class Asking:
                 yield response.trajectory
 
     async def _queued(self) -> AsyncGenerator[Trajectory, None]:
-        """Raises for an episode that failed: the queue has played it as often as it may."""
+        """Submit the request to the queue and yield its trajectories after the last one read.
+
+        Raises ``FinallyFailed`` for a failed episode: the queue has already made all its attempts.
+        """
         await self.planner.submit_rollout(pb.SubmitRolloutRequest(rollout=self.request))
         watch = pb.WatchRolloutRequest(rollout_id=self.request.request_id, after_sequence=self._sequence)
         responses = self.planner.watch_rollout(watch, timeout_s=self.patience.timeout_s)
@@ -142,10 +150,11 @@ class Asking:
                     refuse(item)
                     raise FinallyFailed(item.culprit or "planner", item.error)
                 yield item
+                # After the yield: a trajectory that was not consumed is read again.
                 self._sequence = response.sequence
 
     async def stop(self) -> None:
-        """Nobody waits for the rest of a queued request any more."""
+        """Cancel the rest of a queued request, ignoring errors."""
         if self.transport == "queue" and len(self.found) < self.wanted:
             with suppress(FathomError):
                 stop = pb.StopRolloutRequest(rollout_id=self.request.request_id)
@@ -153,11 +162,11 @@ class Asking:
 
 
 def refuse(item: Trajectory) -> None:
-    """Raises ``FailedPrecondition`` for an episode whose failure another attempt would meet again."""
+    """Raise ``FailedPrecondition`` for an episode whose failure is not retryable (it has an error code)."""
     if item.error_code:
         metadata = {"code": item.error_code, "culprit": item.culprit or "planner", "run_id": item.run_id}
         raise FailedPrecondition(f"episode {item.run_id}: {item.error}", metadata=metadata)
 
 
 class FinallyFailed(DependencyFailed):
-    """A queued episode failed as often as it may."""
+    """A queued episode failed in all its attempts."""

@@ -1,7 +1,7 @@
-"""Groups of episodes as tensors, in the layout of ``trainers.data_proto``.
+"""Conversion of episode groups to tensors, in the layout of ``trainers.data_proto``.
 
-Rows are group-major. An episode whose view was compacted has a row per segment: all of them carry the episode's
-name in ``episode`` and its whole score.
+Rows are group-major. An episode whose context was compacted has one row per segment; each of them carries the episode's
+name in ``episode`` and its full score.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from trainers.data_proto import DataProto, object_array
 
 Row = Mapping[str, Any]
 OUTCOMES = ("correct", "acc")
-"""Components that say whether an answer is right; without one the reward itself is the outcome."""
+"""Reward components that state whether an answer is correct; without either, the reward itself is the outcome."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The episodes of one prompt, by sample; ``row`` holds the prompt's own fields, ``uid`` among them."""
+    """The episodes of one prompt, ordered by sample; ``row`` holds the prompt's fields, including ``uid``."""
 
     row: Row
     episodes: tuple[Trajectory, ...]
@@ -36,7 +36,7 @@ class Group:
 
     @property
     def oldest(self) -> int:
-        """Version of the oldest token."""
+        """Return the policy version of the oldest token."""
         return min(item.version_min for item in self.episodes)
 
     @property
@@ -45,24 +45,24 @@ class Group:
 
     @property
     def single(self) -> bool:
-        """One version has sampled all of it."""
+        """Return whether a single policy version sampled all episodes."""
         return self.oldest == self.newest
 
 
 @dataclass(frozen=True)
 class Part:
-    """A row to be: where its episode is, and the ids cut into prompt and response."""
+    """One future row: its episode, and the token ids to split into prompt and response."""
 
     group: Group
     sample: int
     episode: Trajectory
     ids: Segment | Trajectory
     start: int
-    """The first sampled id: where the response begins."""
+    """Index of the first sampled id, where the response begins."""
 
 
 def parts(groups: Sequence[Group]) -> Iterator[Part]:
-    """The rows of all groups in order; raises ``InvalidField`` for an episode that cannot train."""
+    """Yield the rows of all groups in order; raises ``InvalidField`` for an episode unfit for training."""
     for group in groups:
         for sample, episode in enumerate(group.episodes):
             check_content(episode)
@@ -71,15 +71,19 @@ def parts(groups: Sequence[Group]) -> Iterator[Part]:
 
 
 def segments(item: Trajectory) -> Sequence[Segment | Trajectory]:
-    """The stretches of an episode in which ids only grew; without a compaction the flat ids are the one.
+    """Return the episode's segments: stretches in which token ids were only appended.
 
-    Each sampled id has mask 1 in exactly one of them: what a compaction left is rendered anew with mask 0.
+    Without a compaction the episode's flat ids are the only segment. Each sampled id has mask 1 in exactly one segment;
+    text that a compaction kept is rendered again with mask 0.
     """
     return list(item.segments) or [item]
 
 
 def check_content(item: Trajectory) -> None:
-    """Whole, exact and finite, whatever version sampled it; raises ``InvalidField`` naming the field."""
+    """Check that an episode is complete, exact and finite, whatever version sampled it.
+
+    Raises ``InvalidField`` naming the field.
+    """
     name = f"trajectory {item.run_id}"
     if item.stop_reason == STOP_REASON_FAILED:
         raise InvalidField("trajectory.stop_reason", f"{name} failed: {item.error}")
@@ -102,11 +106,11 @@ def check_content(item: Trajectory) -> None:
 
 
 def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None, pad: int = 0) -> DataProto:
-    """The batch of some groups of equal size; ids, masks and log-probabilities are the episodes' own.
+    """Build the batch of groups of equal size; ids, masks and log-probabilities are the episodes' own.
 
     Adds to the prompt's fields ``rollout_log_probs``, ``token_level_scores`` (the reward on the row's last sampled
-    token), ``acc``, ``reward/<component>``, ``episode``, ``version_min`` and ``version_max``. ``pad`` fills up.
-    Raises ``InvalidField`` for an episode that cannot train and for prompts without a common set of fields.
+    token), ``acc``, ``reward/<component>``, ``episode``, ``version_min`` and ``version_max``. ``pad`` is the padding
+    id. Raises ``InvalidField`` for an episode unfit for training and for prompts whose sets of fields differ.
     """
     rows = list(parts(groups))
     if not rows:
@@ -130,12 +134,12 @@ def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None,
 
 
 def ungraded(data: DataProto) -> DataProto:
-    """The batch without what a grader gave: a reward manager of the trainer's scores it (``reward.manager``)."""
+    """Remove the grader's fields, for batches scored by a reward manager of the trainer (``reward.manager``)."""
     return data.select([name for name, _ in data.columns() if name not in ("token_level_scores", "acc")])
 
 
 def fill(tensors: dict[str, torch.Tensor], index: int, part: Part, prompt: int) -> None:
-    """One row: the prompt to the left of column ``prompt``, the response from there on."""
+    """Write one row: the prompt ends before column ``prompt``, the response starts there."""
     ids, start = torch.tensor(part.ids.token_ids), part.start
     size = len(ids) - start
     mask = torch.tensor(part.ids.mask)[start:]
@@ -148,13 +152,16 @@ def fill(tensors: dict[str, torch.Tensor], index: int, part: Part, prompt: int) 
 
 
 def outcome(episode: Trajectory) -> float:
-    """Whether the answer is right, else the reward."""
+    """Return whether the answer is correct (1 or 0), else the reward."""
     found = (episode.reward_components[name] for name in OUTCOMES if name in episode.reward_components)
     return float(next(found, episode.reward))
 
 
 def arrays(rows: Sequence[Part]) -> dict[str, np.ndarray[Any, Any]]:
-    """The fields that are no tensors. A component that an episode lacks counts as 0."""
+    """Build the non-tensor fields; a reward component missing in an episode counts as 0.
+
+    Raises ``InvalidField`` naming a field that not every prompt has.
+    """
     names = set(rows[0].group.row)
     for part in rows:
         odd = names ^ set(part.group.row)

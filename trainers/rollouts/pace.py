@@ -1,4 +1,4 @@
-"""How fast episodes are begun: backends behind the tools have limits of their own."""
+"""Rate limiter for episode starts: backends behind the tools have rate limits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Pace:
-    """At most ``per_s`` beginnings per second on average, 0 for any number; who asks first goes first."""
+    """Limits starts to ``per_s`` per second on average, first come first served; 0 is unlimited."""
 
     per_s: float
     _free_at: float = field(default=0.0, init=False)
 
     async def wait(self, count: int) -> None:
-        """Waits for the turn of ``count`` beginnings."""
+        """Wait until ``count`` more episodes may start."""
         if not self.per_s:
             return
         now = asyncio.get_running_loop().time()  # the clock that the sleep below follows

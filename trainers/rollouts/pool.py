@@ -1,12 +1,12 @@
-"""Groups under way while learners learn, with a bound on how old what is trained on may be.
+"""Asynchronous rollout buffer with bounded policy staleness.
 
-The bound is strict and per sample: a group whose oldest token is more than ``bound`` versions behind is never
-given out. It is begun anew with its own prompt (one for one, so that as many groups are under way as before and no
-prompt is lost). A group that was begun anew ``max_restarts`` times is waited for when the next version would spoil
-it: long episodes are not lost to short ones, and it is within the bound when it comes.
+The bound is strict and per sample: a group whose oldest token is more than ``bound`` versions behind is never returned.
+It is restarted with the same prompt, so that the number of groups in flight stays constant and no prompt is lost. Once
+a group has been restarted ``max_restarts`` times, training waits for it before advancing to a version that would make
+it stale: long episodes are not crowded out by short ones.
 
-Places to sample in are counted by episode: a group whose other episodes have ended holds one place, not all of its
-own, so that a straggler keeps nobody waiting.
+Concurrency is counted in episodes, not groups: a group whose other episodes have ended occupies one slot, so stragglers
+do not block the start of new groups.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from trainers.rollouts.requests import Asked, Row
 
 @dataclass
 class Job:
-    """A group to be played."""
+    """One group to be sampled."""
 
     row: Row
     asked: Asked
     place: int
-    """Place in the order of submission; it also tells the seeds of a batch's rows apart."""
+    """Position in the order of submission; also offsets the seed, so that rows of a batch differ."""
     restarts: int = 0
     begun_at: int = 0
-    """Version that was current when it was begun: no token of it is older."""
+    """Policy version when the group was started: no token of it is older."""
     playing: int = 0
-    """Episodes of it that have not ended."""
+    """Number of its episodes still running."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A group that has ended."""
+    """A completed group with its job."""
 
     job: Job
     group: Group
@@ -45,7 +45,7 @@ class Ready:
 
 @dataclass
 class Counts:
-    """What became of groups since the last batch."""
+    """Numbers of discarded groups since the last batch: too old, of several versions, cancelled while running."""
 
     stale: int = 0
     mixed: int = 0
@@ -53,10 +53,11 @@ class Counts:
 
 
 class Pool:
-    """Used from one event loop. ``play`` gives a group or raises; what it raises ends the training.
+    """Pool of groups in flight; use it from one event loop only.
 
-    ``limit`` bounds the episodes in flight, 0 leaves them unbounded; ``single`` refuses groups of several versions.
-    ``play`` says with ``heard`` how many episodes of its job have ended.
+    ``play`` samples a group, calling ``heard`` with the number of ended episodes; any exception it raises ends the
+    training. ``limit`` bounds the episodes in flight, 0 means unbounded; ``single`` rejects groups sampled by several
+    versions.
     """
 
     def __init__(
@@ -81,23 +82,26 @@ class Pool:
 
     @property
     def under_way(self) -> int:
-        """Groups that were submitted and not yet given out."""
+        """Return the number of groups submitted and not yet returned by ``take``."""
         return len(self._waiting) + len(self._running) + len(self._ready)
 
     def pending(self) -> list[str]:
-        """``uid`` of these groups' prompts, in the order of submission."""
+        """Return the ``uid`` of these groups' prompts, in order of submission."""
         jobs = [*self._waiting, *self._running.values(), *(one.job for one in self._ready)]
         return [str(job.row["uid"]) for job in sorted(jobs, key=lambda job: job.place)]
 
     def submit(self, rows: list[Row], asked: Asked) -> None:
-        """Takes prompts; they are begun as ``limit`` allows."""
+        """Queue prompts; their groups are started as ``limit`` allows."""
         for row in rows:
             self._waiting.append(Job(row, asked, self._submitted))
             self._submitted += 1
         self._begin()
 
     async def take(self, count: int) -> list[Group]:
-        """``count`` groups within the bound, those first that would be too old next. Raises what a group raised."""
+        """Return ``count`` groups within the staleness bound, those closest to it first.
+
+        Raises the first exception raised by ``play``.
+        """
         while self._failure is None and (len(self._ready) < count or self._due()):
             self._changed.clear()
             await self._changed.wait()
@@ -108,17 +112,20 @@ class Pool:
         return [one.group for one in taken]
 
     def heard(self, job: Job, ended: int) -> None:
-        """So many episodes of a job have ended: their places are free."""
+        """Record that ``ended`` episodes of a job have ended, and start groups in the freed slots."""
         job.playing = job.asked.n - ended
         self._begin()
 
     def _due(self) -> bool:
-        """A group that was begun anew too often would be too old, or of two versions, after this step."""
+        """Return whether a group that may not be restarted again would become invalid after this step.
+
+        Invalid means too old, or with ``single``, sampled by two versions.
+        """
         last = self.version - (0 if self._single else self.bound)
         return any(job.restarts >= self._max_restarts and job.begun_at <= last for job in self._running.values())
 
     def advance(self, version: int) -> None:
-        """Another version is current: what would be too old from now on is begun anew."""
+        """Set the current policy version and restart groups that are now too old."""
         self.version = version
         for task, job in list(self._running.items()):
             if job.begun_at < version - self.bound:
@@ -175,7 +182,7 @@ class Pool:
         self._changed.set()
 
     async def close(self) -> None:
-        """Gives up what is under way."""
+        """Cancel all groups in flight."""
         tasks = list(self._running)
         self._running.clear()
         self._waiting.clear()

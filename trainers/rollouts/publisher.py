@@ -1,4 +1,4 @@
-"""New weights: into the object store, then into service; a step waits until policy says that it serves them."""
+"""Publication of new weights: upload to the object store, then load in the policy service and wait until served."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ ASK_AGAIN_S = 0.1
 
 @dataclass
 class Publisher:
-    """Publishes versions of one model. ``lanes`` are those that new versions serve; none means all."""
+    """Publishes versions of one model's weights.
+
+    ``lanes`` are the lanes that new versions serve; empty means all.
+    """
 
     clients: Clients
     store: ObjectStore
@@ -34,13 +37,13 @@ class Publisher:
     lanes: tuple[str, ...] = ()
     timeout_s: float = 120.0
     version: int = 0
-    """The version that was published last; 0 before the first."""
+    """Last published version; 0 before the first."""
 
     async def publish(self, write: Callable[[Path], None]) -> int:
-        """Serves what ``write`` puts into a folder, as the next version.
+        """Publish the files that ``write`` puts into a folder as the next version, and wait until it is served.
 
-        Raises ``DependencyFailed("policy")`` when it cannot be loaded, ``DeadlineExceeded`` when it is not served
-        in time; the version before stays in service then.
+        Raises ``DependencyFailed("policy")`` when loading fails and ``DeadlineExceeded`` when the version is not served
+        in time; in both cases the previous version stays in service.
         """
         if not self.version:
             self.version = await self.newest()
@@ -61,7 +64,10 @@ class Publisher:
         return version
 
     async def newest(self) -> int:
-        """The highest version that is known of the model: a training that is taken up again goes on counting."""
+        """Return the highest version known for the model, in the store or in service.
+
+        Resumed runs continue counting from it.
+        """
         stored = await self.store.list(f"weights/{self.model}/")
         published = [int(part) for item in stored if (part := item.key.split("/")[2]).isdigit()]
         try:
@@ -71,7 +77,10 @@ class Publisher:
         return max([*published, model.policy_version, *(share.policy_version for share in model.lanes)])
 
     async def served(self, version: int) -> None:
-        """Waits until the training lane gets this version, and all of it."""
+        """Wait until the training lane is served by this version alone.
+
+        Raises ``DependencyFailed("policy")`` when the model has failed, ``DeadlineExceeded`` after ``timeout_s``.
+        """
         try:
             async with asyncio.timeout(self.timeout_s):
                 while not serves(model := await self._model(), version):
@@ -87,7 +96,7 @@ class Publisher:
 
 
 def serves(model: Model, version: int) -> bool:
-    """True when the training lane is served by this version alone."""
+    """Return whether the training lane is served by this version alone."""
     shares = [share for share in model.lanes if share.lane == common_pb2.LANE_TRAINING]
     if not shares:
         return model.policy_version == version

@@ -1,8 +1,8 @@
-"""Batches of episodes as files: what was trained on can be trained on again, identically.
+"""Recorded episode batches, for replaying a training run exactly.
 
-A record is one object per batch. Its format: four bytes "FRB1", then length-prefixed parts (eight bytes, big
-endian): a JSON header, and per episode the serialized trajectory. The header says for each group its ``uid`` and
-how many episodes it has; the prompts' own fields are the data set's and are not repeated.
+Each batch is one object: the four bytes "FRB1", then length-prefixed parts (eight bytes, big endian): a JSON header,
+followed by one serialized trajectory per episode. The header lists each group's ``uid`` and number of episodes; the
+prompts' own fields come from the data set and are not repeated.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ CONTENT_TYPE = "application/x-fathom-rollout-batch"
 
 @dataclass(frozen=True)
 class Recording:
-    """The batches of one run, by step; ``prefix`` is the run's folder in the store."""
+    """The recorded batches of one run, by step; ``prefix`` is the run's folder in the store."""
 
     store: ObjectStore
     prefix: str
 
     def key(self, asked: Asked, part: int = 0) -> str:
-        """Validations of one step may have several batches: ``part`` tells them apart."""
+        """Return the object key of a batch; ``part`` numbers the batches within one step's validation."""
         kind = f"validation-{asked.step:06d}-{part:04d}" if asked.validate else f"step-{asked.step:06d}"
         return f"{self.prefix}/{kind}.frb"
 
     async def write(self, key: str, groups: Sequence[Group], version: int) -> None:
-        """Keeps a batch, whole or not at all; another one under the same key is replaced."""
+        """Write a batch atomically, replacing any batch under the same key."""
         header = {"version": version, "groups": [{"uid": one.uid, "episodes": len(one.episodes)} for one in groups]}
         parts = [json.dumps(header).encode()]
         parts += [item.SerializeToString(deterministic=True) for one in groups for item in one.episodes]
         await self.store.put(key, MAGIC + b"".join(struct.pack(">Q", len(p)) + p for p in parts), CONTENT_TYPE)
 
     async def read(self, key: str, rows: Mapping[str, Row]) -> tuple[list[Group], int]:
-        """A batch and the version that was current; ``rows`` are the prompts by ``uid``.
+        """Read a batch and the policy version current at the time; ``rows`` maps ``uid`` to prompt.
 
-        Raises ``NotFound``, ``CorruptData``, or ``Conflict`` when it was made of prompts that are not among ``rows``.
+        Raises ``NotFound``, ``CorruptData``, or ``Conflict`` when the batch has prompts that are not in ``rows``.
         """
         header, *episodes = split(key, await self.store.get(key))
         try:
@@ -64,7 +64,7 @@ class Recording:
         return groups, version
 
     async def steps(self) -> int:
-        """How many steps were recorded; raises ``NotFound`` when there is none."""
+        """Return the number of recorded steps; raises ``NotFound`` when there are none."""
         found = await self.store.list(f"{self.prefix}/step-")
         if not found:
             raise NotFound("recording", self.prefix)
@@ -72,7 +72,7 @@ class Recording:
 
 
 def split(key: str, data: bytes) -> Iterator[bytes]:
-    """The parts of a record; raises ``CorruptData``."""
+    """Yield the parts of a record; raises ``CorruptData``."""
     if not data.startswith(MAGIC):
         raise CorruptData(key, "is no record of a batch")
     position = len(MAGIC)

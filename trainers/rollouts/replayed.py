@@ -1,4 +1,4 @@
-"""Recorded rollouts in place of new ones: the same prompts give the same batches, bit for bit."""
+"""Rollout source that replays recorded batches: the same prompts give bit-identical batches."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from trainers.rollouts.source import measured, rows_of
 
 @dataclass
 class ReplayedRollouts:
-    """Reads the batches of ``recording``; ``ahead`` is what the recorded run had. Weights go nowhere."""
+    """Reads batches from ``recording``; ``ahead`` is the recorded run's value. Published weights are discarded."""
 
     recording: Recording
     bridge: Bridge
     ahead: int = 0
     pad: int = 0
     graded: bool = True
-    """False where a reward manager of the trainer's scores the episodes."""
+    """False when the trainer's own reward manager scores the episodes."""
     _rows: dict[str, Row] = field(default_factory=dict, init=False)
     _validations: int = field(default=0, init=False)
     _version: int = field(default=0, init=False)
 
     def submit(self, prompts: DataProto) -> None:
-        """Remembers the prompts: recorded groups refer to them."""
+        """Remember the prompts, which recorded groups refer to by ``uid``."""
         self._rows |= {str(row["uid"]): row for row in rows_of(prompts)}
 
     def pending(self) -> list[str]:
-        """Prompts that no batch had yet."""
+        """Return the submitted prompts not yet contained in a batch."""
         return list(self._rows)
 
     def generate(self, prompts: DataProto) -> DataProto:
-        """The recorded batch of this step.
+        """Return the recorded batch of this step.
 
-        Raises ``NotFound`` for a step that was not recorded and ``Conflict`` for one that had other prompts.
+        Raises ``NotFound`` for a step that was not recorded and ``Conflict`` for one with other prompts.
         """
         asked = Asked.of(prompts.meta_info)
         known = {str(row["uid"]): row for row in rows_of(prompts)}
@@ -59,9 +59,9 @@ class ReplayedRollouts:
         return data if self.graded else ungraded(data)
 
     def publish(self, write: Callable[[Path], None]) -> int:
-        """Counts only: what would sample is on record."""
+        """Increment the version without publishing: no model samples during a replay."""
         self._version += 1
         return self._version
 
     def close(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no work is in flight."""

@@ -1,4 +1,4 @@
-"""From a batch of prompts to what planner is asked. No torch here."""
+"""Conversion of prompt batches to rollout requests for the planner. Does not import torch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from trainers.config import TrainConfig
 
 MAX_TASKS = 1024
 OWN = "own"
-"""Name of the grader that is each row's own."""
+"""Grader name that selects each row's own grader."""
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """How a batch is to be sampled: what the loop says in ``meta_info`` of its prompts."""
+    """Sampling settings of a batch, as the training loop puts them in ``meta_info``."""
 
     n: int
     seed: int
@@ -33,7 +33,7 @@ class Asked:
 
     @classmethod
     def of(cls, meta_info: Mapping[str, Any]) -> Asked:
-        """Raises ``InvalidField`` naming what is missing."""
+        """Read the settings from ``meta_info``; raises ``InvalidField`` naming a missing one."""
         for name in ("n", "seed"):
             if name not in meta_info:
                 raise InvalidField(f"meta_info.{name}", "is missing")
@@ -50,11 +50,11 @@ def rollout_request(
     *,
     graded: bool = True,
 ) -> pb.RolloutRequest:
-    """What planner is asked for ``rows``: ``asked.n`` episodes each, sampled with ``version`` (0: any).
+    """Build the planner request for ``rows``: ``asked.n`` episodes each, sampled with ``version`` (0: any).
 
-    ``offset`` is the place of the first row in its batch, so that no two rows share a seed. The same arguments,
-    ``name`` included, give the same request with the same id. ``graded`` is False where the trainer grades
-    itself. Raises ``InvalidField`` for a row without a question.
+    ``offset`` is the first row's position in its batch, so that no two rows share a seed. Equal arguments, including
+    ``name``, give an equal request with the same id. ``graded`` is False when the trainer grades the episodes itself.
+    Raises ``InvalidField`` for a row without a question, or without the grader that ``reward.grader: own`` needs.
     """
     rollout = config.rollout
     request = pb.RolloutRequest(
@@ -93,24 +93,34 @@ def rollout_request(
 
 
 def own_grader(row: Row) -> dict[str, Any]:
-    """Grader and parameters of the row's ``extra_info`` (SR33's files name them); raises ``InvalidField`` for none."""
+    """Return the grader and parameters named in the row's ``extra_info``.
+
+    Raises ``InvalidField`` when it names none.
+    """
     extra = row.get("extra_info") or {}
     name, parameters = extra.get("grader"), extra.get("grader_parameters") or {}
     if not name:
         raise InvalidField("extra_info.grader", f"row {row['uid']} names none, and reward.grader is {OWN!r}")
     if not isinstance(parameters, Mapping):
+        # Parquet stores the mapping as a list of names and values.
         parameters = {item["name"]: item["value"] for item in parameters}
     return {"grader": str(name), "grader_parameters": parameters}
 
 
 def rounds(config: TrainConfig) -> int:
-    """Rounds of an episode: Search-R1 adds to ``max_turns`` a last one, in which nothing is searched any more."""
+    """Return the maximum number of rounds of an episode.
+
+    Search-R1 adds to ``max_turns`` a final round in which no search is made.
+    """
     rollout = config.rollout
     return rollout.max_turns + (1 if rollout.protocol == "search_r1" and rollout.final_turn else 0)
 
 
 def question_of(row: Row) -> str:
-    """What is asked: ``question`` of the row or of its ``extra_info``, else the user's last message."""
+    """Return the question: ``question`` of the row or its ``extra_info``, else the user's last message.
+
+    Raises ``InvalidField("raw_prompt")`` when there is neither.
+    """
     for place in (row, row.get("extra_info") or {}):
         if isinstance(place, Mapping) and isinstance(place.get("question"), str):
             return str(place["question"])
@@ -122,7 +132,7 @@ def question_of(row: Row) -> str:
 
 
 def references_of(row: Row) -> list[str]:
-    """Acceptable answers: ``reward_model.ground_truth``, which may be text, several, or ``{"target": …}`` (SR33)."""
+    """Return the accepted answers from ``reward_model.ground_truth``: a text, a list, or ``{"target": …}``."""
     truth: Any = (row.get("reward_model") or {}).get("ground_truth")
     if isinstance(truth, Mapping):
         truth = truth.get("target")

@@ -1,8 +1,8 @@
-"""Rollouts as the training loops want them (``trainers.roles.RolloutSource``), from planner's service.
+"""Rollout source of the training loops (``trainers.roles.RolloutSource``), backed by the planner service.
 
-With ``rollout.mode: sync`` a batch is one request, pinned to the version that was published last: a barrier. With
-``async`` every prompt's group is a request of its own, begun up to ``rollout.staleness`` batches ahead, and
-``trainers.rollouts.pool`` keeps the bound.
+With ``rollout.mode: sync`` a batch is one synchronous request, pinned to the last published version. With ``async``
+every prompt's group is its own request, started up to ``rollout.staleness`` batches ahead; ``trainers.rollouts.pool``
+enforces the staleness bound.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from trainers.rollouts.requests import MAX_TASKS, Asked, rollout_request
 
 Metrics = dict[str, float]
 Grade = Callable[[Sequence[Group]], Coroutine[Any, Any, tuple[list[Group], Metrics]]]
-"""Grades groups whose reward planner's grader cannot tell, and says what it measured."""
+"""Grades groups that the planner's graders cannot grade; also returns metrics."""
 
 
 def rows_of(prompts: DataProto) -> list[Row]:
-    """Each prompt's fields that are no tensors; raises ``InvalidField("uid")`` unless each has a name of its own."""
+    """Return each prompt's non-tensor fields; raises ``InvalidField("uid")`` when two prompts share a ``uid``."""
     uids = [str(uid) for uid in prompts.array("uid")]
     if len(set(uids)) != len(uids):
         raise InvalidField("uid", "names two prompts alike")
@@ -46,7 +46,10 @@ def rows_of(prompts: DataProto) -> list[Row]:
 
 @dataclass
 class PlannerRollouts:
-    """Asks planner for episodes and serves weights; used from one thread, its requests run in the bridge's."""
+    """Requests episodes from the planner and publishes weights.
+
+    Call it from one thread; its requests run on the bridge's event loop.
+    """
 
     config: TrainConfig
     clients: Clients
@@ -54,12 +57,12 @@ class PlannerRollouts:
     bridge: Bridge | RunningLoop
     recording: Recording | None = None
     pad: int = 0
-    """Id that fills up rows."""
+    """Padding id."""
     grade: Grade | None = None
     _validations: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        """Raises ``ConfigError`` when groups may span versions and nothing weights them."""
+        """Set up the pool; raises ``ConfigError`` when groups may mix versions without importance weights."""
         rollout, algorithm = self.config.rollout, self.config.algorithm
         weighted = rollout.importance_cap is not None or algorithm.bypass_mode
         if self.ahead and rollout.group_versions == "weighted" and not weighted:
@@ -79,16 +82,16 @@ class PlannerRollouts:
 
     @property
     def graded(self) -> bool:
-        """Planner asks for a grade while it plays; else ``grade`` or the trainer's reward manager gives one."""
+        """Return whether the planner grades episodes; otherwise ``grade`` or the trainer's reward manager does."""
         return self.grade is None and self.config.reward.manager == "service"
 
     @property
     def ahead(self) -> int:
-        """Batches that are begun before their turn."""
+        """Return the number of batches started ahead of time."""
         return self.config.rollout.staleness if self.config.rollout.mode == "async" else 0
 
     def submit(self, prompts: DataProto) -> None:
-        """Begins the episodes of these prompts."""
+        """Start the episodes of these prompts."""
         rows, asked = rows_of(prompts), Asked.of(prompts.meta_info)
 
         async def begin() -> None:
@@ -97,7 +100,7 @@ class PlannerRollouts:
         self.bridge.call(begin())
 
     def pending(self) -> list[str]:
-        """Prompts under way, whatever has become of them so far."""
+        """Return the ``uid`` of all prompts submitted and not yet returned."""
 
         async def look() -> list[str]:
             return self._pool.pending()
@@ -105,7 +108,10 @@ class PlannerRollouts:
         return self.bridge.call(look())
 
     def generate(self, prompts: DataProto) -> DataProto:
-        """As many groups as there are prompts; with a staleness, of any prompts that were submitted before."""
+        """Return as many groups as there are prompts.
+
+        With a staleness above 0 they may belong to any prompts submitted before.
+        """
         started, asked = time.perf_counter(), Asked.of(prompts.meta_info)
         if self.ahead and not asked.validate:
             if not asked.submitted:
@@ -124,7 +130,7 @@ class PlannerRollouts:
         return data if self.config.reward.manager == "service" else ungraded(data)
 
     def publish(self, write: Callable[[Path], None]) -> int:
-        """Serves new weights and tells the pool."""
+        """Publish new weights and advance the pool to their version."""
 
         async def served() -> int:
             version = await self.publisher.publish(write)
@@ -134,11 +140,11 @@ class PlannerRollouts:
         return self.bridge.call(served())
 
     def close(self) -> None:
-        """Gives up what is under way."""
+        """Cancel all groups in flight."""
         self.bridge.call(self._pool.close())
 
     async def _barrier(self, rows: list[Row], asked: Asked) -> list[Group]:
-        """The whole batch with the version that was published last."""
+        """Sample the whole batch with the last published version, in requests of at most ``MAX_TASKS`` prompts."""
         groups: list[Group] = []
         for start in range(0, len(rows), MAX_TASKS):
             some, version = rows[start : start + MAX_TASKS], self.publisher.version
@@ -152,7 +158,8 @@ class PlannerRollouts:
         return groups
 
     async def _group(self, job: Job) -> Group:
-        """One prompt's episodes with whatever version is current; of a restart, nothing earlier is taken over."""
+        """Sample one prompt's episodes with whatever version is current."""
+        # Version and restart are part of the name, hence of the request id: a restart reuses no earlier episodes.
         name = f"{self.config.model.name}-{job.row['uid']}-v{job.begun_at}-r{job.restarts}"
         request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.graded)
         await self._pace.wait(job.asked.n)
@@ -170,7 +177,7 @@ class PlannerRollouts:
 
 
 def measured(groups: list[Group], version: int, counts: Counts) -> Metrics:
-    """How old, how long and how whole the episodes are; ages are in versions."""
+    """Compute metrics of episode age (in policy versions), length and validity."""
     episodes = [item for one in groups for item in one.episodes]
     ages = [version - item.version_min for item in episodes]
     return {
@@ -185,7 +192,7 @@ def measured(groups: list[Group], version: int, counts: Counts) -> Metrics:
 
 
 def invalid_share(episodes: list[Trajectory]) -> float:
-    """Share of rounds that asked for nothing that could be done; an unfinished episode's last round does not count."""
+    """Return the share of rounds without any valid action; the last round of an unfinished episode does not count."""
     rounds = invalid = 0
     for episode in episodes:
         finished = episode.stop_reason == STOP_REASON_FINISHED

@@ -1,4 +1,4 @@
-"""Search-R1 (arXiv 2503.09516) under its own names: rollout loop, reward and trainer."""
+"""Search-R1 (arXiv 2503.09516) with the original's names: rollout loop, reward and trainer."""
 
 from trainers.ppo import RayPPOTrainer
 from trainers.search_r1.generation import LLMGenerationManager

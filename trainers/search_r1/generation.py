@@ -1,18 +1,18 @@
-"""Search-R1's rollout loop (arXiv 2503.09516): generate, read the action, search, go on.
+"""Search-R1's rollout loop (arXiv 2503.09516): generate, parse the action, search, repeat.
 
-No gym: the environment is a retrieval service and an action protocol of two tags. The action space is {search,
-answer}; the state is the prompt and all that was written and found since; the reward is exact match of the answer
-(``trainers.search_r1.reward``). Production's rollouts come from planner, which plays the same protocol; this loop
-is for a worker that generates tokens itself, and for comparison with the original.
+No gym: the environment is a retrieval service plus a two-tag action protocol. Actions are search and answer; the state
+is the prompt followed by everything generated and retrieved so far; the reward is exact match of the answer
+(``trainers.search_r1.reward``). Production rollouts come from the planner service, which plays the same protocol; this
+loop serves workers that generate tokens themselves, and comparison with the original.
 
-Kept from the original: names, order, cuts and statistics. Different, since the original is defective there:
+Names, order, truncation points and statistics are the original's. Deviations that fix its defects:
 
-* masks are explicit, never derived from ids: pad may equal eos;
-* sampled ids are trained as sampled, up to the token that closes the tag; ``parity_retokenise`` tokenises the cut
-  text again, which drops eos and can give ids that were never sampled;
-* observations are cut per row before padding and keep their closing tag;
-* a search that fails, after bounded attempts, is an observation and not the end of the step;
-* sampling parameters reach the worker, so that validation can be greedy.
+* masks are explicit, never derived from ids, because pad may equal eos;
+* sampled ids are trained exactly as sampled, up to the token that closes the tag; ``parity_retokenise`` instead
+  retokenises the truncated text, which drops eos and can produce ids that were never sampled;
+* observations are truncated per row before padding and keep their closing tag;
+* a search that still fails after bounded attempts becomes an observation instead of aborting the step;
+* sampling parameters are passed to the worker, so that validation can decode greedily.
 """
 
 from __future__ import annotations
@@ -44,12 +44,16 @@ LOG = logging.getLogger(__name__)
 
 
 class LLMGenerationManager:
-    """Plays a batch of episodes, turn by turn, with one worker and one retrieval server."""
+    """Plays a batch of episodes turn by turn, with one rollout worker and one retrieval server."""
 
     def __init__(
         self, tokenizer: Any, actor_rollout_wg: RolloutWorker, config: GenerationConfig, is_validation: bool = False
     ) -> None:
-        """The tokenizer must have a pad token. ``is_validation`` is noted in what the worker is asked."""
+        """Configure the loop.
+
+        ``is_validation`` is passed to the worker in ``meta_info["validate"]``. Raises ``InvalidField`` for a tokenizer
+        without a pad token.
+        """
         if tokenizer.pad_token_id is None:
             raise InvalidField("tokenizer.pad_token", "is missing")
         self.tokenizer, self.actor_rollout_wg, self.config = tokenizer, actor_rollout_wg, config
@@ -61,12 +65,12 @@ class LLMGenerationManager:
     # The loop.
 
     def run_llm_loop(self, gen_batch: DataProto, initial_input_ids: Tensor) -> DataProto:
-        """Episodes for left-padded prompts [B, P]; ``gen_batch`` has their ``attention_mask`` too.
+        """Play episodes for left-padded prompts [B, P]; ``gen_batch`` has their ``attention_mask``.
 
-        At most ``max_turns`` turns with searches, then one without for rows that have not answered. Gives
-        ``prompts`` (the last ``max_start_length`` tokens), ``responses``, ``responses_with_info_mask``,
-        ``input_ids``, ``attention_mask``, ``info_mask`` [B, S], ``position_ids``, ``response_mask`` [B, T],
-        ``rollout_log_probs`` where they are the sampled ids', and the statistics per row in ``meta_info``.
+        Makes at most ``max_turns`` turns with searches, then one without for rows that have not answered. Returns
+        ``prompts`` (the last ``max_start_length`` tokens), ``responses``, ``responses_with_info_mask``, ``input_ids``,
+        ``attention_mask``, ``info_mask`` [B, S], ``position_ids``, ``response_mask`` [B, T], ``rollout_log_probs``
+        unless ids were altered (``parity_retokenise``, ``no_think_rl``), and per-row statistics in ``meta_info``.
         """
         start = Tokens.of(initial_input_ids, gen_batch.tensor("attention_mask"))
         left, right = start.last(self.config.max_start_length), Tokens.empty(len(initial_input_ids))
@@ -91,7 +95,7 @@ class LLMGenerationManager:
         return self._compose_final_output(left, right, gen_batch.meta_info | stats.meta())
 
     def _turn(self, rolling: Tokens, active: Tensor, meta: dict[str, Any], turn: int) -> tuple[Tokens, list[str]]:
-        """Responses of the active rows, cut after their action, and empty ones of the others."""
+        """Generate for the active rows, truncated after their action; other rows get empty responses."""
         chosen = rolling.rows(active)
         asked = DataProto(
             {"input_ids": chosen.ids, "attention_mask": chosen.mask, "position_ids": chosen.position_ids},
@@ -106,7 +110,10 @@ class LLMGenerationManager:
         return responses.scattered(active, self.pad), every
 
     def _generate_with_gpu_padding(self, active_batch: DataProto) -> DataProto:
-        """As many rows as ``num_gpus`` divides, copies of the first at the end, which are dropped again."""
+        """Generate with the batch padded to a multiple of ``num_gpus``.
+
+        Padding rows are copies of the first row; their outputs are dropped.
+        """
         count = len(active_batch)
         missing = -count % self.config.num_gpus
         if not missing:
@@ -115,7 +122,11 @@ class LLMGenerationManager:
         return self.actor_rollout_wg.generate_sequences(padded)[:count]
 
     def _sampled(self, output: DataProto) -> Tokens:
-        """A worker's answer with its mask; without one everything up to the first eos, or the first pad, counts."""
+        """Return a worker's responses with their mask.
+
+        Without a ``response_mask``, everything up to and including the first eos, or before the first pad, counts as
+        sampled.
+        """
         ids = output.tensor("responses")
         if "response_mask" in output:
             mask = output.tensor("response_mask")
@@ -127,15 +138,15 @@ class LLMGenerationManager:
     # From tokens to text and back.
 
     def _batch_tokenize(self, responses: Sequence[str]) -> Tokens:
-        """Texts as right-padded ids without special tokens."""
+        """Tokenise texts to right-padded ids without special tokens."""
         rows = [self.tokenizer.encode(text, add_special_tokens=False) if text else [] for text in responses]
         return Tokens.ragged(rows, self.pad)
 
     def _postprocess_responses(self, responses: Tokens) -> tuple[Tokens, list[str]]:
-        """Texts cut after the first closing search tag, else after the first closing answer tag, and their ids.
+        """Truncate each text after its first closing search tag, else after its first closing answer tag.
 
-        Ids are the sampled ones up to that which completes the tag. With ``no_think_rl`` a row keeps only its
-        action: the ids from the opening tag on.
+        Returns the ids and the texts. The ids are the sampled ones up to the one that completes the tag. With
+        ``no_think_rl`` a row keeps only its action: the ids from the opening tag on.
         """
         texts, kept = [], []
         for row, mask in zip(responses.ids, responses.mask, strict=True):
@@ -166,10 +177,11 @@ class LLMGenerationManager:
         active_mask: Sequence[bool] | None = None,
         do_search: bool = True,
     ) -> tuple[list[str], list[int], list[int], list[int]]:
-        """(next observations, dones, valid actions, searches), one of each per row; all active without a mask.
+        """Run the environment on one prediction per row; without a mask all rows are active.
 
-        inactive ("", 1, 0, 0); answer ("", 1, 1, 0); search (information block, 0, 1, 1); invalid (corrective
-        text, 0, 0, 0). All searches of the batch are one request; without ``do_search`` their results are empty.
+        Returns (next observations, dones, valid actions, searches), one entry per row: inactive ("", 1, 0, 0); answer
+        ("", 1, 1, 0); search (information block, 0, 1, 1); invalid (corrective text, 0, 0, 0). All searches of the
+        batch are one request; without ``do_search`` their results are empty.
         """
         active = [True] * len(predictions) if active_mask is None else [bool(item) for item in active_mask]
         actions, contents = self.postprocess_predictions(predictions)
@@ -195,9 +207,9 @@ class LLMGenerationManager:
         return INVALID_ACTION, 0, 0, 0
 
     def postprocess_predictions(self, predictions: Sequence[Any]) -> tuple[list[str | None], list[str]]:
-        """(actions, contents): the first well-formed pair of tags, content stripped; None and "" without one.
+        """Parse predictions into (actions, contents): the first well-formed pair of tags and its stripped content.
 
-        Raises ``InvalidField`` for a prediction that is no text.
+        Rows without one get None and "". Raises ``InvalidField`` for a prediction that is not text.
         """
         for row, text in enumerate(predictions):
             if not isinstance(text, str):
@@ -206,7 +218,10 @@ class LLMGenerationManager:
         return [action.kind for action in found], [action.content for action in found]
 
     def batch_search(self, queries: Sequence[str]) -> list[str]:
-        """Per query what the model reads. A server that stays out of reach is told so; a wrong answer raises."""
+        """Search all queries and return one text per query for the model to read.
+
+        An unreachable server (a retryable error) yields a failure text for each query; any other error is raised.
+        """
         if not queries:
             return []
         try:
@@ -220,27 +235,25 @@ class LLMGenerationManager:
         return [self._passages2string(items) for items in found["result"]]
 
     def _batch_search(self, queries: Sequence[str]) -> dict[str, list[list[dict[str, Any]]]]:
-        """POST {queries, topk, return_scores: true} to ``search_url``; errors as ``SearchClient.results``."""
+        """Post {queries, topk, return_scores: true} to ``search_url``; raises what ``SearchClient.results`` raises."""
         if self._search is None:
             config = self.config
             self._search = SearchClient(config.search_url or "", config.topk, timeout_s=config.search_timeout_s)
         return {"result": self._search.results(queries)}
 
     def _passages2string(self, retrieval_result: Sequence[dict[str, Any]]) -> str:
-        """Numbered documents: title (first line of the contents) and text (the rest).
-
-        Tags of the protocol inside a document lose their force: it is quoted, never obeyed.
-        """
+        """Format documents as a numbered list of title (first line of the contents) and text (the rest)."""
         parts = []
         for number, item in enumerate(retrieval_result, start=1):
             title, _, text = item["document"]["contents"].partition("\n")
+            # Protocol tags inside a document are neutralised, so that quoted text cannot act as an action.
             parts.append(f"Doc {number}(Title: {neutral(title)}) {neutral(text)}\n")
         return "".join(parts)
 
     # What the model sees next, and what is trained.
 
     def _process_next_obs(self, next_obs: Sequence[str]) -> Tokens:
-        """Observations as ids, each at most ``max_obs_length``: too long ones lose text, not their closing tag."""
+        """Tokenise observations, each truncated to ``max_obs_length`` tokens; truncation keeps the closing tag."""
         found = self._batch_tokenize(next_obs)
         if found.width <= self.config.max_obs_length:
             return found
@@ -255,20 +268,23 @@ class LLMGenerationManager:
         return Tokens.ragged(rows, self.pad)
 
     def _update_rolling_state(self, rollings: Tokens, cur_responses: Tokens, next_obs_ids: Tokens) -> Tokens:
-        """What the model sees next, left-padded: the last ``max_prompt_length`` tokens of all there is."""
+        """Append responses and observations to the model's input.
+
+        Returns the last ``max_prompt_length`` tokens, left-padded.
+        """
         joined = rollings.joined(cur_responses, next_obs_ids).packed(left=True)
         return joined.last(min(self.config.max_prompt_length, joined.longest))
 
     def _update_right_side(
         self, right_side: Tokens, cur_responses: Tokens, next_obs_ids: Tokens | None = None
     ) -> Tokens:
-        """What came after the prompt, right-padded: the first ``max_prompt_length`` tokens of it."""
+        """Append to the tokens after the prompt: the first ``max_prompt_length`` of them, right-padded."""
         parts = [cur_responses] if next_obs_ids is None else [cur_responses, next_obs_ids]
         joined = right_side.joined(*parts).packed()
         return joined.first(min(self.config.max_prompt_length, joined.longest))
 
     def _compose_final_output(self, left_side: Tokens, right_side: Tokens, meta_info: dict[str, Any]) -> DataProto:
-        """The episodes in the layout of ``DataProto``."""
+        """Assemble the episodes in the layout of ``DataProto``."""
         whole = left_side.joined(right_side)
         tensors = {
             "prompts": left_side.ids,
@@ -280,6 +296,7 @@ class LLMGenerationManager:
             "position_ids": whole.position_ids,
             "response_mask": right_side.sampled,
         }
+        # Both options change the ids, so the sampled log-probabilities no longer belong to them.
         if not (self.config.parity_retokenise or self.config.no_think_rl):
             tensors["rollout_log_probs"] = right_side.log_probs
         return DataProto(tensors, meta_info=meta_info)

@@ -1,4 +1,4 @@
-"""What Search-R1's rollout loop is given: its lengths, and who generates."""
+"""Settings of Search-R1's rollout loop, and the interface of its rollout worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ LENGTHS = ("max_turns", "max_start_length", "max_prompt_length", "max_response_l
 
 @dataclass
 class GenerationConfig:
-    """Lengths in tokens. Raises ``InvalidField`` naming a length, or a count, that is below 1."""
+    """Settings of the loop; lengths are in tokens, ``max_turns`` in turns, ``search_timeout_s`` in seconds.
+
+    Raises ``InvalidField`` naming a length or count below 1, or a timeout that is not positive.
+    """
 
     max_turns: int
     max_start_length: int
@@ -37,7 +40,7 @@ class GenerationConfig:
 
     @classmethod
     def from_config(cls, config: TrainConfig) -> GenerationConfig:
-        """The original's mapping from the trainer's settings."""
+        """Build the settings from the trainer's, with the original's mapping."""
         rollout = config.rollout
         return cls(
             max_turns=rollout.max_turns,
@@ -53,12 +56,12 @@ class GenerationConfig:
 
 
 class RolloutWorker(Protocol):
-    """Who generates: one turn for every row."""
+    """Interface of a worker that generates one turn for every row."""
 
     def generate_sequences(self, data: DataProto) -> DataProto:
-        """From left-padded ``input_ids``, ``attention_mask``, ``position_ids`` [B, P]: ``responses`` [B, T].
+        """Generate ``responses`` [B, T] from left-padded ``input_ids``, ``attention_mask``, ``position_ids`` [B, P].
 
-        Also ``response_mask`` [B, T], 1 on what was sampled with its eos, and ``rollout_log_probs`` where they
-        are known. ``meta_info`` has the sampling parameters.
+        Also returns ``response_mask`` [B, T], 1 on sampled tokens including eos, and ``rollout_log_probs`` when they
+        are known. ``meta_info`` holds the sampling parameters.
         """
         ...

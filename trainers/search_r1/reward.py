@@ -1,8 +1,9 @@
-"""Search-R1's reward: exact match of the last answer, on the last token that the model wrote.
+"""Search-R1's reward: exact match of the last answer, placed on the last sampled token.
 
-The original reads prompt and response together and takes a single match for the instruction's example; its own
-instruction holds two, so that a response without an answer scores as if it had said "Beijing". Here the response
-alone is read, and of it what the model wrote. ``parity_answer_extraction`` restores the original for comparison.
+The original matches answers in prompt and response together and discounts a single match as the instruction's example;
+but its own instruction contains two, so that a response without an answer scores as if it had answered "Beijing". Here
+only the response is read, and of it only sampled tokens. ``parity_answer_extraction`` restores the original behaviour
+for comparison.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "number": ("number",),
     "tolerant": ("em", "number"),
 }
-"""Graders of ``fathom.grading``, any of which suffices; all fold full-width and Chinese punctuation."""
+"""Graders of ``fathom.grading`` per method; one match suffices. All fold full-width and Chinese punctuation."""
 
 
 def response_of(solution_str: str) -> str:
-    """The response in a text of prompt and response; a text without either mark is a response."""
+    """Return the response part of a text of prompt and response; a text without either mark is all response."""
     mark = ASSISTANT.search(solution_str) or INSTRUCTED.search(solution_str)
     return solution_str[mark.end() :] if mark else solution_str
 
 
 def extract_solution(solution_str: str, *, parity_answer_extraction: bool = False) -> str | None:
-    """The last answer of the response, stripped; None without one, whatever the instruction shows as its example.
+    """Return the response's last answer, stripped, or None; the instruction's example answers are ignored.
 
-    With ``parity_answer_extraction`` the last of all matches when there are at least two, as the original.
+    With ``parity_answer_extraction``: the last of all matches when there are at least two, as in the original.
     """
     if parity_answer_extraction:
         found = ANSWER.findall(solution_str)
@@ -55,9 +56,9 @@ def extract_solution(solution_str: str, *, parity_answer_extraction: bool = Fals
 
 
 def em_check(prediction: str, golden_answers: str | Sequence[str], method: str = "strict") -> bool:
-    """True when a grader of ``METHODS[method]`` takes the prediction for one of the answers.
+    """Return whether any grader of ``METHODS[method]`` accepts the prediction for one of the answers.
 
-    Raises ``InvalidField("method")`` for an unknown one.
+    Raises ``InvalidField("method")`` for an unknown method.
     """
     if method not in METHODS:
         raise InvalidField("method", f"{method!r} is not one of {', '.join(METHODS)}")
@@ -66,7 +67,7 @@ def em_check(prediction: str, golden_answers: str | Sequence[str], method: str =
 
 
 def graded(name: str, prediction: str, references: Sequence[str]) -> bool:
-    """True for the grader's full score at its default parameters."""
+    """Return whether the grader gives full score at its default parameters."""
     grader = GRADERS[name]
     defaults = {key: parameter.default for key, parameter in grader.parameters.items()}
     return grader.grade(Item(prediction, references, defaults, prediction)).value >= 1.0
@@ -81,10 +82,9 @@ def compute_score_em(
     *,
     parity_answer_extraction: bool = False,
 ) -> float:
-    """0 without an answer, ``score`` for one that matches ``ground_truth["target"]``, else ``format_score``.
+    """Return 0 without an answer, ``score`` when it matches ``ground_truth["target"]``, else ``format_score``.
 
-    More than ten answer tags divide a matching score by four: a guess in every tag is no answer (verl's guard; the
-    original, and ``parity_answer_extraction``, have none). Raises ``InvalidField`` for a ground truth without target.
+    Raises ``InvalidField`` for a ground truth without target.
     """
     if "target" not in ground_truth:
         raise InvalidField("ground_truth.target", f"is missing; there are {sorted(ground_truth)}")
@@ -93,12 +93,14 @@ def compute_score_em(
         return 0.0
     if not em_check(answer, ground_truth["target"], method):
         return format_score
+    # verl's guard: more than ten answer tags divide a matching score by four, since a guess in every tag is not an
+    # answer. The original has no such guard, nor has parity mode.
     guarded = not parity_answer_extraction and spammed(response_of(solution_str))
     return score / SPAM_DIVISOR if guarded else score
 
 
 class RewardManager:
-    """Scores a batch; prints at most ``num_examine`` samples per data source over its life."""
+    """Reward function for a batch; prints at most ``num_examine`` samples per data source over its lifetime."""
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class RewardManager:
         parity_answer_extraction: bool = False,
         show: Callable[[str], None] = print,
     ) -> None:
-        """Raises ``InvalidField`` for an unknown method or a ``format_score`` outside [0, 1]."""
+        """Configure the manager; raises ``InvalidField`` for an unknown method or a ``format_score`` outside [0, 1]."""
         if method not in METHODS:
             raise InvalidField("method", f"{method!r} is not one of {', '.join(METHODS)}")
         if not 0.0 <= format_score <= 1.0:
@@ -120,11 +122,12 @@ class RewardManager:
         self.examined: Counter[str] = Counter()
 
     def __call__(self, data: DataProto) -> Tensor:
-        """[B, T] float32: the score at the last token that the model wrote, 0 elsewhere; ``rm_scores`` as they are.
+        """Return rewards [B, T] float32: the score on the last sampled token, 0 elsewhere.
 
-        Reads ``prompts``, ``responses``, ``attention_mask``, ``reward_model`` with its ``ground_truth``, and
-        ``data_source``. Without a ``response_mask`` the response part of the attention mask takes its place, and
-        with parity always: then an answer in an observation counts, and the score may stand on one.
+        Existing ``rm_scores`` are returned unchanged. Reads ``prompts``, ``responses``, ``attention_mask``,
+        ``reward_model`` with its ``ground_truth``, and ``data_source``. Without a ``response_mask``, and always in
+        parity mode, the response part of the attention mask is used instead: then an answer inside an observation
+        counts, and the score may be placed on an observation token.
         """
         if "rm_scores" in data:
             return data.tensor("rm_scores")
@@ -143,18 +146,16 @@ class RewardManager:
         return scores
 
     def text(self, data: DataProto, row: int, mask: Tensor) -> str:
-        """What is read of a row: what the model wrote, or with parity all of prompt and response.
-
-        Special tokens stay out: marks of the chat template are none of the model's words.
-        """
+        """Decode the text to grade: the sampled tokens, or in parity mode all of prompt and response."""
         ids = data.tensor("responses")[row][mask[row].bool()].tolist()
         if self.parity:
             prompts = data.tensor("prompts")[row]
             ids = prompts[data.tensor("attention_mask")[row, : len(prompts)].bool()].tolist() + ids
+        # Chat template marks are not the model's words, so special tokens are left out.
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
     def examine(self, source: str, text: str, ground_truth: Mapping[str, Any], score: float) -> None:
-        """Prints a sample while its source has some to print."""
+        """Print a sample while its data source has not reached ``num_examine``."""
         if self.examined[source] < self.num_examine:
             self.examined[source] += 1
             self.show(f"[{source}] score {score:g} for {list(ground_truth['target'])}\n{text}")

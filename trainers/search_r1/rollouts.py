@@ -1,4 +1,7 @@
-"""Search-R1's own loop as a rollout source of the trainer; production's is ``trainers.rollouts``, through planner."""
+"""Search-R1's own rollout loop as a rollout source of the trainer.
+
+Production uses ``trainers.rollouts``, which goes through the planner service.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ KEPT = ("uid", "data_source", "reward_model", "extra_info")
 
 
 class SearchR1Rollouts:
-    """Episodes of ``LLMGenerationManager`` with a sampler in this process: a barrier per step, nothing ahead."""
+    """Episodes from ``LLMGenerationManager`` with an in-process sampler; synchronous, nothing is generated ahead."""
 
     ahead = 0
     manager_class = LLMGenerationManager
@@ -28,14 +31,14 @@ class SearchR1Rollouts:
         self.version = 0
 
     def pending(self) -> list[str]:
-        """Nothing ever is."""
+        """Return an empty list: this source generates nothing ahead."""
         return []
 
     def submit(self, prompts: DataProto) -> None:
         raise InvalidField("ahead", "is 0: this source samples when it is asked")
 
     def generate(self, prompts: DataProto) -> DataProto:
-        """``n`` episodes per prompt, ungraded; fields as ``RolloutSource.generate`` says."""
+        """Play ``n`` ungraded episodes per prompt; fields as documented at ``RolloutSource.generate``."""
         meta = prompts.meta_info
         rows = self.tokenised(prompts).repeat(int(meta["n"]))
         manager = self.manager_class(self.tokenizer, self.sampler, self.config, bool(meta["validate"]))
@@ -46,7 +49,10 @@ class SearchR1Rollouts:
         return DataProto(kept, arrays, meta | {"metrics": metrics})
 
     def tokenised(self, prompts: DataProto) -> DataProto:
-        """With left-padded ``input_ids`` and ``attention_mask`` [B, P], of the chat where the data set gave none."""
+        """Return the prompts with left-padded ``input_ids`` and ``attention_mask`` [B, P].
+
+        Prompts that the data set did not tokenise are rendered with the chat template.
+        """
         if "input_ids" in prompts:
             return prompts
         name = "raw_prompt" if "raw_prompt" in prompts else "prompt"
@@ -61,10 +67,10 @@ class SearchR1Rollouts:
         return prompts.with_tensors(input_ids=tokens.ids, attention_mask=tokens.mask)
 
     def publish(self, write: Callable[[Path], None]) -> int:
-        """The sampler takes the weights."""
+        """Load new weights into the sampler and return the new version."""
         self.sampler.load(write)
         self.version += 1
         return self.version
 
     def close(self) -> None:
-        """Nothing is under way between calls."""
+        """Do nothing: no work is in flight between calls."""

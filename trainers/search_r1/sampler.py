@@ -1,4 +1,4 @@
-"""A rollout worker in this process: a causal language model that samples one turn for a batch of rows."""
+"""In-process rollout worker: a causal language model that samples one turn for a batch of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainers.data_proto import DataProto
 
 
 class ModelSampler:
-    """``generate_sequences`` with a key-value cache; ends a row at eos, or at a closing tag that is one token."""
+    """Sampler with a key-value cache; a row ends at eos, or at a closing tag that is a single token."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
@@ -29,10 +29,11 @@ class ModelSampler:
 
     @torch.no_grad()
     def generate_sequences(self, data: DataProto) -> DataProto:
-        """``responses``, ``response_mask`` [B, T] int64 and ``rollout_log_probs`` [B, T] float32, T as long as needed.
+        """Sample ``responses``, ``response_mask`` [B, T] int64 and ``rollout_log_probs`` [B, T] float32.
 
-        Reads ``max_tokens``, ``temperature`` (0 is greedy), ``top_p``, ``seed`` and ``turn`` of ``meta_info``. The
-        same seed, turn and rows give the same tokens. Log-probabilities are of the scaled, untruncated distribution.
+        T is the length of the longest response. Reads ``max_tokens``, ``temperature`` (0 is greedy), ``top_p``,
+        ``seed`` and ``turn`` from ``meta_info``; the same seed, turn and rows give the same tokens. Log-probabilities
+        are those of the temperature-scaled, untruncated distribution.
         """
         meta = data.meta_info
         temperature, top_p = float(meta.get("temperature", 1.0)), float(meta.get("top_p", 1.0))
@@ -60,14 +61,14 @@ class ModelSampler:
         return DataProto({"responses": responses, "response_mask": mask, "rollout_log_probs": sampled})
 
     def load(self, write: Callable[[Path], None]) -> None:
-        """Takes new weights: ``write`` fills a folder with ``model.safetensors``."""
+        """Load new weights; ``write`` fills a folder with ``model.safetensors``."""
         with tempfile.TemporaryDirectory() as name:
             write(Path(name))
             self.model.load_state_dict(load_file(Path(name) / "model.safetensors"))
 
 
 def drawn(log_probs: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
-    """[B] sampled ids from [B, V]; of the nucleus only when ``top_p`` is below 1."""
+    """Sample ids [B] from log-probabilities [B, V], restricted to the nucleus when ``top_p`` is below 1."""
     probabilities = log_probs.exp()
     if top_p < 1.0:
         ordered, places = probabilities.sort(dim=-1, descending=True)

@@ -1,4 +1,4 @@
-"""Searches of a whole batch in one ``POST /retrieve``, with deadline and bounded attempts."""
+"""Batched search: all queries of a step in one ``POST /retrieve``, with a deadline and bounded retries."""
 
 from __future__ import annotations
 
@@ -12,23 +12,29 @@ CULPRIT = "retriever"
 
 
 class SearchClient:
-    """Asks one server. Peers have neither timeout nor retry: one failing request kills their step."""
+    """Client of one retrieval server.
+
+    The original has neither timeout nor retry: one failed request aborts its step.
+    """
 
     def __init__(self, url: str, topk: int, *, timeout_s: float = 30.0, policy: HttpPolicy | None = None) -> None:
-        """``timeout_s`` bounds a batch of queries with all its attempts; raises ``InvalidField`` for no URL."""
+        """Configure the client; raises ``InvalidField`` for a URL that is not http(s).
+
+        ``timeout_s`` bounds a batch of queries including all retries.
+        """
         if not url.startswith(("http://", "https://")):
             raise InvalidField("search_url", f"{url!r} is no http(s) URL of POST /retrieve")
         self.url, self.topk = url, topk
         self._client = BlockingClient(CULPRIT, policy, timeout_s=timeout_s)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
     def results(self, queries: Sequence[str]) -> list[list[dict[str, Any]]]:
-        """Per query its items, best first, each ``{"document": …}``; no request for no query.
+        """Return each query's items, best first, each ``{"document": …}``; no request is sent for an empty list.
 
-        Raises what ``fathom.http`` raises, and ``MalformedAnswer`` for results that are not those of the queries.
+        Raises what ``fathom.http`` raises, and ``MalformedAnswer`` when the results do not match the queries.
         """
         if not queries:
             return []
@@ -42,7 +48,10 @@ class SearchClient:
 
 
 def items_of(result: Any) -> list[dict[str, Any]]:
-    """One query's items in one form: with scores, bare documents, or parallel lists; raises ``MalformedAnswer``."""
+    """Normalise one query's items, given with scores, as bare documents, or as parallel lists.
+
+    Raises ``MalformedAnswer`` for anything else.
+    """
     if isinstance(result, Mapping) and isinstance(result.get("document"), list):
         result = result["document"]
     if not isinstance(result, list):
@@ -55,5 +64,5 @@ def items_of(result: Any) -> list[dict[str, Any]]:
 
 
 def failure_text(error: FathomError) -> str:
-    """What the model reads in place of results when the search could not be made: no address, no traceback."""
+    """Return the text shown to the model when a search failed, without addresses or tracebacks."""
     return f"The search failed ({error.reason.lower().replace('_', ' ')}). Try again or answer with what is known."

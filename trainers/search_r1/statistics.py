@@ -1,4 +1,4 @@
-"""What is counted while a batch of episodes is played, under the original's names."""
+"""Per-episode counters of a batch, under the original's names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainers.data_proto import DataProto
 
 @dataclass
 class Statistics:
-    """Per row: turns (from 1), valid actions and searches, and whether it is still without an answer."""
+    """Per-row counters: turns (from 1), valid actions, valid searches, and whether the row has not answered yet."""
 
     active: Tensor
     turns: Tensor = field(init=False)
@@ -28,7 +28,7 @@ class Statistics:
         self.active_counts = [int(self.active.sum())]
 
     def add(self, dones: Sequence[int], valid: Sequence[int], searched: Sequence[int], last: bool) -> None:
-        """What a turn's environment step gave; a last turn begins none after it."""
+        """Add the results of one turn's environment step; after the last turn no further turn is counted."""
         self.active = self.active & ~torch.tensor(dones, dtype=torch.bool)
         self.active_counts.append(int(self.active.sum()))
         if not last:
@@ -37,7 +37,7 @@ class Statistics:
         self.valid_searches += torch.tensor(searched, dtype=torch.int64)
 
     def meta(self) -> dict[str, Any]:
-        """Under the original's names."""
+        """Return the statistics for ``meta_info``, under the original's names."""
         return {
             "turns_stats": self.turns.tolist(),
             "active_mask": self.active.tolist(),
@@ -47,7 +47,7 @@ class Statistics:
 
 
 def rollout_metrics(episodes: DataProto) -> dict[str, float]:
-    """The original's ``env/`` metrics of a finished batch."""
+    """Compute the original's ``env/`` metrics of a finished batch."""
     meta = episodes.meta_info
     turns = torch.tensor(meta["turns_stats"], dtype=torch.float32)
     valid = torch.tensor(meta["valid_action_stats"], dtype=torch.float32)

@@ -1,5 +1,7 @@
-"""Token columns with explicit masks. Peers derive masks from ``id != pad``, which loses every eos where the two
-share an id; here a mask travels with its ids.
+"""Token columns with explicit masks.
+
+Deriving masks from ``id != pad``, as the original does, loses every eos when eos and pad share an id; here the mask is
+stored beside the ids.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tokens:
-    """``ids`` [B, W] int64; ``mask`` [B, W] 1 where a token stands; ``sampled`` [B, W] 1 where the model wrote it;
-    ``log_probs`` [B, W] float32 of the rollout, 0 where nothing was sampled.
+    """A batch of padded token rows.
+
+    ``ids`` [B, W] int64; ``mask`` [B, W] is 1 on tokens and 0 on padding; ``sampled`` [B, W] is 1 on tokens written by
+    the model; ``log_probs`` [B, W] float32 are the rollout's, 0 where nothing was sampled.
     """
 
     ids: Tensor
@@ -24,7 +28,7 @@ class Tokens:
 
     @classmethod
     def of(cls, ids: Tensor, mask: Tensor, sampled: Tensor | None = None, log_probs: Tensor | None = None) -> Tokens:
-        """With nothing sampled, and no log-probabilities, unless they are given."""
+        """Build from ids and mask; nothing counts as sampled and log-probabilities are 0 unless given."""
         mask = mask.to(torch.int64)
         sampled = torch.zeros_like(mask) if sampled is None else sampled.to(torch.int64) * mask
         values = torch.zeros(ids.shape) if log_probs is None else log_probs.to(torch.float32)
@@ -32,12 +36,12 @@ class Tokens:
 
     @classmethod
     def empty(cls, rows: int) -> Tokens:
-        """No columns."""
+        """Build with no columns."""
         return cls.of(torch.zeros(rows, 0, dtype=torch.int64), torch.zeros(rows, 0, dtype=torch.int64))
 
     @classmethod
     def ragged(cls, rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Tokens:
-        """Rows of different lengths, padded to the longest on the right, or on the left."""
+        """Build from rows of different lengths, padded to the longest on the right, or on the left with ``left``."""
         width = max((len(row) for row in rows), default=0)
         ids, mask = torch.full((len(rows), width), pad), torch.zeros(len(rows), width, dtype=torch.int64)
         for number, row in enumerate(rows):
@@ -52,32 +56,32 @@ class Tokens:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest row."""
+        """Return the number of tokens in the longest row."""
         return int(self.mask.sum(dim=1).max()) if self.width else 0
 
     @property
     def position_ids(self) -> Tensor:
-        """[B, W]: 0, 1, … on tokens, 0 on padding before them."""
+        """Return position ids [B, W]: 0, 1, … on tokens, 0 on padding before them."""
         return (self.mask.cumsum(dim=1) - 1).clamp(min=0)
 
     def columns(self, place: slice) -> Tokens:
-        """Some columns."""
+        """Select a slice of columns."""
         return Tokens(self.ids[:, place], self.mask[:, place], self.sampled[:, place], self.log_probs[:, place])
 
     def first(self, count: int) -> Tokens:
-        """The first columns."""
+        """Select the first ``count`` columns."""
         return self.columns(slice(0, count))
 
     def last(self, count: int) -> Tokens:
-        """The last columns."""
+        """Select the last ``count`` columns."""
         return self.columns(slice(max(0, self.width - count), self.width))
 
     def rows(self, chosen: Tensor) -> Tokens:
-        """Some rows, by index or by mask."""
+        """Select rows by index or boolean mask."""
         return Tokens(self.ids[chosen], self.mask[chosen], self.sampled[chosen], self.log_probs[chosen])
 
     def scattered(self, active: Tensor, pad: int) -> Tokens:
-        """These rows at the places where ``active`` [B] is true, and padding everywhere else."""
+        """Scatter these rows to the places where ``active`` [B] is true; all other rows are padding."""
         shape = (len(active), self.width)
         zeros = torch.zeros(shape, dtype=torch.int64)
         ids, mask, sampled = torch.full(shape, pad, dtype=torch.int64), zeros.clone(), zeros
@@ -87,7 +91,7 @@ class Tokens:
         return Tokens(ids, mask, sampled, log_probs)
 
     def joined(self, *others: Tokens) -> Tokens:
-        """Columns of all, one after the other."""
+        """Concatenate columns of this and the others, in order."""
         parts = (self, *others)
         return Tokens(
             torch.cat([part.ids for part in parts], dim=1),
@@ -97,7 +101,7 @@ class Tokens:
         )
 
     def packed(self, left: bool = False) -> Tokens:
-        """All padding behind the tokens, or with ``left`` before them; the tokens keep their order."""
+        """Move all padding behind the tokens, or with ``left`` before them; tokens keep their order."""
         order = torch.argsort(self.mask if left else 1 - self.mask, dim=1, stable=True)
         return Tokens(
             self.ids.gather(1, order),
@@ -107,7 +111,7 @@ class Tokens:
         )
 
     def spans(self, bounds: Sequence[tuple[int, int]], pad: int) -> Tokens:
-        """Of each row the tokens from start to stop, counted over its mask, right-padded."""
+        """Select the tokens from start to stop in each row, counted over its mask, right-padded."""
         place, limits = self.mask.cumsum(dim=1) - 1, torch.tensor(bounds, dtype=torch.int64).view(-1, 2)
         kept = self.mask * (place >= limits[:, :1]) * (place < limits[:, 1:])
         ids = torch.where(kept.bool(), self.ids, pad)
@@ -115,7 +119,7 @@ class Tokens:
         return found.first(found.longest)
 
     def info_masked(self, pad: int) -> Tensor:
-        """[B, W]: the ids, with ``pad`` in place of everything that the model did not write."""
+        """Return the ids [B, W], with ``pad`` in place of everything the model did not write."""
         return torch.where(self.sampled.bool(), self.ids, pad)
 
 
@@ -123,7 +127,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 def fewest_ids(decode: Decode, ids: Sequence[int], length: int) -> int:
-    """How many leading ids it takes for their text to have ``length`` characters: the last may go beyond."""
+    """Return the smallest number of leading ids whose text has at least ``length`` characters."""
     low, high = 0, len(ids)
     while low < high:
         middle = (low + high) // 2
@@ -132,7 +136,7 @@ def fewest_ids(decode: Decode, ids: Sequence[int], length: int) -> int:
 
 
 def most_ids(decode: Decode, ids: Sequence[int], length: int) -> int:
-    """How many leading ids have a text of at most ``length`` characters."""
+    """Return the largest number of leading ids whose text has at most ``length`` characters."""
     low, high = 0, len(ids)
     while low < high:
         middle = (low + high + 1) // 2

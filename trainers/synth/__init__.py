@@ -1,6 +1,6 @@
-"""Tasks with verifiable answers over the bundled data (row Z02), split by scenario.
+"""Synthetic tasks with verifiable answers over the bundled data, by scenario.
 
-``search`` asks for what one document says, ``code`` for what must be computed, ``table`` for what stands in the tables.
-Every answer is computed from the data when a task is made, none is typed; the same data, seed and count give the
-same tasks. A task names the grader that judges it, the tools that it is about, and a path of calls that solves it.
+``search`` asks for a fact stated in one document, ``code`` for a computed value, ``table`` for a value in the tables.
+Every answer is computed from the data when a task is generated; the same data, seed and count give the same tasks. A
+task names its grader, the tools it is about, and a sequence of tool calls that solves it.
 """

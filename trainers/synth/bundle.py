@@ -1,4 +1,4 @@
-"""The bundled tables and documents as generators read them: DuckDB over parquet, JSON lines."""
+"""Access to the bundled tables and documents for the generators: DuckDB over parquet, JSON lines."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Company:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every way to write it."""
+        """Return all names accepted as an answer."""
         return (self.english, self.ticker, self.chinese)
 
 
 class Bundle:
-    """The data that ``fathom data`` builds: ``tables`` with observations.parquet, ``corpus`` with documents.jsonl.
+    """The data built by ``fathom data``: ``tables`` with observations.parquet, ``corpus`` with documents.jsonl.
 
-    Raises ``NotFound`` naming a file that is not there, ``CorruptData`` for documents without what generators read.
+    Raises ``NotFound`` naming a missing file, ``CorruptData`` for documents that lack a required field.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -73,25 +73,25 @@ class Bundle:
         self._connection.close()
 
     def row(self, sql: str, *parameters: Any) -> tuple[Any, ...]:
-        """The first row; raises ``NotFound`` when there is none."""
+        """Return the query's first row; raises ``NotFound`` when there is none."""
         found = self._connection.execute(sql, parameters).fetchone()
         if found is None:
             raise NotFound("row", sql[:80])
         return tuple(found)
 
     def number(self, sql: str, *parameters: Any) -> float:
-        """The first cell as a number; nan when it is null."""
+        """Return the first cell as a number; nan when it is null."""
         value = self.row(sql, *parameters)[0]
         return float("nan") if value is None else float(value)
 
     def days(self, entity: str, indicator: str) -> list[date]:
-        """Days that have a value, in order."""
+        """Return the days that have a value, in order."""
         sql = "select date from observations where entity = ? and indicator = ? order by 1"
         return [row[0] for row in self._connection.execute(sql, [entity, indicator]).fetchall()]
 
     @cached_property
     def companies(self) -> tuple[Company, ...]:
-        """Those with a profile, a Chinese name in the notes, and prices; by ticker."""
+        """Return the companies that have a profile and a Chinese name in the notes, by ticker."""
         chinese = {
             ticker: JOINING.sub("", name)
             for document in self.documents
@@ -107,7 +107,7 @@ class Bundle:
 
 
 def read_document(line: str) -> Document:
-    """One line of the corpus."""
+    """Parse one line of the corpus; raises ``CorruptData``."""
     try:
         row = json.loads(line)
         return Document(row["id"], row["title"], row["text"], row["type"], row["language"])

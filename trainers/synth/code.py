@@ -1,4 +1,4 @@
-"""Code-data reasoning: what must be computed from a table of daily prices; no single cell holds the answer."""
+"""Tasks of scenario ``code``: values computed from daily prices, which no single cell contains."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NUMBER = Wording(" Give the number alone.", "只写数字。")
 
 
 def worded(en: str, zh: str, ending: Wording) -> Wording:
-    """Period, question, form of the answer."""
+    """Join period, question and answer format in both languages."""
     return Wording(PERIOD.en + en + ending.en, PERIOD.zh + zh + ending.zh)
 
 
@@ -174,7 +174,7 @@ print(round(correlation(sheet_1, @column@, @other@), 4))
 
 
 def named(first: int, last: int, *companies: Company, **more: object) -> dict[Language, dict[str, object]]:
-    """Fields of a question about a company, or two."""
+    """Build the question's fields for one or two companies, in both languages."""
     labels = ("name", "other")
     languages: tuple[Language, ...] = ("en", "zh")
     return {
@@ -185,12 +185,12 @@ def named(first: int, last: int, *companies: Company, **more: object) -> dict[La
 
 
 def about(company: Company, first: int, last: int) -> tuple[str, str, str, str]:
-    """Parameters of ``PRICES``."""
+    """Return the parameters of ``PRICES``."""
     return (company.ticker, PRICE, *span(first, last))
 
 
 def share(made: tuple[Wording, str, str], least: int, most: int) -> Template:
-    """A percentage of one company's prices over ``least`` to ``most`` years."""
+    """Make a template for a percentage of one company's prices over ``least`` to ``most`` years."""
     wording, sql, code = made
 
     def template(bundle: Bundle, draw: random.Random) -> Draft | None:
@@ -208,7 +208,7 @@ def share(made: tuple[Wording, str, str], least: int, most: int) -> Template:
 
 
 def longest_run(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """A whole number: the longest run of rising closes."""
+    """Draft a question about the longest run of rising closes; the answer is an integer."""
     wording, sql, code = RUN
     company, (first, last) = draw.choice(bundle.companies), years(draw, 1, 3)
     count = bundle.number(sql, *about(company, first, last))
@@ -218,7 +218,7 @@ def longest_run(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def falls(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """A whole number: days of a large fall. None when there is no such day."""
+    """Draft a question about the number of days with a large fall; None when there are no such days."""
     wording, sql, code = FALLS
     company, (first, last), size = draw.choice(bundle.companies), years(draw, 1, 4), draw.choice((2, 3, 4))
     count = bundle.number(sql, *about(company, first, last), size)
@@ -231,7 +231,7 @@ def falls(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def correlation(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """The correlation of two companies' returns."""
+    """Draft a question about the correlation of two companies' returns."""
     one, other = draw.sample(bundle.companies, 2)
     first, last = years(draw, 2, 8)
     value = bundle.number(CORRELATED, *about(one, first, last), *about(other, first, last))
@@ -255,5 +255,5 @@ TEMPLATES: Mapping[str, Template] = {
 
 
 def code_tasks(bundle: Bundle, count: int, seed: int) -> list[SynthTask]:
-    """``count`` tasks, kinds in turn."""
+    """Generate ``count`` tasks, cycling through the kinds."""
     return drafted(bundle, "code", TEMPLATES, count, seed)

@@ -1,4 +1,4 @@
-"""What tasks over the tables share: series, typed queries, periods, and a draft that becomes a task."""
+"""Shared parts of the table-based generators: series, typed queries, periods, and drafts of tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainers.synth.task import Language, Scenario, Step, SynthTask, Wording, un
 
 PRICE, RATE = "close_adj", "eur_rate"
 FIRST_YEAR, LAST_YEAR = 2000, 2021
-"""Whole years that all companies' prices and all monthly series cover."""
+"""Calendar years fully covered by all companies' prices and all monthly series."""
 TOLERANCE = {"rel_tol": 0.005}
 EXACT = {"rel_tol": 0.0}
 MAX_DRAWS = 200
@@ -23,7 +23,7 @@ MAX_DRAWS = 200
 
 @dataclass(frozen=True)
 class Draft:
-    """A task before it has a language: ``fields`` fill its wording, by language where they differ."""
+    """A task without a language; ``fields`` fill its wording, by language where they differ."""
 
     wording: Wording
     fact: str
@@ -35,13 +35,16 @@ class Draft:
 
 
 Template = Callable[[Bundle, random.Random], Draft | None]
-"""Draws a question of one kind and computes its answer; None when what was drawn has no clear one."""
+"""Draws a question of one kind and computes its answer; None when the drawn question has no unambiguous answer."""
 
 
 def drafted(
     bundle: Bundle, scenario: Scenario, templates: Mapping[str, Template], count: int, seed: int
 ) -> list[SynthTask]:
-    """``count`` tasks, kinds and languages in turn; raises ``InvalidField`` when the data do not give so many."""
+    """Generate ``count`` tasks, cycling through kinds and languages.
+
+    Raises ``InvalidField`` when the data do not yield that many different tasks.
+    """
     draw = random.Random(f"{scenario}:{seed}")
     return unique(turns(bundle, scenario, templates, draw, MAX_DRAWS + 4 * count), count)
 
@@ -49,7 +52,7 @@ def drafted(
 def turns(
     bundle: Bundle, scenario: Scenario, templates: Mapping[str, Template], draw: random.Random, rounds: int
 ) -> Iterator[SynthTask]:
-    """One task of each kind per round, in a language that alternates."""
+    """Yield one task of each kind per round, with the language alternating between rounds."""
     languages: Iterator[Language] = cycle(("en", "zh"))
     for _ in range(rounds):
         language = next(languages)
@@ -70,12 +73,12 @@ def turns(
 
 
 def both(**fields: object) -> dict[Language, dict[str, object]]:
-    """Fields that read the same in both languages."""
+    """Return the same fields for both languages."""
     return {"en": dict(fields), "zh": dict(fields)}
 
 
 def data(entities: Sequence[str], indicators: Sequence[str], start: str, end: str) -> Step:
-    """The typed query that gives these series as ``sheet_1``, a column ENTITY.indicator each."""
+    """Build the typed query that returns these series as ``sheet_1``, one column ENTITY.indicator each."""
     return Step(
         "data",
         {"entities": list(entities), "indicators": list(indicators), "start_date": start, "end_date": end},
@@ -83,7 +86,10 @@ def data(entities: Sequence[str], indicators: Sequence[str], start: str, end: st
 
 
 def cell(code: str, **fields: Any) -> Step:
-    """A Python cell; ``code`` is a template in which fields stand as @name@."""
+    """Build a Python cell from a template with fields written as @name@.
+
+    Raises ``InvalidField`` for a field without value.
+    """
     for name, value in fields.items():
         code = code.replace(f"@{name}@", repr(value))
     if "@" in code:
@@ -92,22 +98,22 @@ def cell(code: str, **fields: Any) -> Step:
 
 
 def years(draw: random.Random, least: int, most: int) -> tuple[int, int]:
-    """The first and the last year of a period of ``least`` to ``most`` years."""
+    """Draw a period of ``least`` to ``most`` years; returns its first and last year."""
     length = draw.randint(least, most)
     first = draw.randint(FIRST_YEAR, LAST_YEAR - length + 1)
     return first, first + length - 1
 
 
 def span(first: int, last: int) -> tuple[str, str]:
-    """ISO dates of the first and the last day."""
+    """Return the ISO dates of a period's first and last day."""
     return f"{first}-01-01", f"{last}-12-31"
 
 
 def percentage(value: float) -> tuple[str, ...] | None:
-    """References of a percentage, with and without its sign; None when it is too small to compare."""
+    """Return the references of a percentage, with and without the sign; None when it is too small to compare."""
     return (f"{value:.2f}%", f"{value:.2f}") if math.isfinite(value) and abs(value) >= 1 else None
 
 
 def plain(value: float, decimals: int = 4) -> tuple[str, ...]:
-    """The reference of a number."""
+    """Return the reference of a number, rounded to ``decimals``."""
     return (f"{value:.{decimals}f}",)

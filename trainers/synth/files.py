@@ -1,4 +1,4 @@
-"""The three sets as parquet files and, beside them, the paths that solve their tasks."""
+"""Files of the generated tasks: parquet per scenario, and the solutions beside them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNT = 150
 
 
 def generate(bundle: Bundle, scenario: str, count: int = COUNT, seed: int = 7) -> list[SynthTask]:
-    """``count`` tasks of a scenario; raises ``NotFound`` for one that there is not."""
+    """Generate ``count`` tasks of a scenario; raises ``NotFound`` for an unknown one."""
     for known in SCENARIOS:
         if known == scenario:
             return GENERATORS[known](bundle, count, seed)
@@ -33,7 +33,10 @@ def generate(bundle: Bundle, scenario: str, count: int = COUNT, seed: int = 7) -
 def write_tasks(
     bundle: Bundle, target: Path, count: int = COUNT, seed: int = 7, test_share: float = 0.2
 ) -> dict[str, dict[str, int]]:
-    """Writes ``target``/SCENARIO/{train,test}.parquet and paths.jsonl; how many tasks each file has."""
+    """Write ``target``/SCENARIO/{train,test}.parquet and paths.jsonl.
+
+    Return the number of tasks per scenario and split.
+    """
     written: dict[str, dict[str, int]] = {}
     for scenario in SCENARIOS:
         folder = target / scenario
@@ -47,7 +50,7 @@ def write_tasks(
 
 
 def solution(task: SynthTask, split: str) -> dict[str, object]:
-    """What a demonstration is made of."""
+    """Return a task's solution, from which demonstrations are made."""
     return {
         "id": task.id,
         "split": split,

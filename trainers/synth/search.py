@@ -1,4 +1,4 @@
-"""Situational search: what one document of the corpus says, asked from a situation in which somebody needs it."""
+"""Tasks of scenario ``search``: facts stated in one corpus document, asked from a realistic situation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
 
 def search_tasks(bundle: Bundle, count: int, seed: int) -> list[SynthTask]:
-    """``count`` tasks, kinds in turn; raises ``InvalidField`` when the corpus does not give so many."""
+    """Generate ``count`` tasks, cycling through the kinds; raises ``InvalidField`` when the corpus has too few."""
     draw = random.Random(f"search:{seed}")
     kinds = [shuffled(made, draw) for made in (facts(bundle), described(bundle), clozes(bundle))]
     return unique((task for turn in zip_longest(*kinds) for task in turn if task is not None), count)
@@ -79,7 +79,7 @@ def shuffled(tasks: Iterable[SynthTask], draw: random.Random) -> list[SynthTask]
 
 
 def facts(bundle: Bundle) -> Iterator[SynthTask]:
-    """One fact of a company's profile; a city may be given without its state."""
+    """Yield questions for one fact of a company's profile; a city is accepted without its state."""
     for company in bundle.companies:
         for kind, pattern, wording in FACTS:
             match = pattern.search(company.profile.text)
@@ -93,7 +93,7 @@ def facts(bundle: Bundle) -> Iterator[SynthTask]:
 
 
 def described(bundle: Bundle) -> Iterator[SynthTask]:
-    """The company whose profile begins so."""
+    """Yield questions for the company whose profile begins with the quoted words."""
     for company in bundle.companies:
         first = company.profile.text.split(". ")[0].rstrip(".")
         words = first.removeprefix(company.english).strip()
@@ -105,12 +105,12 @@ def described(bundle: Bundle) -> Iterator[SynthTask]:
 
 
 def named(words: str, company: Company) -> bool:
-    """True when the words give the company away."""
+    """Return whether the words contain one of the company's names, and so give the answer away."""
     return any(name in words for name in company.names)
 
 
 def clozes(bundle: Bundle) -> Iterator[SynthTask]:
-    """A figure or a name taken out of a sentence that only one news item has."""
+    """Yield cloze questions: a figure or name removed from a sentence that occurs in a single news item."""
     news = [document for document in bundle.documents if document.kind == "news"]
     for document in news:
         for sentence in SENTENCE.split(document.text):
@@ -121,14 +121,14 @@ def clozes(bundle: Bundle) -> Iterator[SynthTask]:
 
 
 def said_once(task: SynthTask, news: Sequence[Document]) -> bool:
-    """True when nothing but the reference fills the gap: no other item says the same with another figure or name."""
+    """Return whether only the reference fits the gap: no other item has the sentence with another figure or name."""
     before, after = str(task.path[0].arguments["query"]).split(GAP)
     fitting = re.compile(rf"{re.escape(before)}[\w,.' -]{{1,40}}?{re.escape(after)}")
     return sum(len(fitting.findall(document.text)) for document in news if after in document.text) == 1
 
 
 def without_figure(document: Document, sentence: str) -> Iterator[SynthTask]:
-    """The only figure of its sentence."""
+    """Yield cloze questions for the only figure of a sentence."""
     figures = list(FIGURE.finditer(sentence))
     if len(figures) != 1 or len(re.findall(r"\d+", sentence)) != len(re.findall(r"\d+", figures[0].group())):
         return
@@ -136,7 +136,7 @@ def without_figure(document: Document, sentence: str) -> Iterator[SynthTask]:
 
 
 def without_person(document: Document, sentence: str) -> Iterator[SynthTask]:
-    """The only named person of its sentence, by full name or family name."""
+    """Yield cloze questions for the only named person of a sentence; full name and family name are accepted."""
     people = list(PERSON.finditer(sentence))
     if len(people) != 1 or sentence.count(people[0].group(1)) != 1:
         return
@@ -153,7 +153,7 @@ def cloze(
     wording: Wording,
     grader: str,
 ) -> Iterator[SynthTask]:
-    """The sentence with a gap, in both languages."""
+    """Yield the sentence with a gap, in both languages."""
     words = f"{sentence[: span[0]]}{GAP}{sentence[span[1] :]}"
     for language in LANGUAGES:
         yield task(document, kind, language, wording.of(language, words=words, gap=GAP), references, words, grader)
@@ -168,7 +168,7 @@ def task(
     query: str,
     grader: str = "em",
 ) -> SynthTask:
-    """A task whose path searches and reads the document."""
+    """Make a task whose solution searches for the document and reads it."""
     return SynthTask(
         scenario="search",
         kind=kind,
@@ -178,7 +178,7 @@ def task(
         references=references,
         grader=grader,
         path=(Step("search", {"query": query, "top_k": 5}), Step("fetch", {"id": document.id})),
-        # A figure must be the very one.
+        # A quoted figure must match exactly.
         grader_parameters={"rel_tol": 0.0} if grader == "number" else {},
         documents=(document.id,),
     )

@@ -1,4 +1,4 @@
-"""Table query: what stands in the tables, once the right rows, columns and days are found."""
+"""Tasks of scenario ``table``: values in the tables, given the right rows, columns and days."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LEVELS: Mapping[str, tuple[str, str]] = {
     "baa": ("Moody's Baa corporate bond yield", "穆迪Baa级公司债收益率"),
     "aaa": ("Moody's Aaa corporate bond yield", "穆迪Aaa级公司债收益率"),
 }
-"""Monthly American series in percent, as people call them in both languages."""
+"""Monthly US series in percent, with their common names in both languages."""
 VALUE_AT = "select value from observations where entity = ? and indicator = ? and date = ?"
 MONTH_END = (
     "select max(date) from observations where entity = ? and indicator = ? and year(date) = ? and month(date) = ?"
@@ -124,7 +124,7 @@ print(above(sheet_1, @column@, @level@))
 
 
 def close_on(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """One cell: a company, a day."""
+    """Draft a question about one cell: a company's close on a day."""
     company, first = draw.choice(bundle.companies), years(draw, 1, 1)[0]
     day = draw.choice([day for day in bundle.days(company.ticker, PRICE) if day.year == first])
     value = bundle.number(VALUE_AT, company.ticker, PRICE, day)
@@ -137,7 +137,7 @@ def close_on(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def highest_day(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """The row of a column's maximum; None when two days share it."""
+    """Draft a question about the day of a column's maximum; None when two days share it."""
     company, year = draw.choice(bundle.companies), years(draw, 1, 1)[0]
     sql = "select arg_max(date, value) from observations where entity = ? and indicator = ? and year(date) = ?"
     ties = (
@@ -160,7 +160,10 @@ def highest_day(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def best_of(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """The company of four whose prices grew most; None when two are within a percentage point."""
+    """Draft a question about the best performer of four companies.
+
+    None when the best two are within a percentage point.
+    """
     companies, year = draw.sample(bundle.companies, 4), years(draw, 1, 1)[0]
     sql = (
         "select last(value order by date) / first(value order by date) from observations"
@@ -184,7 +187,7 @@ def best_of(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def cross(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """Two columns of one row."""
+    """Draft a question about the ratio of two columns in one row: a cross exchange rate."""
     of, to = draw.sample(CURRENCIES, 2)
     day = draw.choice([day for day in bundle.days("USD", RATE) if 2000 <= day.year <= 2025])
     value = bundle.number(VALUE_AT, to, RATE, day) / bundle.number(VALUE_AT, of, RATE, day)
@@ -202,7 +205,7 @@ def cross(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def level(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """One month of a monthly series."""
+    """Draft a question about one month of a monthly series."""
     indicator, year, month = draw.choice(list(LEVELS)), years(draw, 1, 1)[0], draw.randint(1, 12)
     day: date = bundle.row(MONTH_END, US, indicator, year, month)[0]
     value = bundle.number(VALUE_AT, US, indicator, day)
@@ -212,7 +215,7 @@ def level(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def mean(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """The mean of a year's months."""
+    """Draft a question about the mean of a year's monthly values."""
     indicator, year = draw.choice(list(LEVELS)), years(draw, 1, 1)[0]
     sql = "select avg(value) from observations where entity = ? and indicator = ? and year(date) = ?"
     value = bundle.number(sql, US, indicator, year)
@@ -225,7 +228,7 @@ def mean(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def spread(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """The difference of two series in one month."""
+    """Draft a question about the difference of two series in one month."""
     of, against = draw.choice((("gs10", "gs1"), ("baa", "aaa"), ("gs10", "fedfunds"), ("baa", "gs10")))
     year, month = years(draw, 1, 1)[0], draw.randint(1, 12)
     day: date = bundle.row(MONTH_END, US, of, year, month)[0]
@@ -243,7 +246,7 @@ def spread(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def months_above(bundle: Bundle, draw: random.Random) -> Draft | None:
-    """How many rows pass a filter; None when all or none do."""
+    """Draft a question about the number of rows above a bound; None when all or no rows are."""
     indicator, (first, last), bound = draw.choice(list(LEVELS)), years(draw, 2, 6), draw.choice((2, 3, 4, 5, 6, 7))
     sql = "select count(*) from observations where entity = ? and indicator = ? and date between ? and ? and value > ?"
     count = bundle.number(sql, US, indicator, *span(first, last), bound)
@@ -260,7 +263,7 @@ def months_above(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 
 def monthly(indicator: str, day: date) -> dict[Language, dict[str, object]]:
-    """Name and month in both languages."""
+    """Return the series' name and the month in both languages."""
     return {
         "en": {"name": LEVELS[indicator][0], "month": f"{day:%B %Y}"},
         "zh": {"name": LEVELS[indicator][1], "month": f"{day.year}年{day.month}月"},
@@ -268,7 +271,7 @@ def monthly(indicator: str, day: date) -> dict[Language, dict[str, object]]:
 
 
 def chinese_day(day: date) -> str:
-    """2015年6月1日"""
+    """Format a date in Chinese, e.g. 2015年6月1日."""
     return f"{day.year}年{day.month}月{day.day}日"
 
 
@@ -285,5 +288,5 @@ TEMPLATES: Mapping[str, Template] = {
 
 
 def table_tasks(bundle: Bundle, count: int, seed: int) -> list[SynthTask]:
-    """``count`` tasks, kinds in turn."""
+    """Generate ``count`` tasks, cycling through the kinds."""
     return drafted(bundle, "table", TEMPLATES, count, seed)

@@ -1,4 +1,4 @@
-"""A synthesised task, its way into parquet, and the split."""
+"""A synthetic task, its conversion to a prompt record, and the train-test split."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ABILITIES: Mapping[Scenario, str] = {
 
 @dataclass(frozen=True)
 class Step:
-    """A tool call that helps to solve a task."""
+    """A tool call on the way to a task's answer."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -33,10 +33,11 @@ class Step:
 
 @dataclass(frozen=True)
 class SynthTask:
-    """``references`` are acceptable answers for ``grader``, ``kind`` the template that made the task.
+    """A task with its accepted answers and its solution.
 
-    ``path`` are calls that lead to the answer: what the last cell prints, or what ``documents`` say. ``fact`` says
-    what is asked, whatever the language: tasks of one fact stay on one side of the split.
+    ``references`` are accepted answers for ``grader``, ``kind`` names the template that made the task. ``path`` holds
+    tool calls that lead to the answer: the last cell's output, or the content of ``documents``. ``fact`` identifies
+    what is asked independently of the language: all tasks of one fact are in the same split.
     """
 
     scenario: Scenario
@@ -52,22 +53,25 @@ class SynthTask:
 
     @property
     def id(self) -> str:
-        """Short, and the same for the same fact in the same language."""
+        """Return a short id, determined by the fact and the language."""
         return f"{self.scenario}-{self.kind}-{self.language}-{sha256(self.fact.encode())[:10]}"
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools of the path, each once: which tool fits which scenario (row Z03)."""
+        """Return the distinct tools of the path: those suitable for the task."""
         return tuple(dict.fromkeys(step.tool for step in self.path))
 
     @property
     def data_query(self) -> str:
-        """What gives the task's tables, as JSON: the interpreter's episodes begin with them injected."""
+        """Return the query for the task's tables as JSON; empty when the path does not begin with one.
+
+        The code interpreter's episodes start with these tables injected.
+        """
         first = self.path[0]
         return json.dumps(first.arguments, ensure_ascii=False) if first.tool == "data" else ""
 
     def record(self, split: str, index: int) -> Record:
-        """The task as a prompt of SR33's schema; searching ones carry Search-R1's instruction."""
+        """Convert the task to a prompt record; search tasks carry Search-R1's instruction."""
         prompt = asked(self.question, "search_r1", self.language) if self.scenario == "search" else self.question
         return Record(
             f"fathom_{self.scenario}",
@@ -89,7 +93,7 @@ class SynthTask:
 
 @dataclass(frozen=True)
 class Wording:
-    """A question's text in both languages, with the same fields to fill."""
+    """A question's text in both languages, with the same fields."""
 
     en: str
     zh: str
@@ -99,7 +103,7 @@ class Wording:
 
 
 def unique(tasks: Iterable[SynthTask], count: int) -> list[SynthTask]:
-    """The first ``count`` tasks that differ; raises ``InvalidField`` when there are fewer."""
+    """Return the first ``count`` distinct tasks; raises ``InvalidField`` when there are fewer."""
     found: dict[str, SynthTask] = {}
     for task in tasks:
         found.setdefault(task.id, task)
@@ -109,7 +113,7 @@ def unique(tasks: Iterable[SynthTask], count: int) -> list[SynthTask]:
 
 
 def divided(tasks: Sequence[SynthTask], test_share: float, seed: int) -> dict[str, list[SynthTask]]:
-    """Training and held-out tasks; a task's side follows from its fact alone."""
+    """Split tasks into training and held-out ones; a task's side depends only on its kind and fact."""
     sides: dict[str, list[SynthTask]] = {"train": [], "test": []}
     for task in tasks:
         sides[split_of(f"{task.kind} {task.fact}", test_share, seed)].append(task)

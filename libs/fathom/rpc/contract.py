@@ -99,5 +99,5 @@ def proto_hash() -> str:
 
 
 async def once(message: Message) -> AsyncGenerator[Message, None]:
-    """An iterator over one message."""
+    """Yield one message."""
     yield message

@@ -1,1 +1,1 @@
-"""From the model's last words to the answer that is shown."""
+"""Post-processing of the model's final text: parsing, verification, figures, citations."""

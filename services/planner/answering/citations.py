@@ -1,4 +1,4 @@
-"""What an answer refers to: ``[n]`` citations, ``{{table:…}}`` and ``{{figure:…}}`` placeholders."""
+"""Resolution of ``[n]`` citations in plain answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Checked:
 
 
 def check_citations(markdown: str, known: Iterable[int]) -> Checked:
-    """Splits joint citations and removes those that name no material; code is left as it is (row W22)."""
+    """Split grouped citations and remove those of unknown material; code is left unchanged."""
     numbers = set(known)
     cited: list[int] = []
     unresolved: list[int] = []

@@ -1,4 +1,4 @@
-"""The answer cut into sentences: their words, numbers, dates, and the material that they cite."""
+"""Segmentation of an answer into sentences with their numbers, dates and citations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]")
 
 @dataclass(frozen=True)
 class Sentence:
-    """``start`` and ``end`` are offsets in the answer; numbers and moments carry offsets in ``text``."""
+    """A sentence; ``start`` and ``end`` are offsets in the answer, numbers and moments carry offsets in ``text``."""
 
     start: int
     end: int
@@ -35,7 +35,7 @@ class Sentence:
     paragraph: int
     cited: tuple[int, ...]
     own: bool
-    """Whether the citations stand in this sentence itself."""
+    """True when the citations are in this sentence itself."""
     numbers: tuple[Number, ...]
     moments: tuple[Moment, ...]
     heading: bool = False
@@ -43,7 +43,10 @@ class Sentence:
 
 
 def prose(markdown: str, events: Sequence[Event]) -> str:
-    """The text at the same offsets, with blanks for code, citations, references, links' targets and list numbers."""
+    """Return the text with blanks in place of code, citations, references, link targets and list numbers.
+
+    Offsets are unchanged.
+    """
     kept = "".join(
         event.source if isinstance(event, Text | Markup) else re.sub(r"[^\n]", " ", event.source) for event in events
     )
@@ -53,7 +56,7 @@ def prose(markdown: str, events: Sequence[Event]) -> str:
 
 
 def sentences_of(markdown: str) -> list[Sentence]:
-    """Every sentence with words in it."""
+    """Return all sentences that are not blank."""
     events = parse(markdown)
     text = prose(markdown, events)
     citations = [event for event in events if isinstance(event, Citation)]
@@ -69,13 +72,16 @@ def sentences_of(markdown: str) -> list[Sentence]:
 
 
 def spans(text: str, pattern: re.Pattern[str], start: int, end: int) -> list[tuple[int, int]]:
-    """The pieces between the matches of a pattern."""
+    """Return the non-empty spans between the matches of a pattern."""
     edges = [start, *(match.end() for match in pattern.finditer(text, start, end)), end]
     return [(left, right) for left, right in pairwise(edges) if left < right]
 
 
 def owners(text: str, cuts: Sequence[tuple[int, int]], citations: Sequence[Citation]) -> dict[int, list[int]]:
-    """Material numbers by sentence: a citation belongs to the sentence it is in, or that has just ended."""
+    """Return material numbers by sentence position.
+
+    A citation belongs to the sentence that contains it, or to the previous one when it follows that directly.
+    """
     owned: dict[int, list[int]] = {}
     for event in citations:
         position = next((i for i, (left, right) in enumerate(cuts) if left <= event.start < right), len(cuts) - 1)
@@ -86,7 +92,7 @@ def owners(text: str, cuts: Sequence[tuple[int, int]], citations: Sequence[Citat
 
 
 def sentence(text: str, cut: tuple[int, int], paragraph: int, owned: dict[int, list[int]], position: int) -> Sentence:
-    """One sentence; without citations of its own it has those that come next in its paragraph, or came before."""
+    """Build a sentence; without own citations it takes the next ones in its paragraph, or else the previous ones."""
     start, end = cut
     words = text[start:end]
     # A model that has lost its thread may write one endless sentence: what is read of it is bounded.

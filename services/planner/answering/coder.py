@@ -1,4 +1,4 @@
-"""The models that mend an answer's figures and judge its events: the policy service under other roles."""
+"""Model calls that repair figures and judge events, through the policy service."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NO_TOOLS: tuple[ToolSpec, ...] = ()
 
 @dataclass(frozen=True)
 class PolicyCoder:
-    """Asks the role ``coder`` once, in the words of the prompt ``mend``."""
+    """Code repair by the role ``coder`` with the prompt ``mend``."""
 
     policy: Policy
     prompt: str
 
     async def mend(self, request_id: str, episode: Episode, code: str, traceback: str) -> str:
-        """The code inside the reply; "" when there is none. Raises ``FathomError``."""
+        """Return the code block of the reply; "" when there is none. Raises ``FathomError``."""
         said = (
             f"# Material\n{listing(episode.material, MATERIAL_TOKENS).text}\n\n"
             f"# Code\n```python\n{code}\n```\n\n# Traceback\n{traceback[-4_000:]}"
@@ -39,13 +39,16 @@ class PolicyCoder:
 
 @dataclass(frozen=True)
 class PolicyJudge:
-    """Asks the role ``judge``, in the words of the prompt ``judge``, which statements the material does not say."""
+    """Judge of the role ``judge`` that finds statements not supported by the material."""
 
     policy: Policy
     prompt: str
 
     async def unsupported(self, episode: Episode, statements: Sequence[str]) -> frozenset[int]:
-        """Positions of statements, from 0; empty when the reply cannot be read. Raises ``FathomError``."""
+        """Return the indices of unsupported statements; empty when the reply cannot be parsed.
+
+        Raises ``FathomError``.
+        """
         numbered = "\n".join(f"{index}. {statement}" for index, statement in enumerate(statements, start=1))
         said = f"# Material\n{listing(episode.material, MATERIAL_TOKENS).text}\n\n# Statements\n{numbered}"
         request_id = f"{episode.task.run_id}-judge-{len(episode.steps)}"
@@ -61,7 +64,7 @@ class PolicyJudge:
 async def ask(
     policy: Policy, request_id: str, episode: Episode, role: str, said: tuple[str, str], max_tokens: int
 ) -> Completion:
-    """One completion of a role's model, outside of the episode's own conversation."""
+    """Return one completion of a role's model, outside of the episode's conversation."""
     task = replace(episode.task, model=role, policy_version=0)
     view = View((Message(Role.SYSTEM, said[0]), Message(Role.USER, said[1])))
     return await policy.generate(request_id, task, view, NO_TOOLS, Sampling(max_tokens=max_tokens))

@@ -1,4 +1,4 @@
-"""Dates as people write them, in English and Chinese, from a year to a day, and the ranges between them."""
+"""Recognition of dates and date ranges in English and Chinese text, from years to days."""
 
 from __future__ import annotations
 
@@ -67,7 +67,11 @@ UNTIL = re.compile(
 
 @dataclass(frozen=True)
 class Moment:
-    """A year, quarter, month or day; year 0 when only month and day are said. ``end`` makes a range of it."""
+    """A year, quarter, month or day at offsets ``start`` to ``stop`` of a text.
+
+    The period runs from ``first`` to ``last``. A bound of None leaves the period open on that side. A date without a
+    year has neither bound but ``month_day``.
+    """
 
     start: int
     stop: int
@@ -77,13 +81,13 @@ class Moment:
     month_day: tuple[int, int] | None = None
 
     def covers(self, day: date) -> bool:
-        """Whether a day lies in it."""
+        """Return whether the day lies in the period."""
         if self.month_day is not None:
             return (day.month, day.day) == self.month_day
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
 
     def meets(self, other: Moment) -> bool:
-        """Whether both can speak of the same time."""
+        """Return whether both periods can overlap."""
         if self.month_day is not None or other.month_day is not None:
             known = self if self.month_day is None else other
             if known.month_day is not None or known.first is None:
@@ -97,12 +101,12 @@ class Moment:
 
     @property
     def days(self) -> int:
-        """Length in days; a range that is open at one end is long."""
+        """Return the length in days; 10^6 for a period with an open end."""
         return (self.last - self.first).days + 1 if self.first and self.last else 10**6
 
 
 def moments_in(text: str) -> list[Moment]:
-    """Every date of the text in order, the finest reading of each place."""
+    """Return all dates of the text in order of position; of overlapping matches, the most precise one."""
     taken: list[Moment] = []
     for pattern in PATTERNS:
         for match in pattern.finditer(text):
@@ -114,7 +118,7 @@ def moments_in(text: str) -> list[Moment]:
 
 
 def moment(match: re.Match[str]) -> Moment | None:
-    """The match as a time; None when there is no such day."""
+    """Convert a match to a period; return None when the day does not exist."""
     parts = match.groupdict()
     month = month_of(parts.get("m") or "")
     day_of_month = small(parts.get("d") or "")
@@ -141,7 +145,7 @@ def month_of(text: str) -> int:
 
 
 def small(text: str) -> int:
-    """1 to 31 in digits or Chinese; 0 for nothing."""
+    """Parse 1 to 31 in digits or Chinese numerals; 0 for an empty text."""
     if not text or text.isdecimal():
         return int(text or 0)
     head, ten, tail = text.partition("十")
@@ -155,7 +159,10 @@ def month_end(year: int, month: int) -> date:
 
 
 def ranges(text: str, moments: list[Moment]) -> list[Moment]:
-    """The times that a number in the text may be of: each date, what two dates span, what "since" leaves open."""
+    """Return the periods that a number in the text may refer to.
+
+    These are each date, ranges between two dates, and open ranges after words such as "since" or "until".
+    """
     out = list(moments)
     dated = [found for found in moments if found.month_day is None]
     for left, right in pairwise(dated):

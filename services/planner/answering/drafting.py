@@ -1,4 +1,4 @@
-"""The answer while the model writes it: what readers may see before any check, in the form that the checked one has."""
+"""Streaming of the answer while the model writes it, in the format of the final answer but before verification."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from services.planner.answering.review import resolved
 
 
 class Pieces(Protocol):
-    """Finds the answer's characters in a completion."""
+    """Incremental extractor of the answer's characters from a completion."""
 
     def feed(self, piece: str) -> str: ...
 
 
 @dataclass
 class Draft:
-    """Pieces of a completion in, pieces of Markdown out: no HTML, no citation of what is not there, no figure's code.
+    """Converter of completion pieces to Markdown pieces, without HTML, unknown citations or figure code.
 
-    Whitespace comes with what follows it, so that the pieces joined begin as the answer does.
+    Trailing whitespace is held back until text follows, so that the joined pieces are a prefix of the answer.
     """
 
     numbers: Collection[int]
-    """Material that may be cited."""
+    """Numbers of the material that may be cited."""
     found: tuple[Pieces, ...]
     _parser: AnswerParser = field(default_factory=AnswerParser)
     _space: str = ""
@@ -33,17 +33,17 @@ class Draft:
 
     @classmethod
     def of(cls, numbers: Collection[int], prose: bool) -> Draft:
-        """``prose`` says that an answer without a call would be taken."""
+        """Create a draft; with ``prose``, text outside of a ``finish`` call counts as the answer too."""
         call = ArgumentDraft("finish", "answer")
         return cls(numbers, (call, ProseDraft()) if prose else (call,))
 
     def feed(self, piece: str) -> str:
-        """What ``piece`` adds for readers."""
+        """Return the Markdown that ``piece`` adds."""
         said = "".join([reader.feed(piece) for reader in self.found])
         return self._told(self._parser.feed(said)) if said else ""
 
     def end(self) -> str:
-        """What was held back until it was clear that nothing follows."""
+        """Return the Markdown held back until the end of the completion."""
         return self._told(self._parser.close())
 
     def _told(self, events: list[Event]) -> str:

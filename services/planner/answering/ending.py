@@ -1,4 +1,4 @@
-"""What becomes of the text with which the model ends an episode."""
+"""Final stage of an episode: verify the draft, request a correction, draw figures, build the answer."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ HOW = (
     " with {{{{table:…}}}}, and leave out what no material says; name it as missing instead."
 )
 MENDED = frozenset(Doubt) - {Doubt.REPEATED, Doubt.FIGURE}
-"""What is worth a correction."""
+"""Kinds of findings that are worth a correction."""
 MAX_LISTED = 20
 RESERVE_S = 15.0
-"""A correction is only asked for when that much of the run's time is left."""
+"""Seconds that must be left before the deadline for a correction to be requested."""
 
 
 class Ending(Protocol):
-    """Makes the answer, or says what the model must mend first; raises ``FathomError``."""
+    """Strategy that turns the final text into an answer or a correction request; raises ``FathomError``."""
 
     async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
-        """``last`` says that no further round is possible: then it is an answer in any case."""
+        """Return the answer, or a message that requests a correction; never a message when ``last`` is True."""
         ...
 
 
 class CitedEnding:
-    """The text with citations that resolve: for protocols whose answers are words to grade, not pages to read."""
+    """Ending that only resolves citations, for protocols whose answers are graded as text."""
 
     async def finish(self, text: str, episode: Episode, last: bool) -> Answer:
         checked = check_citations(text, [material.number for material in episode.material])
@@ -56,18 +56,18 @@ class CitedEnding:
 
 @dataclass
 class CheckedEnding:
-    """Checks a draft, asks once for what does not hold to be mended, draws the figures, marks what is left."""
+    """Ending that verifies a draft, requests at most one correction, draws figures, and marks remaining findings."""
 
     evidence: Evidence
     figures: Figures | None = None
     judge: PolicyJudge | None = None
-    """Asked about events as well when it is there; without it no model is called to check."""
+    """Optional model that also judges events; without it verification calls no model."""
     correct: bool = True
     material_tokens: int = 3_000
     _judged: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
 
     async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
-        """The answer, or one correction per episode."""
+        """Return the answer, or a correction request, at most once per episode."""
         events = parse(text)
         wrong = list(unresolved_marks(events, episode.material))
         if self.correct and not last and room_for_correction(episode):
@@ -103,7 +103,7 @@ class CheckedEnding:
         )
 
     async def _doubts(self, markdown: str, episode: Episode, material: Sequence[Material] = ()) -> list[Mark]:
-        """All that the checks of a text find."""
+        """Return the findings of all checks of a text."""
         known = material or episode.material
         sources = await self.evidence.gather(known)
         verifier = Verifier(said_by_user(episode), sources)
@@ -112,7 +112,10 @@ class CheckedEnding:
         return [*found, *await self._judgements(markdown, episode, found)]
 
     async def _judgements(self, markdown: str, episode: Episode, found: Sequence[Mark]) -> tuple[Mark, ...]:
-        """Events that a model does not find in the material, asked once per text; a failing judge finds nothing."""
+        """Return events that the judge model does not find in the material.
+
+        Asked once per text, empty when the judge fails.
+        """
         if self.judge is None:
             return ()
         if markdown not in self._judged:
@@ -132,24 +135,24 @@ class CheckedEnding:
 
 
 def said_by_user(episode: Episode) -> str:
-    """The question and the user's earlier ones: their numbers and dates are given."""
+    """Return the question and the user's earlier messages, whose numbers and dates need no source."""
     earlier = [message.content for message in episode.task.history if message.role is Role.USER]
     return "\n".join([*earlier, episode.task.question])
 
 
 def replace_material(material: Sequence[Material], episode: Episode) -> Sequence[Material]:
-    """The material to check against: the figures' records too, when there are any."""
+    """Return the material including figure records, or () when there are none."""
     return material if len(material) > len(episode.material) else ()
 
 
 def room_for_correction(episode: Episode) -> bool:
-    """Whether there was none yet, and time for another draft is left."""
+    """Return whether no correction has been requested yet and enough time is left for another draft."""
     asked = any(CHECKED in message.content for step in episode.steps for message in step.new_messages)
     return not asked and episode.task.limits.deadline - time.monotonic() > RESERVE_S
 
 
 def correction(doubts: Sequence[Mark], episode: Episode, tokens: int) -> Message:
-    """The list of what does not hold, as the result of the ``finish`` call, with the material to mend it by."""
+    """Return the list of findings as the result of the ``finish`` call, together with the material."""
     lines = [
         f"- {mark.kind.value.replace('_', ' ')}: {mark.text.strip()[:200]!r}: {mark.detail}"
         for mark in doubts[:MAX_LISTED]
@@ -166,7 +169,7 @@ def correction(doubts: Sequence[Mark], episode: Episode, tokens: int) -> Message
 
 
 def placed(events: Sequence[Event], drawn: Sequence[Drawn]) -> tuple[list[Event], list[Drawn]]:
-    """The events with each block replaced by what was drawn, and the failures; offsets are made anew."""
+    """Replace figure blocks by their results; return the reparsed events and the failed figures."""
     waiting = list(drawn)
     text, after_figure = "", False
     for event in events:
@@ -181,14 +184,14 @@ def placed(events: Sequence[Event], drawn: Sequence[Drawn]) -> tuple[list[Event]
 
 
 def removed(wrong: Sequence[Mark], markdown: str) -> list[Mark]:
-    """Citations that were taken out, reported at the end of the text: their place is gone."""
+    """Return findings for removed citations, positioned at the end of the text because their place is gone."""
     gone = [mark for mark in wrong if mark.text.startswith("[")]
     end = len(markdown)
     return [replace(mark, start=end, end=end, detail=f"removed {mark.text}: {mark.detail}") for mark in gone]
 
 
 def failures(markdown: str, failed: Sequence[Drawn]) -> list[Mark]:
-    """A mark at the chip of each figure that could not be drawn."""
+    """Return a finding for each figure that could not be drawn, at its placeholder."""
     out = []
     for done in failed:
         chip = done.markdown.partition("\n")[0]
@@ -198,6 +201,6 @@ def failures(markdown: str, failed: Sequence[Drawn]) -> list[Mark]:
 
 
 def missing_cited(markdown: str, material: Sequence[Material]) -> set[int]:
-    """Missing records that the text cites, the line that was added included."""
+    """Return the numbers of missing-data records that the text cites, including those in the appended line."""
     numbers = {item.number for item in material if item.kind is Kind.MISSING}
     return numbers & set(check_citations(markdown, numbers).cited)

@@ -1,4 +1,4 @@
-"""What the material holds, in a form that a number or a date can be looked up in."""
+"""Indexing of material for verification: numbers, dates and table columns by source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SENTENCE = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z0-9])|(?<=
 
 @dataclass(frozen=True)
 class Line:
-    """A printed line or a sentence, with what stands in it."""
+    """A printed line or a sentence with its numbers and dates."""
 
     text: str
     numbers: tuple[Number, ...]
@@ -42,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Series:
-    """A numeric column: ``values`` is a float64 array without nulls, ``days`` its dates or None."""
+    """A numeric column: ``values`` is a float64 array [n] without nulls, ``days`` its n dates, or None."""
 
     name: str
     entity: str
@@ -54,7 +54,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Source:
-    """One material. ``about`` names it: title, columns, units."""
+    """Indexed content of one material. ``about`` holds its title, columns and units."""
 
     number: int
     kind: Kind
@@ -63,7 +63,7 @@ class Source:
     series: tuple[Series, ...] = ()
     moments: tuple[Moment, ...] = ()
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Entity id: its names."""
+    """Names by entity id."""
     rows: int = 0
     partial: bool = False
     """True when only the digest of a sheet could be read."""
@@ -74,7 +74,7 @@ class Source:
 
 
 def line_of(text: str) -> Line:
-    """The line with its numbers and dates, of its first 8,000 characters; the parts of a date are no numbers."""
+    """Index the first ``4 * MAX_LINE`` characters of a text; numbers that are parts of a date are excluded."""
     text = text[: 4 * MAX_LINE]
     moments = moments_in(text)
     numbers = [number for number in numbers_in(text) if not inside(number, moments)]
@@ -82,17 +82,17 @@ def line_of(text: str) -> Line:
 
 
 def inside(number: Number, moments: Sequence[Moment]) -> bool:
-    """Whether a number is a part of a date; a bare year may be either."""
+    """Return whether a number is part of a date; a bare year counts as a number as well."""
     return any(m.start <= number.start and number.end <= m.stop and len(m.text) > 4 for m in moments)
 
 
 def lines_of(text: str) -> tuple[Line, ...]:
-    """The sentences and lines of a text of any length up to a bound."""
+    """Split a text of at most ``MAX_TEXT`` characters into indexed sentences and lines."""
     return tuple(line_of(part) for long in SENTENCE.split(text[:MAX_TEXT]) for part in short_parts(long))
 
 
 def short_parts(text: str) -> Iterator[str]:
-    """A line in parts of a bounded length that end at a space or comma: a long list is read part by part."""
+    """Yield a long line in parts of at most ``MAX_LINE`` characters, cut after a space or comma."""
     while len(text) > MAX_LINE:
         cut = max(text.rfind(" ", 1, MAX_LINE), text.rfind(",", 1, MAX_LINE)) + 1 or MAX_LINE
         yield text[:cut].strip()
@@ -102,15 +102,15 @@ def short_parts(text: str) -> Iterator[str]:
 
 
 class Evidence:
-    """Reads material once; sheets by reference, with all their rows."""
+    """Index of material, built once per item; sheets are loaded with all rows."""
 
     def __init__(self, store: ObjectStore | None) -> None:
-        """Without a ``store`` a sheet is what its digest shows."""
+        """Create the index; without a ``store``, sheets are known by their digest only."""
         self._store = store
         self._known: dict[int, Source] = {}
 
     async def gather(self, material: Sequence[Material]) -> tuple[Source, ...]:
-        """The sources in order; a table that cannot be read falls back to its digest."""
+        """Return the sources in the order of the material; a sheet that cannot be read falls back to its digest."""
         for item in material:
             if item.number not in self._known:
                 self._known[item.number] = await self._source(item)
@@ -145,7 +145,7 @@ MISSING_FIELDS = ("subject", "aspect", "period", "detail")
 
 
 def sheet_source(material: Material, table: Any) -> Source:
-    """A sheet with its Arrow table, or with its digest alone."""
+    """Index a sheet with its Arrow table, or with its digest when ``table`` is None."""
     sheet = material.item
     columns = [f"{column.name} {column.unit} {column.source} {column.as_of}" for column in sheet.columns]
     about = line_of("; ".join([material.variable, sheet.title, *columns]))
@@ -160,7 +160,7 @@ def sheet_source(material: Material, table: Any) -> Source:
 
 
 def table_parts(sheet: Any, table: Any) -> tuple[list[date], tuple[Series, ...], tuple[Line, ...]]:
-    """All dates, the numeric columns, and the texts of the others."""
+    """Return all dates, the numeric columns, and the texts of string columns."""
     pa = frames.arrow()
     days: list[date] | None = None
     lines: list[Line] = []
@@ -187,29 +187,30 @@ def table_parts(sheet: Any, table: Any) -> tuple[list[date], tuple[Series, ...],
 
 
 def as_day(value: Any) -> date:
-    """The day of a date or time; the first day of all for a null."""
+    """Return the day of a date or datetime; ``date.min`` for null or any other value."""
     if value is None:
         return date.min
     return value.date() if hasattr(value, "date") else value if isinstance(value, date) else date.min
 
 
 def unit_scale(unit: str) -> float:
-    """What a value of this unit is multiplied by: "Bil. of $" has 1e9."""
+    """Return the factor that a unit implies, e.g. 1e9 for "Bil. of $"; 1 by default."""
     return next((scale for pattern, scale in UNIT_SCALES if pattern.search(unit)), 1.0)
 
 
 def aliases(sheet: Any) -> dict[str, tuple[str, ...]]:
-    """Names of the sheet's entities: a title is "Apple, Microsoft: adjusted close, …" in the order of the columns."""
+    """Return the names of a sheet's entities by id."""
     ids = list(dict.fromkeys(column.entity for column in sheet.columns if column.entity))
     named, colon, _ = sheet.title.partition(":")
     names = [name.strip() for name in re.split(r"[,，、;；]", named)] if colon else []
+    # A title lists names in the order of the columns, as "Apple, Microsoft: adjusted close, …".
     if len(names) != len(ids):
         return {entity: (entity,) for entity in ids}
     return {entity: (entity, name) for entity, name in zip(ids, names, strict=True)}
 
 
 def passage_source(material: Material) -> Source:
-    """A document: its sentences, its title, the day it was published."""
+    """Index a document: its sentences, title and date of publication."""
     document = material.item
     published = document.publish_time.ToDatetime(UTC).date() if document.publish_time.seconds else None
     about = line_of(f"{document.title} {published or ''} {document.source} {' '.join(document.entities)}")
@@ -219,7 +220,7 @@ def passage_source(material: Material) -> Source:
 
 
 def code_source(material: Material) -> Source:
-    """A cell: what it printed and gave. Its source tells which dates it looked at, but no number that it found."""
+    """Index an executed cell: its output, and the dates (but not the numbers) of its code."""
     record = material.item
     printed = [*record.stdout[:MAX_TEXT].splitlines(), *record.result[:MAX_TEXT].splitlines()]
     lines = tuple(line_of(part) for text in printed for part in short_parts(flat(text)))
@@ -229,7 +230,7 @@ def code_source(material: Material) -> Source:
 
 
 def flat(text: str) -> str:
-    """A JSON line with its escapes read, anything else as it is."""
+    """Decode the escapes of a JSON line; return any other text unchanged."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:

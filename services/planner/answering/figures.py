@@ -1,4 +1,4 @@
-"""``<figure>`` blocks of an answer: run in the run's own session, repaired once, replaced by a reference (row G04)."""
+"""Execution of ``<figure>`` blocks in the run's Python session, with one repair attempt, and their replacement."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from services.planner.tools.tool import Numbered, Reply
 
 MAX_FIGURES = 8
 SPARE_S = 5.0
-"""What of the run's time is kept for the answer itself."""
+"""Seconds reserved for the answer before the deadline."""
 SHEET = re.compile(r"\bsheet_\d+\b")
 NO_FIGURE = "The cell ended without an error but showed no plotly figure: end it with the figure as last expression."
 
 
 class Cell(Protocol):
-    """Runs code in the run's session; the ``python`` tool does. Raises ``FathomError``."""
+    """Code execution in the run's session, as by the ``python`` tool. Raises ``FathomError``."""
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered: ...
 
 
 class Coder(Protocol):
-    """Mends code; "" when it cannot. Raises ``FathomError``."""
+    """Code repair; returns "" when it fails. Raises ``FathomError``."""
 
     async def mend(self, request_id: str, episode: Episode, code: str, traceback: str) -> str: ...
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What stands in the place of a block, the records of its cells, and why it failed ("" when it did not)."""
+    """Result of a figure block: replacement Markdown, records of its cells, and an error ("" on success)."""
 
     markdown: str
     records: tuple[Material, ...]
@@ -45,13 +45,13 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Figures:
-    """Draws the blocks of one answer."""
+    """Executor of an answer's figure blocks."""
 
     cell: Cell
     coder: Coder
 
     async def draw(self, blocks: Sequence[FigureBlock], episode: Episode) -> list[Drawn]:
-        """One result per block, in order; a failure is a result, never an error."""
+        """Return one result per block, in order; a failure is a result, never an exception."""
         drawn: list[Drawn] = []
         number = len(episode.material)
         for position, block in enumerate(blocks):
@@ -76,7 +76,7 @@ class Figures:
         return Drawn(fallback(records[-1], code, episode.material), tuple(records), last_line(record.traceback))
 
     async def _run(self, code: str, call_id: str, number: int, episode: Episode) -> CodeRecord:
-        """The record of a cell; one that could not run at all has the reason as its traceback."""
+        """Run a cell and return its record; if it cannot run at all, the traceback holds the reason."""
         left = episode.task.limits.deadline - time.monotonic() - SPARE_S
         try:
             async with asyncio.timeout(max(0.0, left)) as limit:
@@ -96,7 +96,7 @@ class Figures:
         return record
 
     async def _mended(self, record: CodeRecord, request_id: str, episode: Episode) -> str:
-        """Better code from the coder, asked once; "" without any, or when it is the same."""
+        """Request a repair once; return "" when there is none or the code is unchanged."""
         left = episode.task.limits.deadline - time.monotonic() - SPARE_S
         try:
             async with asyncio.timeout(max(0.0, left)):
@@ -107,7 +107,7 @@ class Figures:
 
 
 def fallback(record: Material, code: str, material: Sequence[Material]) -> str:
-    """An error chip and the tables that the figure was to show."""
+    """Return an error placeholder and references to the tables that the figure uses."""
     sheets = {item.variable for item in material if item.kind is Kind.SHEET}
     named = [name for name in dict.fromkeys(SHEET.findall(code)) if name in sheets][:2]
     parts = [f"{{{{figure:code_{record.number}}}}}", *(f"{{{{table:{name}}}}}" for name in named)]
@@ -115,6 +115,6 @@ def fallback(record: Material, code: str, material: Sequence[Material]) -> str:
 
 
 def last_line(traceback: str) -> str:
-    """The line of a traceback that says what went wrong."""
+    """Return the last line of a traceback, which names the error."""
     lines = traceback.strip().splitlines()
     return lines[-1][:300] if lines else "failed"

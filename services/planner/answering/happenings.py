@@ -1,4 +1,4 @@
-"""What a sentence says happened, held against the words of a passage: directions, opposites, negations, names."""
+"""Comparison of events in a sentence with passages: directions, opposites, negations, names."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ ORDINARY = frozenset((
 
 
 def direction_before(text: str, position: int) -> int:
-    """1, -1 or 0: which way the words around a place of the text go, the nearest before it first."""
+    """Return the direction stated around a position: 1 (up), -1 (down) or 0; the nearest word before it wins."""
     clause = re.split(r"[,;，；。:：]|\b(?:and|but|while|whereas)\b", text[:position])[-1]
     last = [max((match.start() for match in pattern.finditer(clause)), default=-1) for pattern in DIRECTIONS]
     if last[0] != last[1]:
@@ -91,7 +91,7 @@ def direction_before(text: str, position: int) -> int:
 
 
 def words_of(text: str) -> set[str]:
-    """Content words, in small letters; Chinese in pairs of characters."""
+    """Return the lower-case content words of a text; Chinese text as character bigrams."""
     found = {word.lower().replace("’", "'").removesuffix("'s") for word in WORD.findall(text)}
     for run in re.findall(r"[\u4e00-\u9fff]{2,}", text):
         found |= {run[i : i + 2] for i in range(len(run) - 1)}
@@ -99,7 +99,7 @@ def words_of(text: str) -> set[str]:
 
 
 def nearest_line(text: str, lines: Sequence[Line]) -> tuple[float, Line | None]:
-    """The line that holds the largest part of the sentence's words, and that part."""
+    """Return the line that shares most of the text's words, with the share (0 to 1)."""
     wanted = words_of(text)
     best: tuple[float, Line | None] = (0.0, None)
     for line in lines:
@@ -110,7 +110,7 @@ def nearest_line(text: str, lines: Sequence[Line]) -> tuple[float, Line | None]:
 
 
 def contradiction(text: str, sources: Sequence[Source]) -> str:
-    """Why the passages say otherwise, or "" when nothing tells."""
+    """Return how passages contradict the text; "" when no contradiction is found."""
     lines = [line for source in sources if source.kind is Kind.PASSAGE for line in (source.about, *source.lines)]
     part, line = nearest_line(text, lines)
     if line is None or part < 0.5:
@@ -120,6 +120,7 @@ def contradiction(text: str, sources: Sequence[Source]) -> str:
             mine, theirs = said.search(text), held.search(line.text)
             if mine and theirs and not held.search(text) and not said.search(line.text):
                 return f"the text says {mine.group()!r}, the material {theirs.group()!r}"
+    # A "not" in another clause of the line does not concern the text.
     told = nearest_clause(text, line.text)
     if part >= 0.7 and negates(text, told) != negates(told, text):
         return f"one of both negates it: {told.strip()[:160]}"
@@ -127,7 +128,7 @@ def contradiction(text: str, sources: Sequence[Source]) -> str:
 
 
 def negates(text: str, other: str) -> bool:
-    """Whether the text negates a word that the other one has, too: "not" counts by what it stands before."""
+    """Return whether the text negates a word that the other text contains too."""
     shared = words_of(other)
     for match in NEGATION.finditer(text):
         words = WORD.findall(text[match.end() : match.end() + NEGATED_CHARS])
@@ -138,17 +139,17 @@ def negates(text: str, other: str) -> bool:
 
 
 def nearest_clause(text: str, line: str) -> str:
-    """The part of a line between contrasts that shares most words with the text: a "not" elsewhere is not its own."""
+    """Return the clause of a line that shares most words with the text."""
     wanted = words_of(text)
     return max(CONTRAST.split(line), key=lambda clause: len(wanted & words_of(clause)))
 
 
 def exchanged(text: str, lines: Sequence[Line], corpus: str) -> tuple[re.Match[str], str] | None:
-    """The word of a sentence in whose place a line of the material has another one, and that one; else None.
+    """Find a word that replaces another one in an otherwise copied line.
 
-    The words around must be the line's own, five at least, and on both sides unless the sentence begins or ends
-    there; the word must be foreign to the corpus (in small letters): then a statement was taken over with one word
-    exchanged. Words of one meaning that are known as such (both up, both the same side of an opposition) are none.
+    Return its match and the original word, or None. At least ``AROUND`` surrounding words must match, on both sides
+    unless the sentence begins or ends there, and the word must not occur in ``corpus`` (lower case). Known synonyms
+    (the same direction or side of an opposition) do not count.
     """
     mine = list(TOKEN.finditer(text))
     said = [match.group().lower() for match in mine]
@@ -170,7 +171,7 @@ def exchanged(text: str, lines: Sequence[Line], corpus: str) -> tuple[re.Match[s
 
 
 def foreign(word: str, held: str, corpus: str) -> bool:
-    """Whether a word is none of the corpus, and says something else than the one that is held in its place."""
+    """Return whether ``word`` does not occur in the corpus and differs in meaning from ``held``."""
     if not word.isalpha() or not held.isalpha() or word in STOP or held in STOP or word[:STEM] == held[:STEM]:
         return False
     alike = [pattern for pair in (*OPPOSITES, DIRECTIONS) for pattern in pair if pattern.search(word)]
@@ -178,7 +179,10 @@ def foreign(word: str, held: str, corpus: str) -> bool:
 
 
 def strange_names(text: str, heading: bool, is_name: Callable[[str], bool]) -> list[re.Match[str]]:
-    """Names inside a sentence; its first word is one when a second follows, or when ``is_name`` knows it."""
+    """Return proper names in a sentence.
+
+    Its first word counts when a second capitalised word follows, or when ``is_name`` accepts it.
+    """
     if heading:
         return []
     out = []
@@ -195,12 +199,12 @@ def strange_names(text: str, heading: bool, is_name: Callable[[str], bool]) -> l
 
 
 def bare(word: str) -> str:
-    """Without the genitive."""
+    """Return the word without a possessive ending."""
     return re.sub(r"['’]s?$", "", word)
 
 
 def unknown_name(name: str, corpus: str) -> bool:
-    """Whether no word of a name, or not its last one, stands in the corpus (in small letters)."""
+    """Return whether some word of a name is missing from the corpus (lower case)."""
     words = [bare(word).lower() for word in name.split()]
     words = [word for word in words if word not in STOP and word not in ORDINARY]
     return bool(words) and not all(re.search(rf"(?<![a-z]){re.escape(word)}", corpus) for word in words)

@@ -1,4 +1,4 @@
-"""Where a number stands in the material, and with which date, entity and sign."""
+"""Search for a number in the material, with the date, entity and sign of each occurrence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHANGE = re.compile(r"return|change|growth|gain|cagr|yoy|mom|涨|跌|变动|增�
 
 @dataclass(frozen=True)
 class Match:
-    """A place that holds the number. ``opposite`` says that it does with the other sign."""
+    """An occurrence of a number. ``opposite`` is True when it has the other sign."""
 
     source: int
     moments: tuple[Moment, ...] = ()
@@ -26,13 +26,13 @@ class Match:
     opposite: bool = False
     line: Line | None = None
     key: str = ""
-    """Name of the value there: a column, or what stands before it in the line."""
+    """Name of the value: a column, or the text before it in the line."""
     derived: bool = False
     value: float = 0.0
 
 
 def matches(number: Number, source: Source, times: Sequence[Moment], known: dict[str, tuple[str, ...]]) -> list[Match]:
-    """All places of one source, bounded; derived ones only where no place holds the number itself."""
+    """Return at most ``MAX_MATCHES`` occurrences in one source; derived values only when there are no direct ones."""
     found = list(in_lines(number, source, known))
     for series in source.series:
         found.extend(in_series(number, source.number, series))
@@ -42,7 +42,7 @@ def matches(number: Number, source: Source, times: Sequence[Moment], known: dict
 
 
 def in_lines(number: Number, source: Source, known: dict[str, tuple[str, ...]]) -> Iterator[Match]:
-    """Lines of a text, and the source's own name."""
+    """Yield occurrences in the lines and the description of a source."""
     for line in (source.about, *source.lines):
         for held in line.numbers:
             same = same_number(number, held)
@@ -54,7 +54,7 @@ def in_lines(number: Number, source: Source, known: dict[str, tuple[str, ...]]) 
 
 
 def same_number(said: Number, held: Number) -> bool | None:
-    """False when both are the same, True when they are but for the sign, None when they are not."""
+    """Return False when the numbers are equal, True when they differ in sign only, None otherwise."""
     values = [held.value]
     if held.kind == "%" and not said.kind:
         values.append(held.value / 100)
@@ -76,7 +76,7 @@ def same_number(said: Number, held: Number) -> bool | None:
 
 
 def in_series(number: Number, source: int, series: Series) -> Iterator[Match]:
-    """Cells of a column, as they are and in the scale of its unit."""
+    """Yield cells of a column that hold the number, as is or in the scale of its unit."""
     for value, tolerance in number.candidates():
         for scale in {1.0, series.scale}:
             wanted, slack = value / scale, tolerance / scale * (1 + 1e-9) + 1e-12 * abs(value / scale)
@@ -100,7 +100,7 @@ def entity_of(series: Series) -> frozenset[str]:
 
 
 def from_series(number: Number, source: Source, times: Sequence[Moment]) -> Iterator[Match]:
-    """What follows from a column without code: its extremes, its mean, changes between the dates that are named."""
+    """Yield values derived from columns: row count, extremes, mean, and changes between the named dates."""
     if not number.kind and number.decimals == 0 and number.value == source.rows:
         yield Match(source.number, derived=True)
     for series in source.series:
@@ -115,7 +115,7 @@ def from_series(number: Number, source: Source, times: Sequence[Moment]) -> Iter
 
 
 def measured(number: Number, values: Sequence[float], scales: set[float]) -> float | None:
-    """The first of the values that the number says, sign aside where it gives none."""
+    """Return the first value that the number states, scaled; an unsigned number matches either sign."""
     for value in values:
         for scale in scales:
             wanted = [(said / scale, slack / scale) for said, slack in number.candidates()[:1]]
@@ -125,14 +125,14 @@ def measured(number: Number, values: Sequence[float], scales: set[float]) -> flo
 
 
 def measures(part: Any, percent: bool, in_percent: bool) -> list[float]:
-    """Difference, mean and span of a part of a column, and its change as a share or in percent."""
+    """Return difference, mean and range of a slice of a column, and its relative change as a fraction or in percent."""
     first, last = float(part[0]), float(part[-1])
     direct = [last - first, float(part.mean()), float(part.max() - part.min())] if in_percent or not percent else []
     return [*direct, *([(last / first - 1) * (100 if percent else 1)] if first else [])]
 
 
 def windows(series: Series, times: Sequence[Moment]) -> set[tuple[int, int]]:
-    """Slices of the column: all of it, each time that is named, and what lies between two of them."""
+    """Return index ranges of the column: all of it, each named period, and the spans between two of them."""
     size = len(series.values)
     out = {(0, size)}
     if series.days is None:
@@ -152,7 +152,7 @@ def windows(series: Series, times: Sequence[Moment]) -> set[tuple[int, int]]:
 
 
 def mentioned(text: str, known: dict[str, tuple[str, ...]]) -> dict[str, int]:
-    """Entities that a text names, each with the offset of its first name."""
+    """Return the entities that a text names, with the offset of the first mention."""
     found = {}
     for entity, names in known.items():
         places = [match.start() for name in names if (match := named(name, text))]
@@ -162,7 +162,7 @@ def mentioned(text: str, known: dict[str, tuple[str, ...]]) -> dict[str, int]:
 
 
 def named(name: str, text: str) -> re.Match[str] | None:
-    """The first place of a name: whole words, codes in their own case."""
+    """Find a name in a text: as whole words, case-sensitive when the name is upper case."""
     if not name:
         return None
     flags = 0 if name.isupper() else re.IGNORECASE

@@ -1,11 +1,10 @@
-"""The numbered list of material for a prompt: stable ids, within a budget of tokens (row G01).
+"""Numbered list of material for a prompt, with stable ids, within a token budget.
 
-Every material keeps one line with its number, whatever the budget; what stands below the line is dropped in this
-order until the list fits, each kind from the oldest on:
-
+Every item keeps one line with its number, whatever the budget; its details are dropped in this order until the list
+fits, oldest items first:
 1. tracebacks and source of cells that failed, 2. source of cells that worked, 3. the middle of passages (head and
-tail stay), 4. rows of sheets (columns with units stay), 5. what cells printed beyond its head, 6. passages' text,
-7. sheets' columns. Missing records are one line and never dropped.
+tail stay), 4. rows of sheets (columns with units stay), 5. output of cells beyond its head, 6. text of passages,
+7. columns of sheets. Missing-data records are one line and never dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ SHORT_PASSAGE, SHORT_PRINT = 600, 400
 
 @dataclass(frozen=True)
 class Listing:
-    """``dropped`` names what was left out, as "source of [3]"; ``tokens`` is the estimate for ``text``."""
+    """List of material.
+
+    ``dropped`` names omitted parts, as "source of [3]"; ``tokens`` is the estimate for ``text``.
+    """
 
     text: str
     tokens: int
@@ -36,13 +38,13 @@ class Listing:
 
 @dataclass
 class Entry:
-    """One material: its line and its parts by name, in the order in which they are shown."""
+    """One item: its line and its named parts in display order."""
 
     number: int
     line: str
     parts: dict[str, str] = field(default_factory=dict)
     shorter: dict[str, str] = field(default_factory=dict)
-    """What a part becomes when it is dropped; nothing when absent."""
+    """Replacement of a part when it is dropped; a part without one is removed."""
 
     @property
     def text(self) -> str:
@@ -50,13 +52,13 @@ class Entry:
 
 
 def estimated_tokens(text: str) -> int:
-    """An upper estimate without a tokenizer: one per ideograph, one per 3 other characters."""
+    """Return an upper estimate without a tokenizer: one token per ideograph, one per 3 other characters."""
     ideographs = len(IDEOGRAPH.findall(text))
     return ideographs + -(-(len(text) - ideographs) // 3)
 
 
 def listing(material: Sequence[Material], budget: int, count: Callable[[str], int] = estimated_tokens) -> Listing:
-    """The list within ``budget`` tokens, as far as its one-liners allow."""
+    """Return the list within ``budget`` tokens, as far as its mandatory lines allow."""
     entries = [ENTRIES[item.kind](item) for item in material]
     tokens, dropped = sum(count(entry.text) + 1 for entry in entries), []
     for part in ORDER:

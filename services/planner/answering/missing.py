@@ -1,4 +1,4 @@
-"""What was asked for and not found reaches the text: an answer is never silent about it."""
+"""Disclosure of missing data: an answer always names data that was requested and not found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REASONS = {
 
 
 def with_missing(markdown: str, material: Sequence[Material], question: str) -> str:
-    """The text, and a line that names each missing item that it neither cites nor mentions."""
+    """Append a line with each missing item that the text neither cites nor mentions."""
     chinese = language_of(question) == "zh"
     cited = {number for event in parse(markdown) if isinstance(event, Citation) for number in event.numbers}
     lines: dict[str, int] = {}
@@ -40,12 +40,12 @@ def with_missing(markdown: str, material: Sequence[Material], question: str) -> 
 
 
 def facts(item: Material) -> dict[str, object]:
-    """The missing item in one form, whatever tool wrote it."""
+    """Return a missing item as a mapping, independent of the tool that recorded it."""
     return missing_item(missing_to_proto(item.item) if isinstance(item.item, dict) else item.item)
 
 
 def mentions(markdown: str, item: Material) -> bool:
-    """Whether the text names the subject and, where one is missing, the aspect and the period."""
+    """Return whether the text contains the item's subject, aspect and period, as far as they are known."""
     said = facts(item)
     wanted = [str(said[name]) for name in ("subject", "aspect", "period") if said[name]]
     text = markdown.casefold()
@@ -53,7 +53,7 @@ def mentions(markdown: str, item: Material) -> bool:
 
 
 def described(item: Material, chinese: bool) -> str:
-    """Subject, aspect, period and reason in the reader's language; nothing in it can be Markdown."""
+    """Return subject, aspect, period and reason in the reader's language, with Markdown escaped."""
     said = facts(item)
     what = " ".join(str(said[name]) for name in ("subject", "aspect", "period") if said[name]) or "?"
     reason = REASONS.get(str(said["reason"]), ("not available", "无法取得"))[chinese]
@@ -68,5 +68,5 @@ def described(item: Material, chinese: bool) -> str:
 
 
 def plain(text: str) -> str:
-    """On one line, its marks escaped."""
+    """Return the text on one line with Markdown escaped, at most 300 characters."""
     return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))[:300]

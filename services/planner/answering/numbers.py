@@ -1,4 +1,4 @@
-"""Numbers as people write them: signs, separators, scales, percent, basis points, Chinese numerals."""
+"""Recognition of numbers in text: signs, separators, scales, percent, basis points, Chinese numerals."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ HEDGE = re.compile(
 
 @dataclass(frozen=True)
 class Number:
-    """``value`` with its scale applied; a percentage as 12.3, basis points as 25. ``tolerance`` is half a last digit.
+    """A number in text. ``value`` has its scale applied; a percentage is 12.3, basis points are 25.
 
-    ``kind`` is "" for a plain number, "%" or "bp". ``signed`` tells whether the text gives a sign, ``bracketed``
-    whether it stands alone in parentheses, which accountants read as negative.
+    ``tolerance`` is half a unit of the last digit. ``kind`` is "" for a plain number, "%" or "bp". ``signed`` is True
+    when the text gives a sign, ``bracketed`` when the number is alone in parentheses, which accountants read as
+    negative.
     """
 
     start: int
@@ -56,10 +57,10 @@ class Number:
     scaled: bool = False
     decimals: int = 0
     shared: float = 1.0
-    """The scale of the number that follows: 151.0 in "from 151.0 to 130.5 million"."""
+    """Scale of the number that follows: for 151.0 in "from 151.0 to 130.5 million", 1e6."""
 
     def candidates(self) -> tuple[tuple[float, float], ...]:
-        """(value, tolerance) in each unit in which a source may hold it."""
+        """Return (value, tolerance) in each unit in which a source may hold the number."""
         pairs = [(self.value, self.tolerance)]
         if self.shared != 1.0:
             pairs.append((self.value * self.shared, self.tolerance * self.shared))
@@ -73,7 +74,7 @@ class Number:
 
 
 def numbers_in(text: str) -> list[Number]:
-    """Every number of the text, in order; dates and names are numbers here too."""
+    """Return all numbers of the text in order, including those in dates and names."""
     found = [made for match in NUMBER.finditer(text) if (made := western(match, text)) is not None]
     found += [chinese(match) for match in CHINESE.finditer(text)]
     ordered = sorted(found, key=lambda number: number.start)
@@ -84,7 +85,7 @@ def numbers_in(text: str) -> list[Number]:
 
 
 def western(match: re.Match[str], text: str) -> Number | None:
-    """A number in digits; None inside of a word such as ``sheet_1`` or ``Q3``."""
+    """Convert a match to a number; return None inside a word such as ``sheet_1`` or ``Q3``."""
     start = match.start("digits")
     before = text[start - 1 : start]
     if before and (before == "_" or (before.isascii() and before.isalpha()) or before == "."):
@@ -119,7 +120,7 @@ def western(match: re.Match[str], text: str) -> Number | None:
 
 
 def chinese(match: re.Match[str]) -> Number:
-    """百分之十二点三, 三千五百亿元."""
+    """Convert a Chinese numeral such as 百分之十二点三 or 三千五百亿元."""
     words, unit = (match.group(1), "个百分点") if match.group(1) else (match.group(2), match.group(3))
     value, decimals = chinese_value(words)
     scale = next((1e8 if "亿" in words else 1e4 for power in "亿万" if power in words), 1.0)
@@ -129,7 +130,7 @@ def chinese(match: re.Match[str]) -> Number:
 
 
 def chinese_value(words: str) -> tuple[float, int]:
-    """The value and its decimals."""
+    """Return the value of a Chinese numeral and its number of decimals."""
     whole, _, fraction = words.partition("点")
     decimals = len(fraction.rstrip("万亿"))
     digits = "".join(str(DIGITS[char]) for char in fraction if char in DIGITS)
@@ -138,7 +139,7 @@ def chinese_value(words: str) -> tuple[float, int]:
 
 
 def section(words: str) -> float:
-    """An integer in Chinese numerals; digits alone are read one by one."""
+    """Parse an integer in Chinese numerals; bare digits are read as decimal digits."""
     if words and all(char in DIGITS for char in words):
         return float("".join(str(DIGITS[char]) for char in words))
     for mark, power in (("亿", 1e8), ("万", 1e4)):
@@ -156,5 +157,5 @@ def section(words: str) -> float:
 
 
 def close(value: float, candidates: Iterable[tuple[float, float]]) -> bool:
-    """Whether a value rounds to one of the candidates."""
+    """Return whether the value equals one of the candidates within its tolerance."""
     return any(abs(value - wanted) <= tolerance * (1 + 1e-9) + 1e-12 * abs(wanted) for wanted, tolerance in candidates)

@@ -1,16 +1,14 @@
-"""Model text as events, piece by piece: the same events wherever the text was cut.
+r"""Incremental parser of model text; the events do not depend on how the text is split into pieces.
 
-Grammar, over CommonMark whose own marks pass through untouched:
-
+Grammar, on top of CommonMark, whose own syntax passes through unchanged:
 - ``[3]``, ``[1, 2]``: a citation of material numbers; not before ``(``, which makes it a link.
 - ``{{table:sheet_1}}``, ``{{figure:fig_1}}``: a reference.
 - ``<figure>`` around one fenced Python block ``</figure>``: a chart to run. Anything else in the tag, or a tag that
   is never closed, leaves the tag as text.
-- Nothing of this counts in code: fenced blocks, spans in backticks. ``\\`` before a mark makes it text.
-- Any other ``<`` that could begin HTML is a ``Markup``, which ``escaped`` turns into text (row G02).
-
-The sources of all events, joined, are the text. What begins like a mark is held back until it is decided, a bounded
-number of characters at most; everything else comes out at once.
+- None of this applies in code: fenced blocks, spans in backticks. ``\`` before a mark makes it text.
+- Any other ``<`` that could begin HTML is a ``Markup``, which ``escaped`` turns into text.
+The concatenated sources of all events are the text. An incomplete mark is held back until it is decided, up to a
+bounded number of characters; everything else is emitted immediately.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ PLAIN = re.compile(r"[^\\`\[{<\n]+")
 
 @dataclass(frozen=True)
 class Event:
-    """``source`` is the text of the event, ``start`` its offset in characters."""
+    """Part of the text: ``source`` is its text, ``start`` its offset in characters."""
 
     start: int
     source: str
@@ -64,19 +62,19 @@ class Text(Event):
 
 @dataclass(frozen=True)
 class Code(Event):
-    """A code span or a part of a fenced block, marks included."""
+    """A code span or a part of a fenced block, delimiters included."""
 
 
 @dataclass(frozen=True)
 class Citation(Event):
-    """Material numbers."""
+    """A citation of material numbers."""
 
     numbers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reference(Event):
-    """``kind`` is table or figure."""
+    """A reference; ``kind`` is table or figure."""
 
     kind: str = ""
     name: str = ""
@@ -84,7 +82,7 @@ class Reference(Event):
 
 @dataclass(frozen=True)
 class FigureBlock(Event):
-    """Python that draws a chart."""
+    """Python code of a chart."""
 
     code: str = ""
 
@@ -95,11 +93,11 @@ class Markup(Event):
 
 
 Found = Event | None | bool
-"""What a rule says at a place: an event, None for "not mine", False for "more text is needed"."""
+"""Result of a rule: an event, None for no match, or False when more text is needed."""
 
 
 class AnswerParser:
-    """``feed`` pieces in order, then ``close``; both give the events that are decided. Pure, without input errors."""
+    """Incremental parser: call ``feed`` with pieces in order, then ``close``. Every input is valid."""
 
     def __init__(self) -> None:
         self._buffer = ""
@@ -109,12 +107,12 @@ class AnswerParser:
         self._closed = False
 
     def feed(self, piece: str) -> list[Event]:
-        """The events that ``piece`` decides; texts of one line may come in several events."""
+        """Add a piece and return the events it completes; text of one line may be split into several events."""
         self._buffer += piece
         return list(self._decided())
 
     def close(self) -> list[Event]:
-        """The rest: what was begun and never ended is text."""
+        """End the text and return the remaining events; incomplete marks become text."""
         self._closed = True
         return list(self._decided())
 
@@ -129,7 +127,7 @@ class AnswerParser:
             yield event
 
     def _fenced(self) -> Event | None:
-        """One line of a fenced block."""
+        """Return one line of a fenced block; None while it is incomplete."""
         end = self._buffer.find("\n") + 1
         if not end:
             if not self._closed:
@@ -242,7 +240,7 @@ class AnswerParser:
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """Neighbouring texts and neighbouring code as one event each: what does not depend on the pieces."""
+    """Merge adjacent text events and adjacent code events, so that the result does not depend on the pieces."""
     out: list[Event] = []
     for event in events:
         last = out[-1] if out else None
@@ -254,11 +252,11 @@ def merged(events: Iterable[Event]) -> list[Event]:
 
 
 def parse(markdown: str) -> list[Event]:
-    """All events of a whole text, merged."""
+    """Return the merged events of a complete text."""
     parser = AnswerParser()
     return merged([*parser.feed(markdown), *parser.close()])
 
 
 def escaped(event: Event) -> str:
-    """The event as Markdown that holds no HTML."""
+    """Return the event as Markdown without HTML."""
     return "\\<" if isinstance(event, Markup) else event.source

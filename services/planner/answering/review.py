@@ -1,4 +1,4 @@
-"""What can be told from the text itself: citations, references, typed tables, repetitions."""
+"""Checks of an answer that need no material content: citations, references, typed tables, repetitions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from services.planner.repetition import repetitions
 SMALL = 12
 CODE_FIGURE = re.compile(r"code_\d+")
 LACK = re.compile(r"[\s*_>-]*(?:missing|no data|not found|缺失|缺少|没有|无数据)", re.IGNORECASE)
-"""How a paragraph begins that says what is not there: nothing can be cited for it."""
+"""Beginning of a paragraph that reports missing data, which needs no citation."""
 DELIMITER = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 
 
 def resolved(events: Sequence[Event], known: Collection[int]) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    """Markdown without HTML whose citations are split and resolve; those that do, those that did not (row W22)."""
+    """Return Markdown without HTML in which all citations resolve, the cited numbers, and the unknown numbers."""
     cited: list[int] = []
     unresolved: list[int] = []
     out: list[str] = []
@@ -37,7 +37,7 @@ def resolved(events: Sequence[Event], known: Collection[int]) -> tuple[str, tupl
 
 
 def unresolved_marks(events: Sequence[Event], material: Sequence[Material]) -> Iterator[Mark]:
-    """Citations and references of a draft that name nothing."""
+    """Yield findings for citations and references that do not resolve."""
     known = {item.number for item in material}
     sheets = {item.variable for item in material if item.kind is Kind.SHEET}
     figures = {figure.id for item in material if item.kind is Kind.CODE for figure in item.item.figures}
@@ -55,7 +55,7 @@ def unresolved_marks(events: Sequence[Event], material: Sequence[Material]) -> I
 
 
 def uncited_marks(markdown: str, material: Sequence[Material]) -> Iterator[Mark]:
-    """Paragraphs with a number or a date and without any citation, where there is something to cite."""
+    """Yield findings for paragraphs with a number or date but no citation, when there is citable material."""
     if not any(item.kind is not Kind.MISSING for item in material):
         return
     for _, group in groupby(sentences_of(markdown), key=lambda sentence: sentence.paragraph):
@@ -71,7 +71,7 @@ def uncited_marks(markdown: str, material: Sequence[Material]) -> Iterator[Mark]
 
 
 def factual(sentence: Sentence) -> bool:
-    """Whether a sentence states a number or a date: counts of few things, headings and table rows aside."""
+    """Return whether a sentence states a number or date; headings, table rows and small counts do not count."""
     if sentence.heading or sentence.row:
         return False
     numbers = (n for n in sentence.numbers if n.kind or n.scaled or n.decimals or abs(n.value) > SMALL)
@@ -79,7 +79,7 @@ def factual(sentence: Sentence) -> bool:
 
 
 def typed_tables(markdown: str) -> Iterator[Mark]:
-    """Markdown tables with numbers in their rows: the model typed what a reference should show (row G05)."""
+    """Yield findings for Markdown tables with numbers, which the model should show by reference instead."""
     offset = 0
     lines = markdown.splitlines(keepends=True)
     starts = [offset := offset + (len(lines[i - 1]) if i else 0) for i in range(len(lines))]
@@ -99,7 +99,7 @@ def typed_tables(markdown: str) -> Iterator[Mark]:
 
 
 def repeated_marks(markdown: str) -> Iterator[Mark]:
-    """Sentences that nearly repeat an earlier one (row X05)."""
+    """Yield findings for sentences that nearly repeat an earlier one."""
     after = 0
     for found in repetitions(markdown):
         first = markdown.find(found.earlier)
@@ -111,7 +111,7 @@ def repeated_marks(markdown: str) -> Iterator[Mark]:
 
 
 def figure_blocks(markdown: str) -> list[FigureBlock]:
-    """Its ``<figure>`` blocks in order."""
+    """Return the ``<figure>`` blocks in order."""
     return [event for event in parse(markdown) if isinstance(event, FigureBlock)]
 
 

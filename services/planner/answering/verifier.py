@@ -1,9 +1,9 @@
-"""Checks each number, date and event of an answer against the material that it cites; no model is asked (row D24).
+"""Model-free verification of the numbers, dates and events of an answer against the cited material.
 
-What is accepted: a value that rounds to what the text says in any of its units (see ``Number.candidates``), in a cell
-of the whole sheet, in what code printed, in a passage; the question's own numbers and dates; the arithmetic of two
-accepted numbers of one sentence; extremes, means and changes of a cited column. Whole numbers up to 12 without a unit
-count things and are not checked. What cannot be read (an event in words of its own) is left alone, never marked.
+Accepted are: values that round to the stated number in any of its units (see ``Number.candidates``), in a cell of the
+whole sheet, in printed output or in a passage; numbers and dates of the question; the arithmetic of two accepted
+numbers of one sentence; extremes, means and changes of a cited column. Unitless integers up to 12 are counts and not
+checked. Statements that cannot be parsed, such as paraphrased events, produce no finding.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ CLAUSE = re.compile(r"[,;，；、。]|\b(?:while|whereas|and|but|versus|against
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one number fares: accepted, or why not."""
+    """Outcome of the check of one number: accepted, or the reason why not."""
 
     accepted: bool
     kind: Doubt = Doubt.NUMBER
     detail: str = ""
     found_in: tuple[int, ...] = ()
     held: float = 0.0
-    """The value as the material has it, or as the text does."""
+    """The value in the material if found there, else in the text."""
 
 
 class Verifier:
-    """Checks answers to one question; ``verify`` is pure and takes no input as an error."""
+    """Verifier of answers to one question; ``verify`` is pure and accepts any text."""
 
     def __init__(self, question: str, sources: Sequence[Source]) -> None:
         self._sources = {source.number: source for source in sources}
@@ -57,7 +57,7 @@ class Verifier:
         self._corpus = {source.number: source.text.lower() for source in sources}
 
     def verify(self, markdown: str) -> tuple[Mark, ...]:
-        """Marks in the order of the text."""
+        """Return all findings in the order of the text."""
         out: list[Mark] = []
         for sentence in sentences_of(markdown):
             out.extend(self._sentence(sentence))
@@ -95,7 +95,10 @@ class Verifier:
         return self._fitting(number, sentence, found, times)
 
     def _exempt(self, number: Number, sentence: Sentence) -> bool:
-        """A count of few things, a number of the question or of a name, the middle of "40-year"."""
+        """Return whether a number needs no source.
+
+        These are small counts, numbers of the question or of a title, and numbers inside a date.
+        """
         plain = not number.kind and not number.scaled and number.decimals == 0 and not number.signed
         around = sentence.text[max(0, number.start - 1) : number.start]
         if plain and abs(number.value) <= SMALL and around not in "$¥€£":
@@ -110,7 +113,7 @@ class Verifier:
     def _elsewhere(
         self, number: Number, sentence: Sentence, read: Sequence[Source], times: Sequence[Moment]
     ) -> Verdict:
-        """Not in what is cited: maybe in other material. Of a table that could not be read nothing is said."""
+        """Return the verdict of a number that the cited material lacks; accepted if a cited table could not be read."""
         if any(source.partial for source in read):
             return Verdict(True, held=number.value)
         others = [source for source in self._sources.values() if source not in read]
@@ -124,7 +127,7 @@ class Verifier:
         return Verdict(False, Doubt.UNSUPPORTED, "no material holds it")
 
     def _fitting(self, number: Number, sentence: Sentence, found: list[Match], times: Sequence[Moment]) -> Verdict:
-        """Of the places that hold the number: is one of the right entity, at the right time, going the right way?"""
+        """Return the verdict of a number by the entity, time and direction of its occurrences."""
         subjects = self._subjects(number, sentence)
         of_subject = [m for m in found if not subjects or not m.entities or m.entities & subjects]
         if not of_subject:
@@ -140,7 +143,7 @@ class Verifier:
         return Verdict(True, held=in_time[0].value)
 
     def _subjects(self, number: Number, sentence: Sentence) -> frozenset[str]:
-        """The entities that the number may belong to: the one of its clause, else all of the sentence."""
+        """Return the entities that a number may belong to: the one of its clause, else all of the sentence."""
         cuts = [0, *(match.end() for match in CLAUSE.finditer(sentence.text)), len(sentence.text)]
         start = max(cut for cut in cuts if cut <= number.start)
         end = min(cut for cut in cuts if cut > number.start)
@@ -150,7 +153,8 @@ class Verifier:
         return frozenset(mentioned(sentence.text, self._known))
 
     def _timely(self, match: Match, number: Number, sentence: Sentence, times: Sequence[Moment]) -> bool:
-        """A passage's dates are checked by themselves; a cell or a printed line must be of a time that is named."""
+        """Return whether an occurrence is of a named period; occurrences in passages always are."""
+        # The dates of passages are checked on their own.
         if not match.moments or not times or self._sources[match.source].kind is Kind.PASSAGE:
             return True
         bound = [m for m in times if m.start >= number.end and BOUND.match(sentence.text[number.end : m.start])]
@@ -189,12 +193,12 @@ class Verifier:
         return self._mark(sentence, moment.start, moment.stop, Verdict(False, kind, detail, holding))
 
     def _is_name(self, word: str) -> bool:
-        """Whether some material writes a word with a capital inside of a sentence."""
+        """Return whether some material capitalises the word inside a sentence."""
         inner = re.compile(rf"(?<=[a-z,] ){re.escape(word)}(?![a-z])")
         return any(inner.search(line.text) for source in self._sources.values() for line in source.lines)
 
     def _events(self, sentence: Sentence, cited: Sequence[Source], passages: Sequence[Source]) -> list[Mark]:
-        """Names that the cited material does not know, and words that it contradicts."""
+        """Return findings for names absent from the cited material and for contradicted statements."""
         marks = []
         corpus = "\n".join([self._asked.text.lower(), *(self._corpus[source.number] for source in cited)])
         for match in strange_names(sentence.text, sentence.heading, self._is_name):
@@ -219,7 +223,7 @@ class Verifier:
 
 
 def names(numbers: Sequence[int]) -> str:
-    """[1], [2]."""
+    """Format numbers as "[1], [2]"."""
     return ", ".join(f"[{number}]" for number in numbers)
 
 
@@ -228,7 +232,7 @@ def cited_by(found: Sequence[Match]) -> tuple[int, ...]:
 
 
 def supports(held: Moment, said: Moment) -> bool:
-    """Whether a time that the material names confirms one that the text names: it lies in it, or is the same."""
+    """Return whether a period of the material confirms one of the text by lying within it."""
     if said.month_day is not None:
         return said.meets(held) and (held.month_day is not None or held.first == held.last)
     if held.first is None or held.last is None or said.first is None or said.last is None:
@@ -237,7 +241,7 @@ def supports(held: Moment, said: Moment) -> bool:
 
 
 def against(way: int, match: Match) -> bool:
-    """Whether a place tells of the other direction."""
+    """Return whether an occurrence states the opposite direction."""
     if match.line is not None and not match.opposite and not CHANGE.search(match.key):
         held = match.line.numbers
         place = next((number.start for number in held if match.line.text[: number.start].endswith(match.key)), 0)
@@ -250,7 +254,7 @@ def against(way: int, match: Match) -> bool:
 
 
 def derived(number: Number, values: Sequence[float]) -> bool:
-    """Whether a number is the difference, the sum, the ratio or the change of two others of its sentence."""
+    """Return whether the number is the difference, sum, ratio or change of two other values."""
     for left in values:
         for right in values:
             if left == right:
@@ -264,5 +268,5 @@ def derived(number: Number, values: Sequence[float]) -> bool:
 
 
 def dated(text: str) -> list[Moment]:
-    """Times of a text with its ranges."""
+    """Return the dates of a text and their ranges."""
     return ranges(text, moments_in(text))

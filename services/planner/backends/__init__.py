@@ -1,1 +1,1 @@
-"""What connects the loop to the other services and to the record."""
+"""Adapters of the planner loop to other services."""

@@ -1,4 +1,4 @@
-"""The policy service as the loop's source of completions, and as the window's tokenizer and summariser."""
+"""Adapters of the policy service: completions, token counts, notes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ WRITER = "writer"
 
 
 class PolicyService:
-    """Generates through ``clients.policy``; earlier ids go verbatim, so nothing is ever tokenised twice."""
+    """Source of completions through ``clients.policy``.
+
+    Earlier token ids are passed verbatim, never tokenized again.
+    """
 
     def __init__(self, clients: Clients, *, tags: bool) -> None:
         self._clients = clients
@@ -32,7 +35,7 @@ class PolicyService:
         sampling: Sampling,
         hear: Callable[[str], None] | None = None,
     ) -> Completion:
-        """One completion, whose text ``hear`` is given as it comes.
+        """Return a completion; ``hear`` is called with its text as it streams.
 
         Raises ``DependencyFailed("policy")`` when the stream ends without one.
         """
@@ -51,13 +54,16 @@ class PolicyService:
 
 
 class PolicyTokens:
-    """Counts tokens through ``clients.policy``: the planner has no tokenizer of its own."""
+    """Token counter through ``clients.policy``; the planner has no tokenizer."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
     async def count(self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec], prompt: bool) -> int:
-        """Tokens of messages by the model's chat template; ``InvalidField("model")`` when it tells no ids."""
+        """Return the tokens of messages by the model's chat template.
+
+        Raises ``InvalidField("model")`` when the model exposes no token ids.
+        """
         request = pb.TokenizeRequest(
             model=model,
             messages=[message_to_proto(message) for message in messages],
@@ -67,24 +73,24 @@ class PolicyTokens:
         return len((await self._clients.policy.tokenize(request)).token_ids)
 
     async def count_text(self, model: str, text: str) -> int:
-        """Tokens of plain text; an empty one has none."""
+        """Return the tokens of plain text."""
         if not text:
             return 0
         return len((await self._clients.policy.tokenize(pb.TokenizeRequest(model=model, text=text))).token_ids)
 
     async def window(self, model: str) -> int:
-        """The model's own window in tokens; 0 when it does not say."""
+        """Return the model's window in tokens; 0 when unknown."""
         return (await self._clients.policy.get_model(pb.GetModelRequest(model=model))).model.window_tokens
 
 
 class PolicyWriter:
-    """Writes notes with the model of the role ``writer``."""
+    """Writer of notes with the model of the role ``writer``."""
 
     def __init__(self, clients: Clients, max_tokens: int) -> None:
         self._clients, self._max_tokens = clients, max_tokens
 
     async def write(self, request_id: str, messages: Sequence[Message]) -> Completion:
-        """One completion without tools; raises ``FathomError``."""
+        """Return one completion without tools; raise ``FathomError``."""
         request = pb.GenerateRequest(
             request_id=request_id,
             model=WRITER,
@@ -95,7 +101,7 @@ class PolicyWriter:
 
 
 async def complete(clients: Clients, model: str, system: str, text: str, max_tokens: int = 0) -> str:
-    """One text from a model or role without tools; raises ``DependencyFailed("policy")`` when there is none."""
+    """Return the text of one completion without tools; raise ``DependencyFailed("policy")`` when there is none."""
     request = pb.GenerateRequest(
         request_id=new_id("complete"),
         model=model,

@@ -1,1 +1,1 @@
-"""MCP both ways: foreign servers' tools in our registry, and our tools as a server."""
+"""MCP client and server: tools of external servers in the registry, and the registry's tools as a server."""

@@ -1,4 +1,4 @@
-"""Foreign servers that stay connected; their tools as tools of ours: same path, bounds and trace (row R06)."""
+"""Persistent connections to external MCP servers, and their tools in the planner's registry."""
 
 from __future__ import annotations
 
@@ -31,16 +31,12 @@ def listing_key(server: str) -> str:
 
 
 class Mount:
-    """One server: connected by a task of its own, and again after it broke.
-
-    The list is kept in the store: a run that goes on after a restart must have the tools with which it began, or its
-    prompt would begin otherwise; when the server is out of reach by then, its calls fail and say so.
-    """
+    """Connection to one server, maintained by its own task and re-established after failures."""
 
     def __init__(self, server: McpServer, store: ObjectStore, log: Any) -> None:
         self.server, self._store, self._log = server, store, log
         self.tools: tuple[ForeignTool, ...] = ()
-        """As they were last listed, by this planner or by one before it."""
+        """Tools as last listed, by this planner or a previous one."""
         self.listed = asyncio.Event()
         self._client: Any = None
         self._stale = asyncio.Event()
@@ -48,7 +44,7 @@ class Mount:
         self._owner: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Raises ``MissingExtra`` when the SDK is not installed."""
+        """Start the connection task; raise ``MissingExtra`` when the SDK is not installed."""
         try:
             from services.planner.mcp import transport  # noqa: F401
         except ImportError as error:
@@ -81,7 +77,7 @@ class Mount:
             await asyncio.sleep(wait_s)
 
     async def _connected(self) -> None:
-        """Connects, lists, and lists again whenever something says that the list is old; returns when broken."""
+        """Connect and list the tools, again whenever the list may be stale; return when the connection is broken."""
         from services.planner.mcp.transport import client
 
         self._broken = False
@@ -96,13 +92,13 @@ class Mount:
                 await self._stale.wait()
 
     async def _heard(self, message: Any) -> None:
-        """A change of the list is heard of; everything else that a server says by itself is not."""
+        """Handle a server notification: a changed tool list makes ours stale; everything else is ignored."""
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self._stale.set()
         await asyncio.sleep(0)
 
     async def _list(self, connected: Any) -> Listing:
-        """Description and schema of the allowed tools, by name."""
+        """Return description and schema of the allowed tools by name."""
         found: Listing = {}
         cursor: str | None = None
         for _ in range(LIST_PAGES):
@@ -116,7 +112,7 @@ class Mount:
         return found
 
     def _taken(self, listing: Listing) -> tuple[ForeignTool, ...]:
-        """The sound ones as tools of ours, in the order of the settings."""
+        """Return the valid tools in the order of the settings."""
         taken = []
         for name in self.server.tools:
             try:
@@ -134,15 +130,20 @@ class Mount:
             self._log.warning("list of tools is not kept", server=self.server.name, reason=str(error)[:300])
 
     async def _remember(self) -> None:
-        """Takes the tools from the last list that was kept, if there is one."""
+        """Restore the tools from the stored listing, if there is one."""
         try:
             kept = json.loads(await self._store.get(listing_key(self.server.name)))
+            # A run resumed after a restart needs the tools with which it began, because they are part of its prompt. If
+            # the server is unreachable by then, its calls fail with an error.
             self.tools = self._taken({name: (str(said), schema) for name, (said, schema) in kept.items()})
         except (FathomError, ValueError, TypeError, AttributeError) as error:
             self._log.info("no list of tools is kept", server=self.server.name, reason=str(error)[:300])
 
     async def call(self, tool: Adopted, arguments: Mapping[str, Any]) -> Any:
-        """The server's result; raises ``InvalidField`` for what it calls wrong, ``DependencyFailed`` for the rest."""
+        """Return the server's result.
+
+        Raises ``InvalidField`` when the server rejects the arguments, and ``DependencyFailed`` for any other failure.
+        """
         from mcp import MCPError
 
         connected = self._client
@@ -166,12 +167,12 @@ class Mount:
             raise DependencyFailed(self.server.name, f"{type(error).__name__}: {str(error)[:200]}") from error
 
     def _lost(self, broken: bool) -> None:
-        """The list may be old, or the connection gone: the owner looks."""
+        """Wake the connection task after a failure: to list again, or to reconnect when ``broken``."""
         self._broken = self._broken or broken
         self._stale.set()
 
     async def changed(self, tool: Adopted) -> str:
-        """What has become of a tool since it was adopted, from a fresh list; "" when it is as it was."""
+        """Return how a tool differs from a fresh listing; "" when it is unchanged."""
         self.listed.clear()
         self._stale.set()
         with suppress(TimeoutError):
@@ -185,7 +186,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class ForeignTool:
-    """A tool of a foreign server, as it was when the episode began."""
+    """A tool of an external server, fixed at the start of the episode."""
 
     mount: Mount
     adopted: Adopted
@@ -221,7 +222,10 @@ class ForeignTool:
 
 
 def read(result: Any) -> str:
-    """The result's texts; its structure as JSON when it has no text; other contents are only named."""
+    """Return the text contents of a result, its structured content as JSON if there is no text.
+
+    Name other contents only.
+    """
     parts = []
     for block in result.content[:100]:
         text = getattr(block, "text", None)
@@ -232,7 +236,7 @@ def read(result: Any) -> str:
 
 
 class Mounts:
-    """All foreign servers of a planner."""
+    """All external servers of a planner."""
 
     def __init__(self, servers: Sequence[McpServer], store: ObjectStore, log: Any) -> None:
         self._mounts = [Mount(server, store, log) for server in servers]
@@ -242,7 +246,7 @@ class Mounts:
             mount.start()
 
     async def listed(self, timeout_s: float) -> None:
-        """Returns when all have been listed, or after ``timeout_s`` seconds: a server that is down holds nobody up."""
+        """Wait until all servers have been listed, at most ``timeout_s`` seconds."""
         waits = [asyncio.ensure_future(mount.listed.wait()) for mount in self._mounts]
         if waits:
             _, late = await asyncio.wait(waits, timeout=timeout_s)
@@ -253,5 +257,5 @@ class Mounts:
         await asyncio.gather(*(mount.close() for mount in self._mounts))
 
     def tools(self) -> list[ForeignTool]:
-        """The tools as of now; an episode keeps those with which it began."""
+        """Return the current tools; an episode keeps those with which it began."""
         return [tool for mount in self._mounts for tool in mount.tools]

@@ -1,7 +1,7 @@
-"""Stands between us and a server that is a program: a message longer than the limit ends it, and so does our end.
+"""Relay between the planner and a stdio MCP server: limits message size, and ends the server when the planner ends.
 
-Run by its path with ``LIMIT PROGRAM [ARGUMENT …]``; it needs nothing but the standard library. The SDK reads a
-program's output without a bound, and a program whose planner was killed would stay.
+Run by path with ``LIMIT PROGRAM [ARGUMENT …]``; uses only the standard library. It is needed because the SDK reads a
+program's output without limit, and a program would outlive a killed planner.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ GRACE_S = 2.0
 
 
 async def relay(limit: int, command: list[str]) -> int:
-    """Copies lines both ways until either side ends; the program's status, or 1 when it was ended."""
+    """Copy lines in both directions until either side ends.
+
+    Return the program's exit status, or 1 when it was killed.
+    """
     program = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=limit
     )
@@ -41,7 +44,7 @@ async def relay(limit: int, command: list[str]) -> int:
 
 
 async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Line by line until the source ends, the target is gone, or a line is too long."""
+    """Copy lines until the source ends, the target closes, or a line exceeds the limit."""
     with contextlib.suppress(ValueError, ConnectionError):
         while line := await source.readline():
             target.write(line)

@@ -1,4 +1,4 @@
-"""A foreign tool's description as ours: checked, bounded, without anything that our side would follow or run."""
+"""Conversion of external tool descriptions: validated, size-limited, without patterns or external references."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ SAID = frozenset({"title", "description"})
 
 @dataclass(frozen=True)
 class Adopted:
-    """A foreign tool under the name and schema that our registry shows. ``hash`` tells when the original changes."""
+    """An external tool under its name and schema in the registry. ``hash`` changes when the original changes."""
 
     name: str
     remote: str
     description: str
     parameters: Mapping[str, Any]
     renamed: bool
-    """True when the tool has an argument ``intent`` of its own, shown as ``tool_intent``."""
+    """True when the tool's own argument ``intent`` is exposed as ``tool_intent``."""
     hash: str
 
     def theirs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments under the names that the foreign tool knows."""
+        """Return the arguments under the names that the external tool defines."""
         if not self.renamed:
             return dict(arguments)
         return {INTENT if name == THEIRS else name: value for name, value in arguments.items()}
 
 
 def adopted(server: str, remote: str, description: str, schema: Any) -> Adopted:
-    """The tool as ours; raises ``InvalidField`` that names what is wrong with it."""
+    """Convert an external tool; raise ``InvalidField`` with the reason when it is unacceptable."""
     field = f"{server}.{remote[:60]}"
     if not NAME.match(remote):
         raise InvalidField(field, "is no name for a tool")
@@ -71,7 +71,7 @@ def adopted(server: str, remote: str, description: str, schema: Any) -> Adopted:
 
 
 def cleaned(value: Any, field: str, depth: int, *, names: bool) -> Any:
-    """A schema without what is dropped, its words neutral; ``names`` says that the keys are names of arguments."""
+    """Return a schema without dropped keywords, its texts neutralized; ``names`` says that keys are argument names."""
     if depth > MAX_DEPTH:
         raise InvalidField(field, f"its schema is deeper than {MAX_DEPTH}")
     if isinstance(value, list):

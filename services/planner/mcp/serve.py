@@ -1,8 +1,8 @@
-"""Our tools as an MCP server: every call takes the loop's own way, through the registry. Needs the extra ``mcp``.
+"""MCP server that exposes the planner's tools; calls go through the registry. Needs the extra ``mcp``.
 
-What calls share (the Python session, sheets, material numbers) is a workspace. On standard streams there is one; over
-HTTP one per MCP session, or per ``fathom/session`` that a client of the stateless protocol sends in ``_meta``; without
-either each call has a workspace of its own.
+Calls share state (the Python session, sheets, material numbers) in a workspace. On standard streams there is one
+workspace; over HTTP one per MCP session, or per ``fathom/session`` that a stateless client sends in ``_meta``; without
+either, each call gets its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OpenStage = Callable[[Task], Stage]
 
 @dataclass
 class Workspace:
-    """The stage of one session; its calls run one after the other, so that numbers and names are theirs."""
+    """Tool state of one session; its calls run sequentially, so that numbers and names are deterministic."""
 
     stage: Stage
     run_id: str
@@ -63,7 +63,7 @@ class Workspace:
 
 
 class Workspaces:
-    """At most ``MAX_WORKSPACES``; the one that was used longest ago makes room."""
+    """LRU collection of at most ``MAX_WORKSPACES`` workspaces."""
 
     def __init__(self, open_stage: OpenStage) -> None:
         self._open_stage = open_stage
@@ -71,7 +71,7 @@ class Workspaces:
 
     @asynccontextmanager
     async def at(self, session: str) -> Any:
-        """The workspace of a session; a nameless one is closed after the call."""
+        """Yield the workspace of a session; one without a session id is closed after the call."""
         if not session:
             alone = self._new()
             try:
@@ -97,7 +97,10 @@ class Workspaces:
 
 
 def server(workspaces: Workspaces, stage: Stage, timeout_s: float, *, alone: bool) -> Server[Any]:
-    """The server. ``stage`` shows the tools; ``alone`` says that all calls come from one client."""
+    """Create the server.
+
+    ``stage`` provides the tools' specifications; ``alone`` says that all calls come from one client.
+    """
     tools = [
         Described(name=spec.name, description=spec.description, input_schema=json.loads(spec.parameters_json))
         for spec in stage.tools.specs
@@ -120,21 +123,22 @@ def server(workspaces: Workspaces, stage: Stage, timeout_s: float, *, alone: boo
 
 
 def session_of(context: Any) -> str:
-    """The session that a request over HTTP belongs to; "" for none. It is a secret of its client: only hashed."""
+    """Return a hash of the session id of an HTTP request; "" for none."""
     headers = getattr(context.request, "headers", {})
     named = headers.get("mcp-session-id") or (context.meta or {}).get(SESSION)
+    # The id is a secret of its client, so only its hash is kept.
     return content_hash([str(named)]) if named else ""
 
 
 async def serve_stdio(workspaces: Workspaces, stage: Stage, timeout_s: float) -> None:
-    """Serves one client on standard input and output until it hangs up."""
+    """Serve one client on standard input and output until it disconnects."""
     app = server(workspaces, stage, timeout_s, alone=True)
     async with stdio_server() as (reading, writing):
         await app.run(reading, writing, app.create_initialization_options())
 
 
 def guarded(app: ASGIApp, token: str) -> ASGIApp:
-    """The app for those who know the token."""
+    """Wrap the app with bearer token authentication."""
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -150,9 +154,9 @@ def guarded(app: ASGIApp, token: str) -> ASGIApp:
 async def serve_http(
     workspaces: Workspaces, stage: Stage, timeout_s: float, host: str, port: int, token: str = ""
 ) -> None:
-    """Serves streamable HTTP at ``/mcp`` until SIGINT or SIGTERM; of local addresses the SDK checks Host and Origin.
+    """Serve streamable HTTP at ``/mcp`` until SIGINT or SIGTERM; for local addresses the SDK checks Host and Origin.
 
-    Raises ``PortInUse``, and ``InvalidField("host")`` for an address that others reach while there is no token.
+    Raises ``PortInUse``, and ``InvalidField("host")`` for a non-local address without a token.
     """
     if host not in LOCAL and not token:
         raise InvalidField("host", f"{host} is reached by others: set FATHOM_MCP_TOKEN, or listen on 127.0.0.1")

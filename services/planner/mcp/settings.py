@@ -1,4 +1,4 @@
-"""Which foreign tool servers are mounted, and which of their tools."""
+"""Settings of external MCP servers and their allowed tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fathom.config import Settings
 
 
 class McpServer(Settings):
-    """One foreign server. What is not named here is not mounted."""
+    """One external server; only tools named here are available."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9]{0,23}$")
     """Prefix of its tools' names: tool ``quote`` of server ``acme`` is ``acme_quote``."""
@@ -21,7 +21,7 @@ class McpServer(Settings):
     tools: tuple[str, ...] = Field(min_length=1)
     """The tools to mount, by their own names."""
     reads: bool = False
-    """True when its tools change nothing, so that their calls may run side by side."""
+    """True when its tools are read-only, so that their calls may run concurrently."""
     timeout_s: float = Field(30.0, gt=0, le=600)
     """Longest call in seconds."""
     token_env: str = ""

@@ -1,4 +1,4 @@
-"""How a foreign server is reached: within bounds of size, with the official SDK. Needs the extra ``mcp``."""
+"""Size-limited transports to external MCP servers, using the official SDK. Needs the extra ``mcp``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ CONNECT_S = 10.0
 
 
 class Flood(httpx2.ReadError):
-    """A response is larger than a result may be."""
+    """Error for a response that exceeds the size limit."""
 
 
 class Counted(httpx2.AsyncByteStream):
-    """A response's bytes, at most ``MAX_BYTES`` of them."""
+    """Response stream limited to ``MAX_BYTES``."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -48,7 +48,7 @@ class Counted(httpx2.AsyncByteStream):
 
 
 class Bounded(httpx2.AsyncHTTPTransport):
-    """HTTP whose whole responses are bounded; of event streams the SDK bounds each event."""
+    """HTTP transport with limited responses; the SDK limits each event of an event stream."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
@@ -59,7 +59,7 @@ class Bounded(httpx2.AsyncHTTPTransport):
 
 @asynccontextmanager
 async def streams(server: McpServer) -> AsyncIterator[Any]:
-    """The two message streams of a server."""
+    """Yield the read and write streams of a server."""
     if server.url:
         timeout = httpx2.Timeout(CONNECT_S, read=server.timeout_s + CONNECT_S)
         http = httpx2.AsyncClient(transport=Bounded(), headers=server.headers(), timeout=timeout)
@@ -77,7 +77,7 @@ async def streams(server: McpServer) -> AsyncIterator[Any]:
 
 
 def client(server: McpServer, on_message: MessageHandlerFnT) -> Client:
-    """A client that answers no questions of the server: it can neither sample nor ask the user."""
+    """Create a client without server-initiated requests: the server can neither sample nor ask the user."""
     return Client(
         streams(server),
         read_timeout_seconds=server.timeout_s,

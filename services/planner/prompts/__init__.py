@@ -1,1 +1,1 @@
-"""Prompts, one file per version; a change is a new file."""
+"""Prompt files, one per version; a change is a new file."""

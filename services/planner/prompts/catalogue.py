@@ -1,8 +1,7 @@
-"""The registry of prompts: one file per stage, name, version and language; a change is a new version (row P10).
+"""Prompt registry: one file per stage, name, version and language; a change is a new version.
 
-A file is ``<stage>[.<name>].v<version>.<language>.md`` with a YAML header. Its body may hold blocks of
-examples, of which a render takes some, drawn by a seed: the same seed gives the same bytes, so that
-engines can cache the prefix (rows P03, P04, P07, P09).
+A file is ``<stage>[.<name>].v<version>.<language>.md`` with a YAML header. Its body may hold blocks of examples; a
+render draws some of them by a seed. Equal seeds give equal bytes, so that engines can cache the prefix.
 """
 
 from __future__ import annotations
@@ -32,28 +31,28 @@ NUMBERINGS = ("{n}. ", "({n}) ", "{n}) ", "（{zh}）")
 
 
 class Header(BaseModel):
-    """What a prompt says of itself."""
+    """YAML header of a prompt file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     stage: str
     name: str = ""
-    """Variant of a stage that has several (row P08)."""
+    """Variant of a stage that has several."""
     version: int = Field(ge=1)
     language: Language
     output: Literal["json", "xml", "tool_calls", "tags", "markdown"]
-    """What the model is to write (row P01)."""
+    """Output format expected of the model."""
     few_shot: bool = False
-    """Whether the body holds examples; ``lint`` allows them at key places only (row P03)."""
+    """True when the body holds examples; ``lint`` allows them in certain stages only."""
     issues: tuple[str, ...] = ()
-    """Links to the production issues that this version answers."""
+    """Links to production issues that this version fixes."""
     output_schema: dict[str, Any] | None = Field(default=None, alias="schema")
     """JSON schema of a ``json`` output."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One example; ``case`` is "good" or "bad", ``layout`` the form in which it is written."""
+    """One example; ``case`` is "good" or "bad", ``layout`` its format."""
 
     case: str
     layout: str
@@ -69,7 +68,7 @@ class Prompt:
 
     @property
     def id(self) -> str:
-        """E.g. ``answer.conclusion.v1.en``."""
+        """Return the id, e.g. ``answer.conclusion.v1.en``."""
         return prompt_id(self.header.stage, self.header.name, self.header.version, self.header.language)
 
     @property
@@ -78,14 +77,14 @@ class Prompt:
 
     @property
     def examples(self) -> dict[str, tuple[Example, ...]]:
-        """The examples by the name of their block."""
+        """Return the examples by the name of their block."""
         return {
             name: tuple(Example(*found) for found in EXAMPLE.findall(block))
             for name, _, block in EXAMPLES.findall(self.body)
         }
 
     def render(self, seed: int = 0) -> str:
-        """The text for a model, examples drawn by ``seed``: equal seeds give equal bytes."""
+        """Return the text for a model with examples drawn by ``seed``; equal seeds give equal bytes."""
         draw = random.Random(f"{self.id}:{seed}")  # noqa: S311 - repeatable by its seed
 
         def block(match: re.Match[str]) -> str:
@@ -100,7 +99,7 @@ def prompt_id(stage: str, name: str, version: int, language: str) -> str:
 
 
 def picked(examples: Sequence[Example], count: int, draw: random.Random) -> list[Example]:
-    """``count`` examples in drawn order: a good and a bad one first, then layouts that are not there yet."""
+    """Return ``count`` examples in random order: a good and a bad one first, then unused layouts."""
     rest = draw.sample(list(examples), len(examples))
     chosen: list[Example] = []
     for wanted in ("good", "bad"):
@@ -116,7 +115,7 @@ def picked(examples: Sequence[Example], count: int, draw: random.Random) -> list
 
 
 def drawn(example: Example, draw: random.Random) -> str:
-    """The example with one drawn style of numbering."""
+    """Return the example with a random numbering style."""
     style, count = draw.choice(NUMBERINGS), 0
 
     def numbered(match: re.Match[str]) -> str:
@@ -128,7 +127,7 @@ def drawn(example: Example, draw: random.Random) -> str:
 
 
 class Catalogue:
-    """All prompts of some folders; a later folder may add prompts, and never changes one that is there."""
+    """Prompts of several folders; a later folder can add prompts but never change existing ones."""
 
     def __init__(self, prompts: Iterable[Prompt]) -> None:
         self._prompts: dict[str, Prompt] = {}
@@ -141,14 +140,14 @@ class Catalogue:
         return iter(self._prompts.values())
 
     def get(self, wanted: str) -> Prompt:
-        """Raises ``NotFound`` with the ids that are near."""
+        """Return the prompt of an id; raise ``NotFound`` with similar ids."""
         if wanted not in self._prompts:
             near = [known for known in self._prompts if known.split(".")[0] == wanted.split(".")[0]]
             raise NotFound("prompt", wanted, sorted(near or self._prompts))
         return self._prompts[wanted]
 
     def find(self, stage: str, language: str, name: str = "", version: int = 0) -> Prompt:
-        """That version, or for 0 the newest; in English when the language has none. Raises ``NotFound``."""
+        """Return that version, or the newest for 0; in English if the language is missing. Raises ``NotFound``."""
         for tongue in dict.fromkeys((language, "en")):
             fitting = [
                 prompt
@@ -161,14 +160,14 @@ class Catalogue:
         raise NotFound("prompt", prompt_id(stage, name, version, language), sorted(self._prompts))
 
     def names(self, stage: str) -> list[str]:
-        """The variants of a stage, sorted."""
+        """Return the variants of a stage, sorted."""
         return sorted({prompt.header.name for prompt in self._prompts.values() if prompt.header.stage == stage})
 
 
 def catalogue(own: Path | None = None) -> Catalogue:
-    """The package's prompts, and those of a folder of one's own.
+    """Load the packaged prompts and those of a user's folder.
 
-    Raises ``CorruptData`` that names the file, ``InvalidField("prompt_dir")`` for a folder that is not there.
+    Raises ``CorruptData`` with the file's name, and ``InvalidField("prompt_dir")`` for a missing folder.
     """
     if own is not None and not own.is_dir():
         raise InvalidField("prompt_dir", f"{own} is no folder")
@@ -183,7 +182,10 @@ def catalogue(own: Path | None = None) -> Catalogue:
 
 
 def read_prompt(file: str, text: str) -> Prompt:
-    """Raises ``CorruptData`` for a header that is missing, wrong, or says something else than the file's name."""
+    """Parse a prompt file.
+
+    Raise ``CorruptData`` for a missing or invalid header, or one that contradicts the file name.
+    """
     header, named = HEADER.match(text), FILE.fullmatch(file)
     if header is None or named is None:
         raise CorruptData(file, "is not <stage>[.<name>].v<version>.<language>.md with a header between two ---")
@@ -198,7 +200,10 @@ def read_prompt(file: str, text: str) -> Prompt:
 
 
 def checked_names(wanted: Mapping[str, float], known: Sequence[str], field: str) -> Mapping[str, float]:
-    """Weights by variant; raises ``InvalidField`` for one that is not known, or when none has any weight."""
+    """Return weights by variant.
+
+    Raise ``InvalidField`` for an unknown variant, a negative weight, or no weight at all.
+    """
     for name, weight in wanted.items():
         if name not in known:
             raise InvalidField(f"{field}.{name}", f"is not one of {', '.join(known)}")

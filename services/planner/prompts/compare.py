@@ -1,4 +1,4 @@
-"""How prompts do: counts by prompt, and who wins where one question was answered under two of them (rows P08, P10)."""
+"""Comparison of prompts: statistics per prompt, and pairwise wins on the same question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from fathom.api.planner.v1 import trajectory_pb2 as pb
 
 @dataclass(frozen=True)
 class Score:
-    """One answered question. ``expected`` is the share of the expected strings that the answer holds, 1 for none."""
+    """One answered question.
+
+    ``expected`` is the share (0 to 1) of expected strings in the answer; 1 when none are expected.
+    """
 
     question: str
     prompt: str
@@ -25,13 +28,13 @@ class Score:
 
     @property
     def rank(self) -> tuple[bool, float, int, bool]:
-        """Greater is better: an answer, the right one, without citations that lead nowhere, with some that lead."""
+        """Return a sort key, greater is better: answered, correct, fewer unresolved citations, some citations."""
         return (self.finished, self.expected, -self.unresolved, self.cited > 0)
 
 
 @dataclass(frozen=True)
 class Line:
-    """One prompt over all its runs. ``win_rate`` counts a tie as half; None when it met no other prompt."""
+    """Statistics of one prompt. ``win_rate`` counts a tie as half; None when it was compared with no other prompt."""
 
     prompt: str
     runs: int
@@ -45,7 +48,7 @@ class Line:
 
 
 def score(trajectory: pb.Trajectory, stage: str, expected: Sequence[str] = ()) -> Score:
-    """A trajectory under the prompt of ``stage``."""
+    """Score a trajectory for the prompt that it used in ``stage``."""
     text = trajectory.answer.markdown.casefold()
     held = sum(wanted.casefold() in text for wanted in expected)
     return Score(
@@ -61,7 +64,7 @@ def score(trajectory: pb.Trajectory, stage: str, expected: Sequence[str] = ()) -
 
 
 def compare(scores: Iterable[Score]) -> list[Line]:
-    """One line per prompt, sorted by its id."""
+    """Return one line per prompt, sorted by prompt id."""
     by_prompt: dict[str, list[Score]] = defaultdict(list)
     by_question: dict[str, list[Score]] = defaultdict(list)
     for one in scores:

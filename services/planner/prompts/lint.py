@@ -1,4 +1,4 @@
-"""What a prompt must keep; ``fathom prompt lint`` and the tests ask here."""
+"""Lint rules of prompt files, used by ``fathom prompt lint`` and the tests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fathom.protocol.pipeline import STAGES as WORKFLOW_STAGES
 from services.planner.prompts.catalogue import AUTO_NUMBER, EXAMPLES, Catalogue, Prompt
 
 FEW_SHOT_STAGES = frozenset({"research"})
-"""Where queries are written; examples elsewhere make every answer alike (row P03)."""
+"""Stages that write queries; examples in other stages would make all answers alike."""
 PREFIX_STAGES = frozenset({"research", "search_r1", *WORKFLOW_STAGES})
-"""What stands at the front of every request, before tools and question (row P09)."""
+"""Stages whose prompt is the prefix of every request, before tools and question."""
 BILINGUAL = frozenset({"research", "answer", "restate", *WORKFLOW_STAGES})
-"""Stages that speak the question's language."""
+"""Stages whose prompt is in the question's language."""
 LAYOUTS = 3
 MAX_CHARS = 8_000
 # Bytes that would differ from run to run, or from day to day.
@@ -37,7 +37,7 @@ LOCK = "lock.json"
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a prompt; ``row`` is the requirement."""
+    """A violated rule; ``row`` is the rule's code."""
 
     prompt: str
     row: str
@@ -45,7 +45,10 @@ class Problem:
 
 
 def lint(catalogue: Catalogue, lock: Mapping[str, str]) -> list[Problem]:
-    """All problems, by prompt. Only the newest version of a prompt must keep the rules; every one stays as it was."""
+    """Return all problems, by prompt.
+
+    Only the newest version of a prompt must follow the rules, but no released version may change.
+    """
     prompts = sorted(catalogue, key=lambda prompt: prompt.id)
     newest = {newest_of(catalogue, prompt) for prompt in prompts}
     problems = [problem for prompt in prompts if prompt.id in newest for rule in RULES for problem in rule(prompt)]
@@ -130,7 +133,7 @@ RULES: tuple[Callable[[Prompt], Iterator[Problem]], ...] = (
 
 
 def both_languages(prompts: Iterable[Prompt]) -> Iterator[Problem]:
-    """Chinese and English of the newest version."""
+    """Yield problems of prompts whose newest Chinese and English versions differ."""
     versions: dict[tuple[str, str], dict[str, int]] = {}
     for prompt in prompts:
         header = prompt.header
@@ -144,11 +147,11 @@ def both_languages(prompts: Iterable[Prompt]) -> Iterator[Problem]:
 
 
 def read_lock(folder: Path | None = None) -> dict[str, str]:
-    """sha256 of each released prompt; of the package, or of a folder of one's own."""
+    """Return the sha256 of each released prompt, of the package or of ``folder``."""
     source = folder / LOCK if folder else resources.files("services.planner.prompts").joinpath(LOCK)
     return dict(json.loads(source.read_text(encoding="utf-8"))) if source.is_file() else {}
 
 
 def released(catalogue: Catalogue, lock: Mapping[str, str]) -> dict[str, str]:
-    """The lock with what is new; what was released keeps its entry."""
+    """Return the lock with new prompts added; released ones keep their entry."""
     return dict(sorted({**{prompt.id: prompt.sha256 for prompt in catalogue}, **lock}.items()))

@@ -1,7 +1,7 @@
-"""A model's draft of a prompt's next version, from what went wrong in production (row P10).
+"""Model-written drafts of a prompt's next version, based on production issues.
 
-The draft is a proposal: it is checked by the same rules as every prompt and compared on questions before
-a person releases it.
+A draft is only a proposal: it must pass the same rules as every prompt and is compared on questions before a person
+releases it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ATTEMPTS = 3
 
 
 class Writer(Protocol):
-    """Completes a system prompt and a user's text; raises ``FathomError``."""
+    """Model that completes a system prompt and a user message; raises ``FathomError``."""
 
     async def __call__(self, system: str, text: str) -> str: ...
 
 
 @dataclass(frozen=True)
 class Draft:
-    """``file`` and ``text`` are those of a prompt file; ``problems`` is empty when it keeps every rule."""
+    """A draft as a prompt file; ``problems`` is empty when it follows every rule."""
 
     file: str
     text: str
@@ -38,9 +38,10 @@ class Draft:
 
 
 async def optimize(catalogue: Catalogue, prompt: Prompt, issues: Sequence[str], writer: Writer) -> Draft:
-    """The next version of ``prompt``; a draft that breaks a rule goes back with the problems, ``ATTEMPTS`` times.
+    """Draft the next version of ``prompt``.
 
-    Raises ``DependencyFailed("policy")`` when no reply is a draft.
+    Drafts with problems are returned to the model, up to ``ATTEMPTS`` attempts. Raises ``DependencyFailed("policy")``
+    when no reply is a draft.
     """
     instruction = catalogue.find("optimize", "en")
     schema = instruction.header.output_schema or {}
@@ -65,14 +66,14 @@ async def optimize(catalogue: Catalogue, prompt: Prompt, issues: Sequence[str], 
 
 
 def material(prompt: Prompt, issues: Sequence[str]) -> str:
-    """What the editor is given."""
+    """Return the user message for the model that writes the draft."""
     wrong = "\n".join(f"- {issue}" for issue in issues)
     rules = "\n".join(f"- {(rule.__doc__ or '').splitlines()[0]}" for rule in RULES)
     return f"Prompt {prompt.id}:\n<prompt>\n{prompt.body}\n</prompt>\n\nWhat went wrong:\n{wrong}\n\nRules:\n{rules}"
 
 
 def drafted(catalogue: Catalogue, prompt: Prompt, body: str, reasons: Sequence[str], issues: Sequence[str]) -> Draft:
-    """The file of the next version with its problems; a draft that cannot be read has that as its problem."""
+    """Return the file of the next version with its problems; an unreadable draft has its parse error as its problem."""
     header = prompt.header
     version = catalogue.find(header.stage, header.language, header.name).header.version + 1
     fields = header.model_dump(by_alias=True, exclude_defaults=True) | {"version": version, "issues": list(issues)}

@@ -1,1 +1,1 @@
-"""The tools of an episode: each one a schema and a call of a service; ``intent`` is added by the registry."""
+"""Tools of an episode: each is a JSON schema and a service call; the registry adds ``intent``."""

@@ -1,4 +1,4 @@
-"""The arguments of a call as the model wrote them: read tolerantly, checked strictly."""
+"""Tool call arguments: tolerant parsing, strict validation."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from fathom.protocol.tolerant import read_object
 MAX_CHARS = 200_000
 MAX_PROBLEMS, PROBLEM_CHARS = 3, 240
 MAX_CHECKERS = 256
-"""Checkers that are held: those of all tools of a planner, mounted ones (16,000 characters of schema each) included."""
+"""Capacity of the checker cache: enough for all tools of a planner, including external ones (schemas up to 16,000
+characters each).
+"""
 WRAPPERS = ("arguments", "parameters", "args", "input")
 
 
 def argument(call: ToolCall, name: str) -> str:
-    """A text argument of a call, "" when it is none or the call is malformed."""
+    """Return a text argument of a call; "" when it is absent, no text, or the call is malformed."""
     try:
         arguments = read_arguments(call)
     except InvalidField:
@@ -33,14 +35,14 @@ def argument(call: ToolCall, name: str) -> str:
 
 
 def inner(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object inside ``arguments``, where a model repeated the form of the call."""
+    """Return the object inside ``arguments``, where a model repeated the call's structure."""
     return next((arguments[name] for name in WRAPPERS if isinstance(arguments.get(name), dict)), {})
 
 
 def read_arguments(call: ToolCall) -> dict[str, Any]:
-    """The object that the model meant; raises ``InvalidField`` when there is none.
+    """Return the arguments that the model meant; raise ``InvalidField`` when there are none.
 
-    Mended: JSON with the slips that models make, an object written as a string, an object inside ``arguments``.
+    Repairs common JSON mistakes, an object written as a string, and an object nested inside ``arguments``.
     """
     field = f"{call.name}.arguments"
     if len(call.arguments_json) > MAX_CHARS:
@@ -79,9 +81,9 @@ def writable(value: Any) -> bool:
 
 
 def make_checker(name: str, parameters: Mapping[str, Any]) -> Checker:
-    """Return the checker of a tool's schema, made once for equal schemas: checking one costs a millisecond.
+    """Return the checker of a tool's schema, cached by schema because compiling one takes a millisecond.
 
-    Raises ``jsonschema.SchemaError`` for a schema that is none.
+    Raises ``jsonschema.SchemaError`` for an invalid schema.
     """
     # In the schema's own order, for its errors name the arguments in it.
     return compile_checker(name, json.dumps(dict(parameters)))
@@ -89,14 +91,14 @@ def make_checker(name: str, parameters: Mapping[str, Any]) -> Checker:
 
 @lru_cache(maxsize=MAX_CHECKERS)
 def compile_checker(name: str, schema: str) -> Checker:
-    """Check a schema, as JSON, against the meta-schema and compile it; failures are not held."""
+    """Validate a schema, given as JSON, against the meta-schema and compile it; failures are not cached."""
     parameters = json.loads(schema)
     Draft202012Validator.check_schema(parameters)
     return Checker(name, parameters)
 
 
 class Checker:
-    """Checks arguments against a tool's schema, which ``compile_checker`` has found sound; holds no state of a call."""
+    """Validator of arguments against a tool's schema, which ``compile_checker`` has validated; stateless."""
 
     def __init__(self, name: str, parameters: Mapping[str, Any]) -> None:
         self._name = name
@@ -106,7 +108,10 @@ class Checker:
         self._validator = Draft202012Validator(dict(parameters), registry=References())
 
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments without ``intent``; raises ``InvalidField`` that names what is wrong, and what is expected."""
+        """Return the arguments without ``intent``.
+
+        Raise ``InvalidField`` with the problems and the expected signature.
+        """
         own = {name: value for name, value in self._unwrapped(arguments).items() if name != "intent"}
         problems = [self._said(problem) for problem in self._validator.iter_errors(own)]
         if problems:
@@ -116,7 +121,7 @@ class Checker:
         return own
 
     def _unwrapped(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The inner object where a model repeated the form of the call inside of it."""
+        """Return the inner object where a model repeated the call's structure."""
         inner = [name for name in WRAPPERS if name in arguments and name not in self._properties]
         if len(inner) == 1 and not (set(arguments) - {inner[0], "intent", "name", "tool"}):
             value = arguments[inner[0]]
@@ -131,7 +136,7 @@ class Checker:
         return path, message if len(message) <= PROBLEM_CHARS else f"{message[:PROBLEM_CHARS]}…"
 
     def _signature(self) -> str:
-        """The arguments in one line, the required ones with a star."""
+        """Return the arguments on one line, required ones with a star."""
         parts = []
         for name, described in self._properties.items():
             known = described if isinstance(described, Mapping) else {}

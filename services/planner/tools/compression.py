@@ -1,4 +1,4 @@
-"""How much smaller a table gets by being shown as a digest (rows M01, R15)."""
+"""Compression ratio of tables shown as digests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ ROW = re.compile(r"^\d+ .*$", re.MULTILINE)
 
 
 def compression(rows: int, digest: str) -> float:
-    """Bytes of the whole table, written like the rows of its digest, by bytes of the digest.
+    """Estimate the size of the whole table, formatted like its digest's rows, divided by the size of the digest.
 
-    ``rows`` is the table's length; 1.0 when the digest shows no rows.
+    ``rows`` is the table's length. Returns 1.0 when the digest shows no rows.
     """
     shown = [len(line.encode()) + 1 for line in ROW.findall(digest)]
     if not shown or not rows:

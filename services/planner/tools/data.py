@@ -1,4 +1,4 @@
-"""``data``: a question or a typed query becomes sheets, which the run's Python session then holds."""
+"""Tool ``data``: turns a question or a typed query into sheets of the run's Python session."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ NAMES = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
 
 @dataclass(frozen=True)
 class Data:
-    """Fetches tables and puts them into the session as ``sheet_n``."""
+    """Data retrieval; each table becomes a variable ``sheet_n`` of the session."""
 
     clients: Clients
     session: Session
     as_of: Timestamp | None
     timeout_s: float
     digests: Histogram | None = None
-    """Observes how much smaller each table got."""
+    """Histogram of compression ratios."""
 
     name: ClassVar[str] = "data"
     reads: ClassVar[bool] = True
@@ -68,7 +68,7 @@ class Data:
         return lambda first: self._told(response, first)
 
     def _told(self, response: pb.QueryResponse, first: int) -> Reply:
-        """The sheets with their names and numbers; the session holds them from now on."""
+        """Register the sheets in the session and return them with names and numbers."""
         sheets, findings, digests = [], [], []
         for offset, sheet in enumerate(response.sheets):
             variable = self.session.put(sheet)
@@ -89,7 +89,7 @@ class Data:
 
 
 def typed(arguments: Mapping[str, Any]) -> pb.TypedQuery:
-    """The typed form of the arguments."""
+    """Convert the arguments to a typed query."""
     return pb.TypedQuery(
         entities=arguments.get("entities", ()),
         indicators=arguments.get("indicators", ()),
@@ -100,7 +100,7 @@ def typed(arguments: Mapping[str, Any]) -> pb.TypedQuery:
 
 
 def described(sheet: pb.Sheet, variable: str, number: int) -> dict[str, Any]:
-    """A sheet as the model's programs read it."""
+    """Return a sheet's metadata in the form that the model receives."""
     columns = [
         {
             "name": column.name,
@@ -116,7 +116,7 @@ def described(sheet: pb.Sheet, variable: str, number: int) -> dict[str, Any]:
 
 
 def missing_item(item: MissingItem) -> dict[str, Any]:
-    """A missing item as the model reads it."""
+    """Return a missing item in the form that the model receives."""
     return {
         "subject": item.subject,
         "aspect": item.aspect,

@@ -1,4 +1,4 @@
-"""``delegate``: a sub-question to a run of its own, whose answer and sources come back as material (row F02)."""
+"""Tool ``delegate``: runs a sub-question as a separate run; its answer and sources become material."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIGURE = re.compile(r"\{\{figure:\w+\}\}")
 
 @dataclass(frozen=True)
 class Delegate:
-    """Hands a sub-question on."""
+    """Delegation of a sub-question."""
 
     delegation: Delegation
     session: Session
@@ -53,7 +53,7 @@ class Delegate:
         return lambda first: self._reply(first, run_id, question, finished)
 
     def _reply(self, first: int, run_id: str, question: str, finished: pb.RunFinished) -> Reply:
-        """The answer with its citations renumbered to the material that now is this run's own, too."""
+        """Return the answer with its citations renumbered to the material of this run."""
         answered = finished.HasField("answer")
         kept = [item for item in finished.material if not answered or item.number in finished.answer.cited]
         numbers: dict[int, int] = {}
@@ -81,7 +81,10 @@ class Delegate:
         return Reply(ToolState.FAILED, {**head, "error": error}, findings=tuple(findings))
 
     def _finding(self, message: trajectory.Material, run_id: str) -> Finding:
-        """A material of the sub-run; a sheet gets a name in this run's session, code stays where it ran."""
+        """Convert a material of the sub-run.
+
+        A sheet gets a variable in this run's session, code keeps its original run.
+        """
         material = material_from_proto(message)
         if material.kind is Kind.SHEET:
             return Finding(Kind.SHEET, material.item, self.session.put(material.item))
@@ -94,7 +97,7 @@ class Delegate:
 
 
 def bounded(sheets: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The sheets with their columns, as ``data`` tells them; without them where they would take too much room."""
+    """Return the sheets with their columns, or without them once ``HEAD_CHARS`` characters are used up."""
     room, told = HEAD_CHARS, []
     for sheet in sheets:
         room -= len(json.dumps(sheet, ensure_ascii=False))
@@ -103,7 +106,7 @@ def bounded(sheets: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def rewritten(markdown: str, numbers: Mapping[int, int], variables: Mapping[str, str]) -> str:
-    """Citations and tables by this run's numbers and names; what has none here goes."""
+    """Map citations and tables to this run's numbers and names; remove those without a counterpart."""
     cited = CITATION.sub(lambda match: f"[{numbers[int(match[1])]}]" if int(match[1]) in numbers else "", markdown)
     tables = TABLE.sub(lambda match: f"{{{{table:{variables[match[1]]}}}}}" if match[1] in variables else "", cited)
     return FIGURE.sub("", tables).strip()

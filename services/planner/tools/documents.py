@@ -1,4 +1,4 @@
-"""``search`` and ``fetch``: titles and summaries first, full text on request (rows M02, M03, R10)."""
+"""Tools ``search`` and ``fetch``: titles and summaries first, full text on request."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ DATE = {"type": "string", "description": "ISO date, e.g. 2020-01-31."}
 
 @dataclass(frozen=True)
 class Shown:
-    """Ids of the documents that this run has been shown, a function of its recorded steps.
-
-    Retrieval keeps such a list, too, and refuses a ``fetch`` of what is not on it; ours outlives its restarts.
-    """
+    """Ids of the documents shown to this run, derived from its recorded steps."""
 
     run_id: str
     ids: set[str] = field(default_factory=set)
@@ -43,7 +40,7 @@ class Shown:
 
 
 def ids_in(content: str) -> list[str]:
-    """Ids of the hits in a result of ``search``; none in one that an older planner wrote otherwise."""
+    """Return the ids of the hits in a ``search`` result; none when an older planner wrote it in another format."""
     try:
         return [str(hit["id"]) for hit in json.loads(content.split("\n", 1)[0])["hits"]]
     except (ValueError, TypeError, KeyError):
@@ -52,7 +49,7 @@ def ids_in(content: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Search:
-    """Searches the corpus."""
+    """Search of the corpus."""
 
     clients: Clients
     corpus: str
@@ -100,7 +97,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Reads one document, page by page."""
+    """Retrieval of one document, page by page."""
 
     clients: Clients
     corpus: str
@@ -125,6 +122,7 @@ class Fetch:
             page_token=arguments.get("page", ""),
             as_of=self.as_of,
             # Of what our own record shows we need not ask; of anything else retrieval knows best.
+            # Retrieval's own list of shown documents, which it enforces, does not survive its restarts.
             enforce_seen_by_run="" if arguments["id"] in self.shown.ids else self.shown.run_id,
         )
         response = await self.clients.retrieval.fetch(request, timeout_s=self.timeout_s)
@@ -147,18 +145,18 @@ class Fetch:
 
 
 def missing(subject: str, detail: str, reason: str, head: Mapping[str, Any]) -> Reply:
-    """An empty result: missing is a value that reaches answer and page."""
+    """Return an empty result with a missing item, so that answer and page can show what was not found."""
     item = {"subject": subject, "reason": reason, "detail": detail}
     return Reply(ToolState.EMPTY, {**head, "missing": [item]}, findings=(Finding(Kind.MISSING, item),))
 
 
 def day(time: Timestamp) -> str:
-    """ISO date, or "" for an unset time."""
+    """Return the ISO date of a time; "" for an unset time."""
     return time.ToDatetime(UTC).date().isoformat() if time.seconds else ""
 
 
 def instant(arguments: Mapping[str, Any], name: str) -> Timestamp | None:
-    """Midnight UTC of an ISO date; None when absent; raises ``InvalidField``."""
+    """Return midnight UTC of an ISO date, or None when absent; raise ``InvalidField`` for an invalid one."""
     text = arguments.get(name)
     if text is None:
         return None

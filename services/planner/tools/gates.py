@@ -1,4 +1,4 @@
-"""How many calls of a tool one planner makes at once, over all its episodes (row Z01)."""
+"""Concurrency limits per tool, across all episodes of a planner."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from prometheus_client import Gauge, Histogram
 
 
 class Gates:
-    """One gate per tool. Who waits is let in in order; the wait is no part of the call's own time."""
+    """One semaphore per tool, first come first served; the wait does not count towards the call's deadline."""
 
     def __init__(self, most: int, by_tool: Mapping[str, int], waiting: Gauge, waits: Histogram) -> None:
-        """``most`` calls per tool, or as many as ``by_tool`` says, where 0 sets no bound."""
+        """Allow ``most`` concurrent calls per tool, or the number in ``by_tool``; 0 sets no limit."""
         self._most, self._by_tool = most, by_tool
         self._waiting, self._waits = waiting, waits
         self._gates: dict[str, asyncio.Semaphore] = {}
 
     @asynccontextmanager
     async def passing(self, tool: str) -> AsyncIterator[None]:
-        """Holds a place for one call."""
+        """Hold a place for one call inside the block."""
         most = self._by_tool.get(tool, self._most)
         if not most:
             yield

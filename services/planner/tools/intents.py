@@ -1,4 +1,4 @@
-"""The intent of a call: the model's own words, or, where it gave none, words made from the arguments (row R11)."""
+"""Intent of a call: the model's own words, or a description derived from the arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TELLING = {
 
 
 def intent_of(call: ToolCall) -> str:
-    """One line for the reader, never empty."""
+    """Return the intent on one line, never empty."""
     try:
         arguments: Mapping[str, Any] = read_arguments(call)
     except InvalidField:
@@ -37,7 +37,7 @@ def intent_of(call: ToolCall) -> str:
 
 
 def telling(arguments: Mapping[str, Any], name: str) -> str:
-    """The named text, or else the first that there is; lists of texts are joined."""
+    """Return the named text argument, or the first text there is; lists of texts are joined."""
     values = [arguments[name]] if name in arguments else [v for k, v in arguments.items() if k != "intent"]
     for value in values:
         text = ", ".join(map(str, value)) if isinstance(value, list) else value

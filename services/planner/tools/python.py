@@ -1,4 +1,4 @@
-"""``python``: runs a cell in the run's session and keeps what it printed and drew (rows R17, R18, R23, G04)."""
+"""Tool ``python``: executes a cell in the run's session and records its output and figures."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ OUTPUT_CHARS = 6_000
 
 @dataclass
 class Python:
-    """Runs model-written code; the sheets are there as variables, tools are not (row R21)."""
+    """Execution of model-written code; sheets are available as variables, tools are not."""
 
     session: Session
     store: ObjectStore
     styles: Counter
-    """Cells by style, to track its rate (row R19)."""
+    """Counter of cells by code style."""
     run_id: str
     figures: int = 0
-    """How many figures the run has."""
+    """Count of the run's figures."""
 
     name: ClassVar[str] = "python"
     reads: ClassVar[bool] = False
@@ -71,7 +71,7 @@ class Python:
         return lambda first: Reply(status, {"material": first, **head}, body, found)
 
     async def _figure(self, display: pb.Display) -> Figure:
-        """Keeps a figure under the run; its data must be JSON, whatever the kernel claims."""
+        """Store a figure of the run; its data must be JSON whatever media type the kernel claims."""
         data = display.data or await read_ref(self.store, display.ref)
         content = json.loads(data)
         self.figures += 1
@@ -87,12 +87,12 @@ def is_plotly(event: pb.ExecuteResponse) -> bool:
 
 
 def text_of(events: Sequence[pb.ExecuteResponse], stream: pb.OutputStream) -> str:
-    """All output of one stream."""
+    """Return all output of one stream."""
     return "".join(event.output.text for event in events if event.HasField("output") and event.output.stream == stream)
 
 
 def problem(outcome: pb.Outcome) -> str:
-    """Why a cell did not end well, in one line."""
+    """Return why a cell failed, on one line."""
     if outcome.error_name:
         return f"{outcome.error_name}: {outcome.error_value}"
     status = pb.ExecuteStatus.Name(outcome.status).removeprefix("EXECUTE_STATUS_").lower()
@@ -100,6 +100,6 @@ def problem(outcome: pb.Outcome) -> str:
 
 
 def reading(record: CodeRecord, stderr: str) -> str:
-    """Output as the model reads it, each part under its heading."""
+    """Return the output as shown to the model, each part under a heading."""
     parts = (("stdout", record.stdout), ("result", record.result), ("stderr", stderr), ("traceback", record.traceback))
     return "\n\n".join(f"## {name}\n{shortened(text.rstrip(), OUTPUT_CHARS)}" for name, text in parts if text.strip())

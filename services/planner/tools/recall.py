@@ -1,4 +1,4 @@
-"""``recall``: what an earlier round gave, read again from the episode's own record (row M07)."""
+"""Tool ``recall``: returns earlier results from the episode's record."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PAGE_CHARS, ARGUMENTS_CHARS = 6_000, 3_000
 
 @dataclass(frozen=True)
 class Recall:
-    """Reads a recorded result by the number of its material or of its round."""
+    """Access to a recorded result by the number of its material or its round."""
 
     steps: Sequence[Step]
-    """The steps of the episode, growing as it goes on."""
+    """Steps of the episode; the sequence grows with it."""
 
     name: ClassVar[str] = "recall"
     reads: ClassVar[bool] = True
@@ -64,7 +64,7 @@ class Recall:
 
 
 def told(result: ToolResult) -> str:
-    """A call with its arguments and what it gave."""
+    """Return a call with its arguments and its result."""
     line, _, body = result.content.partition("\n")
     called = f"{result.call.name} {shortened(result.call.arguments_json, ARGUMENTS_CHARS)}"
     parts = (called, line, unquoted(body))

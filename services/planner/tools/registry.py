@@ -1,4 +1,4 @@
-"""The registry: one call path for all tools; it adds ``intent``, checks arguments, bounds time and size."""
+"""Tool registry: the single call path for all tools; adds ``intent``, validates arguments, limits time and size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Report = Callable[[str, BaseException], None]
 
 @dataclass(frozen=True)
 class Bounds:
-    """Longest call in seconds, for all tools and for single ones; and how many calls there may be at once."""
+    """Deadlines in seconds, the default and by tool, and concurrency limits."""
 
     deadline_s: float = 60.0
     deadlines_s: Mapping[str, float] = field(default_factory=dict)
@@ -35,22 +35,22 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Ran:
-    """A call that has run and waits for its turn to be numbered."""
+    """An executed call whose material is not numbered yet."""
 
     call: ToolCall
     found: Reply | Numbered | ToolResult
-    """A ``ToolResult`` is one that an earlier worker was given, numbers and all."""
+    """A ``ToolResult`` is one recorded by a previous worker, already numbered."""
     seconds: float
 
 
 def ignore(tool: str, error: BaseException) -> None:
-    """For registries without a log."""
+    """Do nothing, for registries without a log."""
 
 
 class Registry:
-    """Runs tool calls of one episode and numbers the material that they find.
+    """Executor of tool calls of one episode, which numbers the material that they find.
 
-    Whatever goes wrong with a call comes back as a result that says so: ``call`` raises nothing but cancellation.
+    Every failure of a call is returned as a result; ``call`` raises nothing except cancellation.
     """
 
     def __init__(
@@ -61,9 +61,10 @@ class Registry:
         report: Report = ignore,
         known: Sequence[ToolResult] = (),
     ) -> None:
-        """``material`` is how many materials there are already; ``report`` hears of tools that broke.
+        """Create the registry.
 
-        ``known`` are results of the round that an earlier worker left: its calls are not made again.
+        ``material`` is the number of existing materials, ``report`` receives unexpected exceptions. ``known`` are
+        results of an unfinished round of a previous worker, whose calls are not repeated.
         """
         self._known = {result.call.id: result for result in known}
         self._tools = {tool.name: tool for tool in tools}
@@ -74,7 +75,7 @@ class Registry:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Sorted by name, so that the prompt's prefix has the same bytes each time (row P09)."""
+        """Return the specifications sorted by name, so that the prompt's prefix is always identical."""
         return self._specs
 
     @property
@@ -82,19 +83,19 @@ class Registry:
         return frozenset(self._tools)
 
     def reads(self, name: str) -> bool:
-        """True when calls of this tool may run beside others."""
+        """Return whether the tool is read-only, so that its calls may run concurrently."""
         return name in self._tools and self._tools[name].reads
 
     def intent(self, call: ToolCall) -> str:
-        """The call's intent; a missing one is repaired, not refused (row R11)."""
+        """Return the call's intent; a missing one is derived from the arguments."""
         return intent_of(call)
 
     async def call(self, call_id: str, call: ToolCall) -> ToolResult:
-        """Runs one call by itself."""
+        """Run a single call."""
         return self.settle(await self.run(call_id, call))
 
     async def run(self, call_id: str, call: ToolCall) -> Ran:
-        """Runs a call; ``settle`` must follow, in the order of the calls."""
+        """Run a call; ``settle`` must follow, in the order of the calls."""
         started = time.perf_counter()
         known = self._known.pop(call.id, None)  # once: a later round may use the id again
         if known is not None:
@@ -111,7 +112,7 @@ class Registry:
         return Ran(call, found, time.perf_counter() - started)
 
     def settle(self, ran: Ran) -> ToolResult:
-        """The result, its material numbered after all that was settled before."""
+        """Return the result with its material numbered after all previously settled material."""
         call = ran.call
         if isinstance(ran.found, ToolResult):
             return ran.found
@@ -138,7 +139,7 @@ class Registry:
             return await self._bounded(call_id, tool, arguments)
 
     async def _bounded(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | Numbered:
-        """The tool's reply within its deadline, even from a tool that does not let itself be cancelled."""
+        """Return the tool's reply within its deadline, even if the tool ignores cancellation."""
         limit = self._bounds.of(tool.name)
         running = asyncio.ensure_future(tool(call_id, arguments))
         try:
@@ -161,25 +162,25 @@ class Registry:
 
 
 class Unanswered(FathomError):
-    """A tool hung."""
+    """A tool did not respond in time."""
 
     code, reason = "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"
 
 
 def forgotten(task: asyncio.Future[Reply | Numbered]) -> None:
-    """Takes the outcome of a call that nobody waits for any more."""
+    """Retrieve the exception of an abandoned call, so that asyncio does not warn about it."""
     if not task.cancelled():
         task.exception()
 
 
 def failed(call: ToolCall, message: str) -> Reply:
-    """A failed source is a missing item, so that the answer cannot be silent about it."""
+    """Return a failed reply with a missing item, so that the answer must mention it."""
     item = {"subject": call.name, "reason": "SOURCE_FAILED", "detail": message}
     return Reply(ToolState.FAILED, {"error": message}, findings=(Finding(Kind.MISSING, item),))
 
 
 def sized(call: ToolCall, reply: Reply) -> Reply:
-    """A reply within bounds: a long body is cut in its middle; what cannot be cut counts as failed."""
+    """Return the reply within its limits: a long body is cut in the middle, an oversized head counts as failed."""
     head = len(json.dumps(dict(reply.head), ensure_ascii=False))
     if head > MAX_HEAD_CHARS or len(reply.findings) > MAX_FINDINGS:
         return failed(call, f"{call.name} gave more than a result may hold: ask for less")
@@ -189,7 +190,7 @@ def sized(call: ToolCall, reply: Reply) -> Reply:
 
 
 def specify(tool: Tool) -> ToolSpec:
-    """The tool's schema with the required argument ``intent`` in front."""
+    """Return the tool's specification with the required argument ``intent`` in front."""
     parameters = dict(tool.parameters)
     parameters["properties"] = {"intent": INTENT, **parameters.get("properties", {})}
     parameters["required"] = ["intent", *parameters.get("required", [])]

@@ -1,4 +1,4 @@
-"""The run's Python session: opened when first needed, rebuilt with its sheets and code when it is lost."""
+"""Python session of a run: created on first use, rebuilt with its sheets and code when it is lost."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ EAGER_SHEETS = 2
 
 @dataclass
 class Session:
-    """One session per run. Its request ids are derived from the run, so a resumed run finds it again."""
+    """Session of one run. Request ids are derived from the run id, so that a resumed run finds it again."""
 
     clients: Clients
     run_id: str
     timeout_s: float
     store: ObjectStore | None = None
-    """Where sheets are read for a sandbox that reaches no store; None gives it their references."""
+    """Store from which sheets are sent to a sandbox without store access; None sends references."""
     sheets: dict[str, data.Sheet] = field(default_factory=dict)
     code: list[str] = field(default_factory=list)
-    """Cells that ended well, in order."""
+    """Cells that succeeded, in order."""
     _id: str = ""
     _generation: int = 0
     _held: set[str] = field(default_factory=set)
@@ -45,12 +45,12 @@ class Session:
         given: Sequence[Any] = (),
         store: ObjectStore | None = None,
     ) -> Session:
-        """The session of a run that goes on: its sheets and good cells come from the recorded material.
+        """Create the session of a resumed run from the sheets and successful cells of its material.
 
-        The generation starts from the material, so that its request ids are new: the worker that
-        opened the session may have died between two calls, and its state cannot be trusted. ``given`` are sheets
-        that are there from the beginning.
+        ``given`` are sheets that the run starts with.
         """
+        # The worker that opened the session may have died between two calls, so its state cannot be trusted. Starting
+        # the generation from the material makes request ids new and thereby the session.
         session = cls(clients, run_id, timeout_s, store, _generation=len(material))
         for sheet in given:
             session.put(sheet)
@@ -62,7 +62,10 @@ class Session:
         return session
 
     def put(self, sheet: data.Sheet) -> str:
-        """Names a sheet; it is injected before the next cell. The same sheet keeps its name."""
+        """Register a sheet and return its variable; it is injected before the next cell.
+
+        A known sheet keeps its name.
+        """
         for variable, known in self.sheets.items():
             if known.id == sheet.id:
                 return variable
@@ -71,7 +74,10 @@ class Session:
         return variable
 
     async def execute(self, call_id: str, code: str) -> list[pb.ExecuteResponse]:
-        """Runs a cell and gives its events; a lost session is rebuilt a bounded number of times."""
+        """Run a cell and return its events; a lost session is rebuilt at most ``REBUILDS`` times.
+
+        Raises ``DependencyFailed("sandbox")`` when the session is lost again.
+        """
         for rebuild in range(REBUILDS + 1):
             try:
                 await self._prepare()
@@ -98,7 +104,7 @@ class Session:
         await self._inject()
 
     async def _inject(self) -> None:
-        """The newest sheets at once; older ones of a rebuilt session wait until a cell names them (row F05)."""
+        """Inject new sheets: the newest eagerly, older ones of a rebuilt session lazily when a cell names them."""
         newest = list(self.sheets)[-EAGER_SHEETS:]
         for variable, sheet in self.sheets.items():
             if variable not in self._held:
@@ -125,7 +131,7 @@ class Session:
         self._held.clear()
 
     async def close(self) -> None:
-        """Frees the session; a failure is the idle reaper's business."""
+        """Close the session, ignoring failures: the sandbox reaps idle sessions."""
         if self._id:
             request = pb.CloseSessionRequest(session_id=self._id)
             self._id = ""

@@ -1,4 +1,4 @@
-"""``think`` and ``finish``: a thought and the end as tool calls (rows R07, R08, R09)."""
+"""Tools ``think`` and ``finish``: a recorded thought, and the end of the episode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = list(GUIDANCE)
 
 @dataclass(frozen=True)
 class Think:
-    """Keeps a thought; it has no other effect. ``short`` is the length to keep to in characters, 0 for any."""
+    """Recording of a thought, without other effects. ``short`` is the recommended length in characters, 0 for any."""
 
     short: int = SHORT_CHARS
 
@@ -50,7 +50,7 @@ class Think:
 
 @dataclass(frozen=True)
 class Finish:
-    """Ends the episode. The loop takes a well-formed call before it gets here; what arrives is none, or not alone."""
+    """End of the episode. The loop handles well-formed calls itself; a call that gets here is empty or not alone."""
 
     name: ClassVar[str] = "finish"
     reads: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""``todo``: the model's own list, short at first and changed as results come in (rows X02, X04)."""
+"""Tool ``todo``: the model's task list, short at first and revised as results come in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACTIONS = ["add", "update", "done", "drop", "reorder"]
 
 @dataclass(frozen=True)
 class TodoList:
-    """Changes the list and shows it."""
+    """Edits of the task list; every call returns the list."""
 
     todo: Todo
 

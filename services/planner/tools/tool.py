@@ -1,4 +1,4 @@
-"""What a tool is, and what it gives back."""
+"""Interface of tools, and their replies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_NAME_CHARS = 80
 
 @dataclass(frozen=True)
 class Finding:
-    """A material without its number yet."""
+    """A material that is not numbered yet."""
 
     kind: Kind
     item: Any
@@ -24,7 +24,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Reply:
-    """A tool's reply: ``head`` is read by programs, ``body`` by models and people."""
+    """Reply of a tool: ``head`` is for programs, ``body`` for models and people."""
 
     status: ToolState
     head: Mapping[str, Any] = field(default_factory=dict)
@@ -32,14 +32,16 @@ class Reply:
     findings: tuple[Finding, ...] = ()
 
     def content(self, tool: str) -> str:
-        """As the model sees it: one line of JSON, then the body as quoted data. No tag of another's is live in it."""
+        """Return the reply as shown to the model: one line of JSON, then the body, quoted and with tags neutralized."""
         line = json.dumps({"tool": tool[:MAX_NAME_CHARS], "status": self.status.value, **self.head}, ensure_ascii=False)
         return f"{neutral(line)}\n\n{quoted(self.body)}" if self.body else neutral(line)
 
 
 Numbered = Callable[[int], Reply]
-"""A reply that needs the number of its first material; called in the order of the calls, so that numbers and names
-are the same however the calls overlapped."""
+"""Reply that needs the number of its first material.
+
+It is called in the order of the calls, so that numbers and names do not depend on how calls overlapped.
+"""
 
 
 class Tool(Protocol):
@@ -56,21 +58,21 @@ class Tool(Protocol):
 
     @property
     def reads(self) -> bool:
-        """True when calls are independent: they may run beside each other, and before those that are not."""
+        """Return whether calls are independent, so that they may run concurrently and before other calls."""
         ...
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
-        """Runs the call; ``call_id`` is its idempotency key. Raises ``FathomError``."""
+        """Run the call; ``call_id`` is its idempotency key. Raises ``FathomError``."""
         ...
 
 
 def schema(required: list[str], **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """A closed object schema."""
+    """Return the JSON schema of an object without additional properties."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most ``limit`` characters of ``text``: its head and its tail, and how much is left out."""
+    """Return at most about ``limit`` characters of ``text``: head, a note on the omission, tail."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit // 3

@@ -1,1 +1,1 @@
-"""The context window: what of an episode the model is shown."""
+"""Context window management: selection and compaction of the episode's messages for each request."""

@@ -1,4 +1,4 @@
-"""Which steps later ones have made superfluous: repeated attempts and failed code (row M05)."""
+"""Detection of steps made redundant by later ones: repeated attempts and failed code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ FAILED = frozenset({ToolState.FAILED, ToolState.INVALID})
 
 
 def superseded(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]:
-    """Steps that may go whole: every call of theirs was done better or again later, or had been done before.
+    """Return indices of steps that may be removed: each of their calls was repeated or improved later, or made before.
 
-    Failed code goes once code has run well after it. A malformed call goes once the same tool was called well. A
-    repetition takes the place of the call that it repeats, unless that one's material is cited; one that was refused
-    goes itself. Words of correction go once the model has called a tool again. The newest step always stays.
+    Failed code is removed once code has run successfully after it, a malformed call once the same tool was called well.
+    A repetition replaces the call that it repeats unless the material of that call is cited; a rejected repetition is
+    removed itself. Correction messages are removed once the model has called a tool again. The newest step always
+    stays.
     """
     cited = citations(blocks, messages)
     return {
@@ -33,7 +34,7 @@ def superseded(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]
 
 
 def settled(result: ToolResult, before: Sequence[Block], after: Sequence[Block], cited: set[int]) -> bool:
-    """True when nothing is lost with this result."""
+    """Return whether the result can be removed without loss."""
     later = [other for block in after for other in block.results if other.status not in FAILED]
     key = same(result.call)
     if result.status in FAILED:
@@ -53,12 +54,12 @@ def settled(result: ToolResult, before: Sequence[Block], after: Sequence[Block],
 
 
 def variables(result: ToolResult) -> set[str]:
-    """The sheets that a result put into Python."""
+    """Return the names of the sheets that a result put into Python."""
     return {material.variable for material in result.material if material.variable}
 
 
 def same(call: ToolCall) -> tuple[str, str]:
-    """What makes two calls the same: tool and arguments, whatever the intent says."""
+    """Return a key that is equal for calls with the same tool and arguments, ignoring the intent."""
     try:
         arguments = json.loads(call.arguments_json)
     except ValueError:
@@ -69,11 +70,11 @@ def same(call: ToolCall) -> tuple[str, str]:
 
 
 def citations(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]:
-    """Numbers of material that the model has cited so far."""
+    """Return the numbers of material that the model has cited so far."""
     return {int(number) for block in blocks for number in CITED.findall(prose(block.said.text(messages)))}
 
 
 def prose(message: Message) -> str:
-    """What a message says in words, code apart: ``x[1]`` in a cell cites nothing."""
+    """Return the text of a message without code, where ``x[1]`` is no citation."""
     calls = (call.arguments_json for call in message.tool_calls if call.name != "python")
     return "\n".join([parse_tool_calls(message.content)[0], *calls])

@@ -1,4 +1,7 @@
-"""A view as blocks: the opening, notes on what is gone, and one block per step. Cuts run between blocks only."""
+"""Partition of a view into blocks: the opening, notes on removed steps, and one block per step.
+
+Views are cut between blocks only.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from services.planner.window.record import Shown, result_id
 
 TITLE_CHARS = 80
 NOT_IN_A_LINE = frozenset({"summary", "text", "detail", "description"})
-"""Parts of a result's head that its one line goes without; ``recall`` gives them again."""
+"""Fields of a result's header omitted from its one-line form; ``recall`` returns them."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """A message that followed the model's: a tool's result with its id, or a word of the planner or the user."""
+    """A message after the model's own: a tool result with its id, or a message of the planner or the user."""
 
     shown: Shown
     id: str = ""
@@ -29,7 +32,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Block:
-    """One step as it is shown: what the model said, then all that it was given until it spoke again."""
+    """One step as shown: the model's message and the messages that follow until its next one."""
 
     step: int
     said: Shown
@@ -46,7 +49,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Layout:
-    """A view in its parts. ``notes`` are a call and its result that stand for steps that are gone."""
+    """A view in parts. ``notes`` are a call and its result that stand for removed steps."""
 
     opening: tuple[Shown, ...]
     notes: tuple[Shown, ...]
@@ -58,7 +61,7 @@ class Layout:
 
 
 def layout(episode: Episode, new: Sequence[Message]) -> Layout:
-    """The view that would come next, in its parts."""
+    """Return the next view in parts."""
     known = len(episode.messages)
     messages = (*episode.messages, *new)
     speaks, position = {}, 0
@@ -82,7 +85,7 @@ def layout(episode: Episode, new: Sequence[Message]) -> Layout:
 
 
 def with_results(block: Block, episode: Episode, messages: Sequence[Message]) -> Block:
-    """The block whose tool messages know their results: both stand in the order of the calls."""
+    """Return the block with its tool messages matched to their results; both are in the order of the calls."""
     results = iter(enumerate(episode.steps[block.step].results))
     given = []
     for item in block.given:
@@ -92,9 +95,9 @@ def with_results(block: Block, episode: Episode, messages: Sequence[Message]) ->
 
 
 def split_pairs(messages: Sequence[Message], before: Sequence[Message]) -> list[str]:
-    """What is wrong with a view: results without their call, and calls that lost a result they had in ``before``.
+    """Return the defects of a view: results without a call, and calls that lost a result they had in ``before``.
 
-    A view is valid when the list is empty. Calls that never had a result (they were malformed) may stay alone.
+    A view is valid when the list is empty. Malformed calls, which never had a result, may stay alone.
     """
     problems = [f"the result of {call!r} has no call" for call in orphans(messages)]
     had = unanswered(before)
@@ -102,7 +105,7 @@ def split_pairs(messages: Sequence[Message], before: Sequence[Message]) -> list[
 
 
 def orphans(messages: Sequence[Message]) -> list[str]:
-    """Ids of results that no call of the message before them asked for."""
+    """Return the ids of results without a call in the preceding assistant message."""
     found, open_calls = [], [""]
     for message in messages:
         if message.role is Role.ASSISTANT:
@@ -116,7 +119,7 @@ def orphans(messages: Sequence[Message]) -> list[str]:
 
 
 def unanswered(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Calls without a result, as id and arguments."""
+    """Return calls without a result, as (id, arguments)."""
     found: list[tuple[str, str]] = []
     waiting: list[tuple[str, str]] = []
     for message in messages:
@@ -131,7 +134,7 @@ def unanswered(messages: Sequence[Message]) -> list[tuple[str, str]]:
 
 
 def lined(blocks: Sequence[Block], keep: int) -> tuple[Block, ...]:
-    """The blocks with all results but the newest ``keep`` and the present todo list as one line each."""
+    """Return the blocks with results as one line each, except the newest ``keep`` ones and the current todo list."""
     plans = [item.id for block in blocks for item in block.given if is_plan(item)]
     left, found = keep, []
     for block in reversed(blocks):
@@ -147,12 +150,12 @@ def lined(blocks: Sequence[Block], keep: int) -> tuple[Block, ...]:
 
 
 def is_plan(item: Given) -> bool:
-    """True for a result that shows the todo list."""
+    """Return whether the item is a result that shows the todo list."""
     return item.result is not None and item.result.call.name == TODO and item.result.status is ToolState.OK
 
 
 def one_line(id: str, result: ToolResult) -> Message:
-    """A result as one line that programs read, too: its status, its numbers for citations, its sheets' columns."""
+    """Return a result as one line of JSON: its status, its numbers for citations, its sheets' columns."""
     head: Any
     try:
         head = json.loads(result.content.partition("\n")[0])
@@ -168,12 +171,12 @@ def one_line(id: str, result: ToolResult) -> Message:
 
 
 def round_of(id: str) -> int:
-    """The round of a result, as ``recall`` counts them: from 1."""
+    """Return the round of a result as ``recall`` counts it, from 1."""
     return int(id.partition("-")[0]) + 1
 
 
 def brief(value: Any) -> Any:
-    """JSON without long texts and empty parts."""
+    """Return a JSON value without long texts and empty fields."""
     if isinstance(value, dict):
         kept = {name: brief(part) for name, part in value.items() if name not in NOT_IN_A_LINE}
         return {name: part for name, part in kept.items() if part not in ("", None)}
@@ -185,7 +188,7 @@ def brief(value: Any) -> Any:
 
 
 def cut_long(blocks: Sequence[Block], messages: Sequence[Message], chars: int) -> tuple[Block, ...]:
-    """The blocks with results of at most ``chars`` characters, head and tail; the last resort."""
+    """Return the blocks with results cut to ``chars`` characters, keeping head and tail; a last resort."""
 
     def cut(item: Given) -> Given:
         message = item.shown.text(messages)

@@ -1,4 +1,4 @@
-"""The window's record and settings ⇄ ``planner.v1`` messages."""
+"""Conversion of the window's record and settings to and from ``planner.v1`` messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIN_TOKENS = 1_024
 
 
 def settings_from_proto(message: pb.Window, default: WindowSettings) -> WindowSettings:
-    """The server's settings with what a request changes; raises ``InvalidField``. A window may only be smaller."""
+    """Apply a request's settings to the defaults; raise ``InvalidField``. A request can only shrink the window."""
     if message.policy and message.policy not in POLICIES_BACK:
         raise InvalidField("window.policy", f"{message.policy} is no step policy")
     if message.tokens and not MIN_TOKENS <= message.tokens <= default.tokens:

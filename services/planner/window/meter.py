@@ -1,4 +1,4 @@
-"""Tokens of a request, counted by policy with the tokenizer and template of the model that will read it."""
+"""Token counts of requests, by the tokenizer and chat template of the model that reads them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,33 @@ from services.planner.model import Episode
 
 PROBE = Message(Role.SYSTEM, "s")
 TURN_TOKENS = 8
-"""What a turn costs beside its text where only the text could be counted."""
+"""Estimated tokens of a turn beside its text, where only the text can be counted."""
 BYTES_PER_TOKEN, FEWEST, MOST = 3.0, 1.5, 5.0
-"""UTF-8 bytes per token before an endpoint has told its own usage, and what is believed of it at all."""
+"""Default UTF-8 bytes per token until an endpoint reports usage, and the bounds of the measured ratio."""
 
 
 class Tokens(Protocol):
-    """Policy's own counts; raises ``FathomError``."""
+    """Token counter of the policy service; raises ``FathomError``."""
 
     async def count(self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec], prompt: bool) -> int:
-        """Tokens of messages by the chat template; ``InvalidField("model")`` when the model tells no ids."""
+        """Return the tokens of messages by the chat template.
+
+        Raises ``InvalidField("model")`` when the model exposes no token ids.
+        """
         ...
 
     async def count_text(self, model: str, text: str) -> int:
-        """Tokens of plain text."""
+        """Return the tokens of plain text."""
         ...
 
     async def window(self, model: str) -> int:
-        """The model's own window in tokens."""
+        """Return the model's window in tokens."""
         ...
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Tokens of a request beside its messages."""
+    """Tokens of a request besides its messages."""
 
     tools: int
     prompt: int
@@ -49,7 +52,7 @@ class Frame:
 
 
 class Counted:
-    """Counts of a planner's newest messages and of its tools, by model: the prefix is the same in all episodes."""
+    """Cache of token counts by model, shared by all episodes of a planner, whose prompts have the same prefix."""
 
     def __init__(self, most: int = 2_048) -> None:
         self._most = most
@@ -69,15 +72,15 @@ class Counted:
 
 
 class Meter:
-    """Counts for one episode. Each message is counted once; a round asks for its new messages only.
+    """Token counter of one episode; each message is counted once.
 
-    Chat templates render message after message, so a request is the sum of its messages, its tools and the
-    generation prompt. An endpoint without a tokenizer is measured by the usage that it reports: the last request as
-    it counted it, and the new messages by the bytes that its tokens have had so far.
+    Chat templates render messages one after the other, so a request is the sum of its messages, tools and generation
+    prompt. For an endpoint without a tokenizer, the size is estimated from reported usage: the last request as counted
+    by the endpoint, plus the new messages by the measured ratio of bytes to tokens.
     """
 
     def __init__(self, tokens: Tokens, model: str, counted: Counted | None = None) -> None:
-        """``counted`` is what other episodes have counted already."""
+        """Create a counter; ``counted`` holds the counts of other episodes."""
         self._tokens, self._model = tokens, model
         self._counted = counted or Counted()
         self._own: dict[Message, int] = {}
@@ -85,7 +88,7 @@ class Meter:
         self._ratio = BYTES_PER_TOKEN
 
     async def request(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
-        """Tokens of the request that goes on from an episode with new messages, generation prompt included."""
+        """Return the tokens of the next request of an episode, including new messages and the generation prompt."""
         frame = await self._frame(tools)
         visible = episode.visible
         if self._blind:
@@ -97,12 +100,12 @@ class Meter:
         return frame.whole + sum(await self.costs((*visible, *new)))
 
     async def whole(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
-        """Tokens of a request that is rendered from its beginning."""
+        """Return the tokens of a request rendered from its beginning."""
         frame = await self._frame(tools)
         return frame.whole + sum(await self.costs(messages))
 
     async def costs(self, messages: Sequence[Message]) -> list[int]:
-        """Tokens of each message, its turn's marks included."""
+        """Return the tokens of each message, including its turn's delimiters."""
         if self._blind:
             return [self._guess(message) for message in messages]
         unknown = [message for message in dict.fromkeys(messages) if message not in self._own]
@@ -151,7 +154,10 @@ class Meter:
     def _from_usage(
         self, episode: Episode, visible: Sequence[Message], new: Sequence[Message], tools: Sequence[ToolSpec]
     ) -> int:
-        """The last request as its endpoint counted it, and what was added; never less than the text can have."""
+        """Estimate the tokens of a request from the last request's usage and the new messages.
+
+        At least the text's estimate.
+        """
         usage = episode.steps[-1].completion.usage if episode.steps else Usage()
         asked = visible[:-1]
         size = sum(len(written(message).encode()) for message in asked) + specified(tools)
@@ -172,12 +178,12 @@ class Meter:
 
 
 def specified(tools: Sequence[ToolSpec]) -> int:
-    """Bytes of the tools as a request has them."""
+    """Return the UTF-8 bytes of the tools' specifications."""
     return sum(len(f"{tool.name}{tool.description}{tool.parameters_json}".encode()) for tool in tools)
 
 
 def written(message: Message) -> str:
-    """All text of a message; calls that are only structured count as they would be written."""
+    """Return all text of a message; structured calls count as if they were written out."""
     if not message.tool_calls or OPEN in message.content:
         return message.content
     return "\n".join([message.content, *(f"{call.name} {call.arguments_json}" for call in message.tool_calls)])

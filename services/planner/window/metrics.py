@@ -1,4 +1,4 @@
-"""What the window tells Prometheus."""
+"""Prometheus metrics of the context window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RATIOS = (1, 2, 5, 10, 20, 50, 100, 500)
 
 @dataclass(frozen=True)
 class WindowMetrics:
-    """Sizes of requests in tokens, how long measuring takes, what compactions save, what digests save."""
+    """Request sizes in tokens, time to measure them, and savings of compactions and digests."""
 
     context: Histogram
     longest: Histogram

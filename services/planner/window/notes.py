@@ -1,6 +1,7 @@
-"""Notes on steps that are no longer shown: what must not be lost, in a form that the model reads as a result.
+"""Notes on steps removed from the view, formatted as a tool result.
 
-They stand as a call of ``recall`` and its result, not as a word of the user: what documents said stays material.
+They appear as a call of ``recall`` and its result rather than as a user message, so that text of documents remains
+marked as material.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ IN_A_TABLE = "data"
 
 @dataclass(frozen=True)
 class Told:
-    """What one replaced step said: the model's words and calls, then what it was given, with ids of results."""
+    """Original content of a removed step: the model's text and calls, then the messages it received."""
 
     step: Step
     said: str
     given: tuple[tuple[str, str, ToolResult | None], ...]
-    """Id, text and result; a word of the planner or the user has neither id nor result."""
+    """Id, text and result; a message of the planner or the user has neither id nor result."""
 
     @property
     def text(self) -> str:
@@ -37,7 +38,7 @@ class Told:
 
 
 def told(episode: Episode, new: Sequence[Message], steps: Iterable[int]) -> list[Told]:
-    """The original words of some steps."""
+    """Return the original content of some steps."""
     following = [*(step.new_messages for step in episode.steps[1:]), tuple(new)]
     found = []
     for index in sorted(steps):
@@ -53,7 +54,7 @@ def told(episode: Episode, new: Sequence[Message], steps: Iterable[int]) -> list
 
 
 def as_messages(text: str) -> tuple[Shown, Shown]:
-    """Notes as a call and its result."""
+    """Return notes as a tool call and its result."""
     arguments = {"intent": "See the notes on the rounds that are no longer shown", "round": 1}
     call = ToolCall("notes", "recall", json.dumps(arguments))
     reply = Reply(ToolState.OK, {"notes": "on rounds that are no longer shown"}, text).content("recall")
@@ -64,9 +65,9 @@ def as_messages(text: str) -> tuple[Shown, Shown]:
 
 
 def facts(episode: Episode, gone: Sequence[Told], stay: Collection[int]) -> str:
-    """What holds whatever is cut: question, plan, sheets with their columns, material, gaps, and what recall gives.
+    """Return the facts that survive every cut: question, plan, sheets with columns, material, gaps, recallable rounds.
 
-    ``stay`` are the steps that are still shown; the material of all others is listed, that of failed code apart.
+    ``stay`` are the steps still shown; the successful material of all others is listed.
     """
     results = [result for step in episode.steps if step.index not in stay for result in step.results]
     material = [
@@ -88,7 +89,7 @@ def facts(episode: Episode, gone: Sequence[Told], stay: Collection[int]) -> str:
 
 
 def kept(gone: Sequence[Told]) -> list[tuple[Told, ToolResult]]:
-    """Results of steps that are gone, failures apart."""
+    """Return the successful and empty results of removed steps."""
     good = (ToolState.OK, ToolState.EMPTY)
     return [(part, result) for part in gone for _, _, result in part.given if result and result.status in good]
 
@@ -98,23 +99,23 @@ def left_out(part: Told, result: ToolResult) -> str:
 
 
 def plan(episode: Episode) -> list[str]:
-    """The todo list as the model and the user have left it."""
+    """Return the current todo list, one line per item."""
     return [f"{item['n']}. [{item['state']}] {item['text']}" for item in Todo.rebuilt(episode.steps).listed()]
 
 
 def words(gone: Sequence[Told]) -> list[str]:
-    """What planner or user said between the steps."""
+    """Return the messages of the planner or the user between the steps."""
     return list(dict.fromkeys(f"- {text}" for part in gone for id, text, _ in part.given if not id))
 
 
 def by_variable(episode: Episode) -> list[Material]:
-    """The sheets that Python holds, each once."""
+    """Return the sheets held by Python, each once."""
     sheets = [item for item in episode.material if item.kind is Kind.SHEET]
     return list({item.variable: item for item in reversed(sheets)}.values())[::-1]
 
 
 def sheet(item: Material) -> str:
-    """A sheet's variable, number, title, size and columns with type and unit."""
+    """Return a sheet's variable, number, title, size and columns with type and unit."""
     columns = ", ".join(
         " ".join(part for part in (f"{column.name}: {column.type}", column.unit) if part)
         for column in field(item.item, "columns", ())
@@ -124,7 +125,7 @@ def sheet(item: Material) -> str:
 
 
 def cited(item: Material) -> str:
-    """A passage or a cell in one line, with the number that cites it."""
+    """Return a passage or a cell on one line, with the number that cites it."""
     if item.kind is Kind.PASSAGE:
         return f"- [{item.number}] {field(item.item, 'id', '')}: {shortened(field(item.item, 'title', ''), SAID_CHARS)}"
     figures = ", ".join(f"{{{{figure:{figure.id}}}}}" for figure in field(item.item, "figures", ()))
@@ -137,12 +138,15 @@ def gap(item: Material) -> str:
 
 
 def field(item: Any, name: str, default: Any) -> Any:
-    """A part of a material's item, which is a message or, in a run that is going on, a mapping."""
+    """Return a field of a material's item, which is a message or, in a resumed run, a mapping."""
     return item.get(name, default) if isinstance(item, dict) else getattr(item, name, default)
 
 
 def extract(gone: Sequence[Told], chars: int) -> str:
-    """Without a writer: of each result the lines that hold numbers, at most ``chars`` characters of them."""
+    """Return the lines of each result that contain numbers, at most ``chars`` characters per result.
+
+    Used when no writer is available.
+    """
     parts = []
     for part in gone:
         for _, text, result in part.given:
@@ -157,9 +161,9 @@ def extract(gone: Sequence[Told], chars: int) -> str:
 
 
 def with_numbers(text: str, gone: Sequence[Told], *, tables: bool) -> tuple[str, int]:
-    """The text with every number of what is gone that it lacks, by round; and how many were left out.
+    """Append all numbers of removed steps that the text lacks, by round; return the text and how many were left out.
 
-    Without ``tables`` the numbers of table previews may be lacking: their tables are in Python, whole.
+    Without ``tables``, numbers of table previews may be left out, because Python holds the whole tables.
     """
     lines: list[str] = []
     known = {canonical(number) for number in numbers(text)}

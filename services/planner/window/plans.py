@@ -1,4 +1,4 @@
-"""Ways to cut a view, the mildest first; pure functions of the view and the episode."""
+"""Strategies to cut a view, the least lossy first; pure functions of the view and the episode."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ LAST_RESORT = (6_000, 3_000, 1_500, 600, 200)
 
 @dataclass(frozen=True)
 class Cut:
-    """A view that would be shown, and what its notes stand for."""
+    """A candidate view, and the removed steps that its notes stand for."""
 
     layout: Layout
     gone: tuple[Told, ...] = ()
     left_out: int = 0
-    """Numbers of what is gone that the notes do not have."""
+    """Count of numbers of removed steps that the notes lack."""
     lossy: bool = False
-    """True when it gives up more than it should; only for requests that are too long otherwise."""
+    """True when it loses more than it should; only for requests that are too long otherwise."""
 
 
 class Plans:
-    """The cuts of one request."""
+    """Candidate cuts of one request."""
 
     def __init__(self, layout: Layout, episode: Episode, new: Sequence[Message], settings: WindowSettings) -> None:
         self._layout, self._episode, self._new, self._settings = layout, episode, new, settings
@@ -43,11 +43,11 @@ class Plans:
         self._before = [step.index for step in episode.steps if step.index not in shown and self._worth(step.index)]
 
     def _worth(self, index: int) -> bool:
-        """True for a step that gave something; failed attempts leave no notes."""
+        """Return whether a step had a successful result; failed attempts leave no notes."""
         return any(result.status in ("ok", "empty") for result in self._episode.steps[index].results)
 
     def deletions(self) -> Iterator[Cut]:
-        """Superfluous steps and old results first, then whole old steps, then fewer results in full."""
+        """Yield cuts without summaries: first redundant steps and old results, then old steps, then newer results."""
         keep = self._settings.keep_results
         blocks = lined(self._blocks, keep)
         yield self._deleted(blocks, self._layout.opening)
@@ -63,7 +63,7 @@ class Plans:
             yield replace(self._deleted(cut_long(blocks, self._messages, chars), opening), lossy=True)
 
     def _deleted(self, blocks: tuple[Block, ...], opening: tuple[Shown, ...]) -> Cut:
-        """Notes that are there stay as they are, with their findings, unless more steps join them."""
+        """Return a cut with the given blocks; existing notes are kept unless further steps are removed."""
         if len(blocks) == len(self._blocks):
             return Cut(Layout(opening, self._layout.notes, blocks))
         return Cut(
@@ -73,13 +73,13 @@ class Plans:
         )
 
     def _gone(self, blocks: Sequence[Block]) -> list[Told]:
-        """What the notes have to stand for when these blocks stay."""
+        """Return the content that notes must stand for when only these blocks stay."""
         stay = {block.step for block in blocks}
         dropped = [block.step for block in self._blocks if block.step not in stay]
         return told(self._episode, self._new, [*self._before, *dropped])
 
     def _droppable(self, keep: int) -> list[int]:
-        """Old steps that may go whole, oldest first: not the newest, not those of the newest results, not the plan."""
+        """Return removable steps, oldest first: none of the newest steps or results, and not the current plan."""
         newest = {block.step for block in self._blocks[-self._settings.keep_steps :]}
         newest |= {block.step for block in self._blocks[position_of(self._blocks, keep) :]}
         plans = [block.step for block in self._blocks if any(map(is_plan, block.given))]
@@ -90,10 +90,9 @@ class Plans:
         return tuple(block for block in blocks if block.step not in oldest)
 
     def summaries(self) -> Iterator[Cut]:
-        """Notes in the place of older steps: as many steps and as much text as fit, every number in any case.
-
-        Only when even that is too long do the previews of tables give theirs up: the tables are in Python, whole.
-        """
+        """Yield cuts with notes in place of older steps, keeping as many steps and as much text as possible."""
+        # Notes hold every number of the removed steps. Only when even that is too long are the numbers of table
+        # previews left out, because Python holds the whole tables.
         cuts = sorted({position_of(self._blocks, self._settings.keep_results), self._oldest_kept})
         for tables in (True, False):
             for chars in EXTRACTS if tables else EXTRACTS[-1:]:
@@ -107,7 +106,7 @@ class Plans:
 
     @property
     def _oldest_kept(self) -> int:
-        """Position of the oldest block that is never dropped."""
+        """Return the position of the oldest block that is never removed."""
         return max(0, len(self._blocks) - self._settings.keep_steps)
 
     def _summarised(self, position: int, chars: int, *, tables: bool) -> Cut:
@@ -121,20 +120,20 @@ class Plans:
         return Cut(Layout(self._shorter_history(), as_messages(text), blocks), tuple(gone), left)
 
     def rewritten(self, cut: Cut, findings: str) -> Cut:
-        """A summary with other findings, and again every number of what is gone."""
+        """Return a summary with other findings, again with every number of the removed steps."""
         stay = [block.step for block in cut.layout.blocks]
         text, left = self._notes(cut.gone, stay, findings, tables=not cut.lossy)
         return replace(cut, layout=replace(cut.layout, notes=as_messages(text)), left_out=left)
 
     def _notes(self, gone: Sequence[Told], stay: Collection[int], findings: str, *, tables: bool) -> tuple[str, int]:
-        """Facts, findings and the numbers that these lack; and how many numbers were left out."""
+        """Return facts, findings and the numbers that both lack, and how many numbers were left out."""
         text = facts(self._episode, gone, stay)
         if findings:
             text = f"{text}\n\n## Findings\n{findings}"
         return with_numbers(text, gone, tables=tables)
 
     def _shorter_history(self) -> tuple[Shown, ...]:
-        """The opening with short answers in the history, the last turn apart."""
+        """Return the opening with shortened answers in the history, except the last one."""
         opening = self._layout.opening
         answers = [
             position for position, item in enumerate(opening) if item.text(self._messages).role is Role.ASSISTANT
@@ -149,7 +148,7 @@ class Plans:
         return Shown(item.source, replace(message, content=shortened(message.content, HISTORY_CHARS)))
 
     def _no_history(self) -> tuple[Shown, ...]:
-        """System and question alone."""
+        """Return only the system message and the question."""
         opening = self._layout.opening
         return tuple(
             item
@@ -159,7 +158,7 @@ class Plans:
 
 
 def position_of(blocks: Sequence[Block], results: int) -> int:
-    """Position of the first block that holds one of the newest ``results`` results."""
+    """Return the position of the first block with one of the newest ``results`` results."""
     left = results
     for position in range(len(blocks) - 1, -1, -1):
         left -= len(blocks[position].results)
@@ -169,5 +168,5 @@ def position_of(blocks: Sequence[Block], results: int) -> int:
 
 
 def thinned(count: int) -> list[int]:
-    """How many of ``count`` old steps to drop: a half, three quarters, all."""
+    """Return how many of ``count`` old steps to remove: a half, three quarters, all."""
     return sorted({(count + 1) // 2, (3 * count + 3) // 4, count} - {0})

@@ -1,4 +1,4 @@
-"""Numbers in text: none of them may get lost in a summary, and none may be made up in it."""
+"""Number literals in text, to check that a summary loses none and invents none."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ NUMBER = re.compile(
 
 
 def numbers(text: str) -> list[str]:
-    """Number literals as they stand, each once, in order."""
+    """Return the distinct number literals in order of appearance."""
     return list(dict.fromkeys(match.group() for match in NUMBER.finditer(text)))
 
 
 def canonical(number: str) -> str:
-    """The same for writings that differ in separators and signs only: ``+1,250`` and ``1250``."""
+    """Normalize separators, sign and percent mark, so that ``+1,250`` equals ``1250``."""
     return number.replace(",", "").replace("−", "-").lstrip("+").removesuffix("%")
 
 
 def missing(wanted: Iterable[str], text: str) -> list[str]:
-    """Those of the wanted numbers that the text does not have."""
+    """Return the wanted numbers that the text lacks."""
     known = {canonical(number) for number in numbers(text)}
     return [number for number in wanted if canonical(number) not in known]

@@ -1,4 +1,4 @@
-"""How the window is set, and what a compaction leaves on record: enough to show the same view again."""
+"""Settings of the window, and the record of a compaction, from which the same view can be rebuilt."""
 
 from __future__ import annotations
 
@@ -10,93 +10,93 @@ from fathom.protocol.messages import Message, Usage
 
 
 class StepPolicy(StrEnum):
-    """What becomes of earlier steps when a request grows too long (rows M04 to M07)."""
+    """Treatment of earlier steps when a request grows too long."""
 
     OFF = "off"
-    """Nothing; for ablations."""
+    """Keep everything; for ablations."""
     DELETE = "delete"
-    """Repeated attempts and failed code go, older results become one line each."""
+    """Remove repeated attempts and failed code, and reduce older results to one line each."""
     SUMMARIZE = "summarize"
-    """Older steps become one message of notes that keeps every number of theirs."""
+    """Replace older steps by one message of notes that keeps all their numbers."""
     HYBRID = "hybrid"
-    """Delete, and summarise when that is not enough."""
+    """Delete, and summarize when that is not enough."""
 
 
 @dataclass(frozen=True)
 class WindowSettings:
-    """Bounds of a request in tokens of the model that reads it."""
+    """Limits of a request in tokens of the model that reads it."""
 
     policy: StepPolicy = StepPolicy.HYBRID
     tokens: int = 24_000
     """The working window."""
     soft_tokens: int = 16_000
-    """What a compaction aims at."""
+    """Target size of a compaction."""
     trigger: float = 0.70
-    """Share of the window at which a request is compacted, and below which it then is."""
+    """Share of the window (0 to 1) at which a request is compacted."""
     keep_results: int = 5
-    """Newest tool results that stay as they are."""
+    """Newest tool results that are kept unchanged."""
     keep_steps: int = 2
-    """Newest steps that are never dropped."""
+    """Newest steps that are never removed."""
 
     def within(self, model_tokens: int) -> WindowSettings:
-        """The same shares of a smaller window, when the model has one; 0 says nothing."""
+        """Scale the settings to a smaller window of the model; 0 means unknown."""
         tokens = min(self.tokens, model_tokens or self.tokens)
         soft = self.soft_tokens * tokens // self.tokens
         return WindowSettings(self.policy, tokens, soft, self.trigger, self.keep_results, self.keep_steps)
 
     @property
     def trigger_tokens(self) -> float:
-        """A request of this many tokens is compacted."""
+        """Return the request size in tokens at which compaction starts."""
         return self.trigger * self.tokens
 
     @property
     def target_tokens(self) -> int:
-        """What a compaction aims at: the soft target, and below the trigger in any case."""
+        """Return the target size of a compaction: the soft limit, but always below the trigger."""
         return min(self.soft_tokens, int(self.trigger_tokens * 0.95))
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One message of a compacted view: an episode's own by its index, or another text in its place.
+    """One message of a compacted view: one of the episode's by its index, or a replacement.
 
-    ``source`` is the index in the episode's messages, -1 for a message that stands for several.
+    ``source`` is the index in the episode's messages, or -1 for a message that stands for several.
     """
 
     source: int
     message: Message | None = None
 
     def text(self, messages: Sequence[Message]) -> Message:
-        """The message, found among the episode's own when it is one of them."""
+        """Return the message itself, from the episode's messages unless it is a replacement."""
         return messages[self.source] if self.message is None else self.message
 
 
 @dataclass(frozen=True)
 class Compaction:
-    """What the model was shown from one step on, new messages included, and how that came about."""
+    """View from one step on, including the new messages, and how it was made."""
 
     policy: StepPolicy
     shown: tuple[Shown, ...]
     tokens_before: int
     tokens_after: int
     dropped: tuple[str, ...] = ()
-    """Results that are no longer shown in full, oldest first; ``recall`` gives them again by their round."""
+    """Results not shown in full, oldest first; ``recall`` returns them by round."""
     usage: Usage = Usage()  # noqa: RUF009 - frozen
-    """What the summariser took."""
+    """Token usage of the summarizer."""
     written: bool = False
     """True when a model wrote the notes."""
     failures: int = 0
-    """How often the summariser failed at this."""
+    """Failed attempts of the summarizer."""
     numbers_left_out: int = 0
-    """Numbers of summarised steps that found no room; their tables are still in Python."""
+    """Count of numbers of summarized steps that were left out; their tables are still in Python."""
     window_tokens: int = 0
-    """The working window: the setting, or the model's own when that is smaller."""
+    """Effective window: the setting, or the model's own window when that is smaller."""
 
     @property
     def dropped_steps(self) -> tuple[int, ...]:
-        """Steps with results that are no longer shown in full."""
+        """Return the steps with results not shown in full."""
         return tuple(dict.fromkeys(int(id.partition("-")[0]) for id in self.dropped))
 
 
 def result_id(step: int, position: int) -> str:
-    """The id of a tool result in its run, e.g. ``3-0``: step and position, both from 0."""
+    """Return the id of a tool result in its run, e.g. ``3-0``: step and position, both from 0."""
     return f"{step}-{position}"

@@ -1,4 +1,4 @@
-"""The window of production: measures every request, and compacts it when it has grown too long (rows M04, X06)."""
+"""Production context window: measures every request and compacts it when it is too long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from services.planner.window.view import View
 
 
 class Stepwise:
-    """Window of one episode. Its decisions are a function of the episode, so a resumed run comes to the same view."""
+    """Window of one episode. Its views depend on the episode only, so a resumed run gets the same views."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Stepwise:
         self._longest = 0
 
     async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
-        """The next request. Below the trigger it is all that is shown so far, and the ids of it as they are."""
+        """Return the next request; below the trigger it is the current view with unchanged token ids."""
         started = time.perf_counter()
         view = await self._view(episode, new, tools)
         self._metrics.measuring.observe(time.perf_counter() - started)
@@ -62,7 +62,7 @@ class Stepwise:
         settings: WindowSettings,
         plain: View,
     ) -> View:
-        """The mildest cut that reaches the target; the view as it was when none makes it shorter."""
+        """Return the least lossy cut that reaches the target, or ``plain`` when no cut makes it shorter."""
         messages = (*episode.messages, *new)
         plans = Plans(layout(episode, new), episode, new, settings)
         size, cut = await self._chosen(plans, messages, tools, settings)
@@ -97,7 +97,7 @@ class Stepwise:
     async def _chosen(
         self, plans: Plans, messages: Sequence[Message], tools: Sequence[ToolSpec], settings: WindowSettings
     ) -> tuple[int, Cut]:
-        """The first cut within the target, else the first below the trigger that loses nothing, else the shortest."""
+        """Return the first cut within the target, else the first lossless one below the trigger, else the shortest."""
         tried: list[tuple[int, Cut]] = []
         for cut in cuts(plans, settings.policy):
             below = next((one for one in tried if one[0] < settings.trigger_tokens), None)
@@ -114,24 +114,24 @@ class Stepwise:
         return await self._meter.whole([item.text(messages) for item in cut.layout.shown], tools)
 
     async def room(self) -> int:
-        """The window in tokens, the model's own when that is smaller."""
+        """Return the effective window in tokens: the setting, or the model's own when that is smaller."""
         return (await self._settings_of_model()).tokens
 
     async def _settings_of_model(self) -> WindowSettings:
-        """The settings within the model's own window, which is asked for once."""
+        """Return the settings limited to the model's own window, which is queried once."""
         if self._fitted is None:
             self._fitted = self._settings.within(await self._tokens.window(self._model))
         return self._fitted
 
     def close(self) -> None:
-        """Tells the metrics how long the episode's longest request was."""
+        """Record the size of the episode's longest request."""
         if self._longest:
             self._metrics.longest.observe(self._longest)
 
 
 @dataclass(frozen=True)
 class Windows:
-    """What all windows of a planner share."""
+    """Factory of windows with the state that all episodes of a planner share."""
 
     settings: WindowSettings
     tokens: Tokens
@@ -140,14 +140,14 @@ class Windows:
     counted: Counted = field(default_factory=Counted)
 
     def of(self, task: Task) -> Stepwise:
-        """The window of one episode."""
+        """Return the window of one episode."""
         return Stepwise(
             task.window or self.settings, self.tokens, self.summariser, task.model, self.metrics, self.counted
         )
 
 
 def cuts(plans: Plans, policy: StepPolicy) -> Iterator[Cut]:
-    """The cuts that a policy allows, the mildest first."""
+    """Yield the cuts that a policy allows, the least lossy first."""
     if policy is StepPolicy.DELETE:
         yield from plans.deletions()
         return
@@ -158,7 +158,7 @@ def cuts(plans: Plans, policy: StepPolicy) -> Iterator[Cut]:
 
 
 def dropped(episode: Episode, shown: Layout) -> tuple[str, ...]:
-    """Ids of the results that a view does not show in full, oldest first."""
+    """Return the ids of results that a view does not show in full, oldest first."""
     full = {item.id for block in shown.blocks for item in block.given if item.shown.message is None}
     ids = (result_id(step.index, position) for step in episode.steps for position in range(len(step.results)))
     return tuple(id for id in ids if id not in full)

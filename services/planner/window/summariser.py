@@ -1,4 +1,4 @@
-"""A model writes the findings of steps that will no longer be shown; what it writes is checked by its numbers."""
+"""Summaries of removed steps, written by a model and validated by their numbers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ RESULT_CHARS, WHOLE_CHARS = 3_000, 40_000
 
 
 class Writer(Protocol):
-    """The model of the role ``writer``; idempotent by ``request_id``; raises ``FathomError``."""
+    """Model of the role ``writer``; idempotent by ``request_id``; raises ``FathomError``."""
 
     async def write(self, request_id: str, messages: Sequence[Message]) -> Completion: ...
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What was written, "" when nothing usable was; what it took, and how often it failed."""
+    """A summary ("" when no usable one was written), its token usage and the number of failures."""
 
     text: str = ""
     usage: Usage = Usage()  # noqa: RUF009 - frozen
@@ -33,13 +33,13 @@ class Findings:
 
 
 class Summariser:
-    """Asks the writer at most twice per compaction, and no more in an episode in which it has failed three times."""
+    """Writer of summaries: at most two attempts per compaction, none after three failures in an episode."""
 
     def __init__(self, writer: Writer, instruction: str) -> None:
         self._writer, self._instruction = writer, instruction
 
     async def findings(self, episode: Episode, gone: Sequence[Told]) -> Findings:
-        """Findings of the steps; a failure is no error, since an extract can take their place."""
+        """Return a summary of the steps; a failure is not raised, because an extract can replace the summary."""
         failed = sum(step.compaction.failures for step in episode.steps if step.compaction is not None)
         source = source_of(episode.task.question, gone)
         messages = [Message(Role.SYSTEM, self._instruction), Message(Role.USER, source)]
@@ -61,7 +61,7 @@ class Summariser:
 
 
 def source_of(question: str, gone: Sequence[Told]) -> str:
-    """The steps as the writer reads them, oldest first."""
+    """Return the steps as text for the writer, oldest first."""
     parts = [f"Question: {question}"]
     for part in gone:
         parts.append(f"# Round {part.step.index + 1}\n{shortened(part.said, RESULT_CHARS)}")
@@ -70,7 +70,7 @@ def source_of(question: str, gone: Sequence[Told]) -> str:
 
 
 def fault(text: str, gone: Sequence[Told], question: str) -> str:
-    """What is wrong with findings, in words for the writer; "" for nothing."""
+    """Return the defect of a summary as feedback for the writer; "" when it is valid."""
     if not text.strip():
         return "That was empty. Write the findings."
     rounds = [str(part.step.index + 1) for part in gone]

@@ -1,4 +1,4 @@
-"""What the model is shown of an episode in one round."""
+"""The view of an episode in one round, and the ``Window`` interface that selects it."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from services.planner.window.record import Compaction
 
 @dataclass(frozen=True)
 class View:
-    """``messages`` of which the first ``covered`` are the ``token_ids`` already, verbatim."""
+    """Messages of a request; the first ``covered`` of them are already tokenized as ``token_ids``, verbatim."""
 
     messages: tuple[Message, ...]
     token_ids: Sequence[int] = ()
     covered: int = 0
     compaction: Compaction | None = None
-    """What was done to earlier messages for this view."""
+    """Record of the compaction that produced this view."""
     tokens: int = 0
-    """Tokens of the request; 0 when nobody measured."""
+    """Tokens of the request; 0 when not measured."""
 
 
 class Window(Protocol):
-    """Chooses the view of a round; raises ``FathomError``."""
+    """Strategy that selects the view of a round; raises ``FathomError``."""
 
     async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View: ...
 
     async def room(self) -> int:
-        """Tokens that a request may have; 0 when nobody says."""
+        """Return the largest size of a request in tokens; 0 when unknown."""
         ...
 
 
 @dataclass(frozen=True)
 class Everything:
-    """All that was said, or what an earlier compaction left of it."""
+    """Window without compaction: all messages, or the result of an earlier compaction."""
 
     tokens: int = 0
 

@@ -1,1 +1,1 @@
-"""The fixed pipeline: rewrite, plan, collect, reflect once, answer."""
+"""Fixed pipeline: rewrite, plan, collect, reflect once, answer."""

@@ -1,4 +1,4 @@
-"""What each stage is asked: its prompt, then sections. Only ``rewrite`` sees earlier turns (row W04)."""
+"""Prompts of the pipeline's stages with their input sections. Only ``rewrite`` sees earlier turns."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ RESULT_CHARS, LEAST_RESULT_CHARS = 12_000, 300
 TOOL_CHARS = 160
 CUT, MARK_TOKENS = frozenset({"history", "framework", "indicators", "asked", "material"}), 20
 SHARE = 0.7
-"""Of the window for a stage's prompt; the rest is for what it writes."""
+"""Share of the window for a stage's prompt; the rest is for its output."""
 
 
 def rewriting(prompts: Prompts, task: Task, room: int = 0) -> tuple[Message, ...]:
-    """Historic questions and answers, and the current question (row W02)."""
+    """Return the prompt of the rewrite stage: earlier questions and answers, and the current question."""
     sections = {"history": history(task.history), "question": task.question, "date": task.date}
     return said(prompts, task, REWRITE, sections, room)
 
@@ -31,7 +31,7 @@ def rewriting(prompts: Prompts, task: Task, room: int = 0) -> tuple[Message, ...
 def planning(
     prompts: Prompts, task: Task, question: str, tools: Sequence[tuple[str, str]], around: Around, room: int = 0
 ) -> tuple[Message, ...]:
-    """The question, the tools, and what the widening brought: one framework's subtree, names of indicators."""
+    """Return the prompt of the plan stage: the question, the tools, a framework's subtree, and indicator names."""
     return said(
         prompts,
         task,
@@ -55,7 +55,7 @@ def reflecting(
     asked: Sequence[tuple[SubQuery, ToolResult]],
     room: int = 0,
 ) -> tuple[Message, ...]:
-    """The sub-questions that were sent, each with its result (row W17)."""
+    """Return the prompt of the reflect stage: the sub-questions sent so far, each with its result."""
     each = max(LEAST_RESULT_CHARS, RESULT_CHARS // max(1, len(asked)))
     lines = [
         f"{place}. [{query.tool}] {query.text} => {result.status.value}\n{shortened(neutral(result.content), each)}"
@@ -68,7 +68,7 @@ def reflecting(
 def composing(
     prompts: Prompts, task: Task, question: str, episode: Episode, tokens: int, room: int = 0
 ) -> tuple[Message, ...]:
-    """The question and all material with its numbers (row W22)."""
+    """Return the prompt of the compose stage: the question and all numbered material."""
     sections = {
         "question": question,
         "date": task.date,
@@ -84,9 +84,9 @@ def said(prompts: Prompts, task: Task, stage: str, sections: dict[str, str], roo
 
 
 def fitted(system: str, sections: dict[str, str], room: int) -> dict[str, str]:
-    """The sections within ``SHARE`` of the window, by an upper estimate: the longest are cut in their middle first.
+    """Cut the sections to ``SHARE`` of the window by an upper token estimate, the longest first, in their middle.
 
-    The question stays whole. What is fitted already stays as it is.
+    The question is never cut. Sections that fit are returned unchanged.
     """
     over = estimated_tokens(system) + sum(map(estimated_tokens, sections.values())) - int(room * SHARE)
     if not room or over <= 0:
@@ -102,16 +102,15 @@ def fitted(system: str, sections: dict[str, str], room: int) -> dict[str, str]:
 
 
 def tool_lines(tools: Sequence[tuple[str, str]]) -> str:
-    """One line per tool."""
+    """Return one line per tool with its description."""
     return "\n".join(f"- {name}: {' '.join(description.split())[:TOOL_CHARS]}" for name, description in tools)
 
 
 def history(messages: Sequence[Message], full_turns: int = FULL_TURNS) -> str:
-    """The turns, oldest first: the last ``full_turns`` with their answers, older ones with the points that stand for
-    them.
+    """Return the turns, oldest first: the last ``full_turns`` with their answers, older ones with bullet points only.
 
-    The questions are those after rewriting. What memory gives for an older turn is points already; an answer that
-    comes in full none the less is cut to its first lines.
+    Questions are in their rewritten form. Memory already provides bullet points for older turns; an older answer in
+    full is cut to its first lines.
     """
     turns = [
         (asked.content, answered.content)
@@ -127,7 +126,7 @@ def history(messages: Sequence[Message], full_turns: int = FULL_TURNS) -> str:
 
 
 def points(answer: str) -> str:
-    """The bullet points of an older answer; of one that has none, its first lines as such."""
+    """Return the bullet points of an older answer, or its first lines when it has none."""
     lines = [line.strip() for line in answer.splitlines() if line.strip()]
     bullets = [line for line in lines if line.startswith("- ")]
     return "\n".join(bullets or [f"- {shortened(line, 200)}" for line in lines[:3]])

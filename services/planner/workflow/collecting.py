@@ -1,4 +1,4 @@
-"""Sub-questions as calls of the episode's own tools, and the documents that a search is worth reading."""
+"""Conversion of sub-questions to tool calls, and selection of search hits to read in full."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from services.planner.tools.documents import Fetch, Search
 from services.planner.workflow.record import SubQuery
 
 NOT_PLANNED = frozenset({"think", "finish", "todo", "recall", "fetch", "python", "delegate"})
-"""Tools of the agent's own doing: a plan cannot fill them with a sub-question."""
+"""Tools of the agent that a plan cannot call with a sub-question."""
 ASKED_BY = ("question", "query", "q", "text")
 INTENT_CHARS = 120
 READ_PER_SEARCH, MAX_READ = 1, 5
 
 
 def askable(specs: Sequence[ToolSpec]) -> dict[str, str]:
-    """The tools that take one text, each with the argument that takes it."""
+    """Return the tools that take a single text, with the name of that argument."""
     found = {}
     for spec in specs:
         if spec.name in NOT_PLANNED:
@@ -39,7 +39,7 @@ def takes_text(schema: Mapping[str, Any], name: str) -> bool:
 
 
 def calls_for(stage: str, queries: Sequence[SubQuery], arguments: Mapping[str, str]) -> tuple[ToolCall, ...]:
-    """One call per sub-question; its text is the intent that the reader sees."""
+    """Return one call per sub-question; its text is the intent shown to the reader."""
     calls = []
     for place, query in enumerate(queries):
         values = {"intent": query.text[:INTENT_CHARS], arguments[query.tool]: query.text}
@@ -48,7 +48,7 @@ def calls_for(stage: str, queries: Sequence[SubQuery], arguments: Mapping[str, s
 
 
 def reads_for(stage: str, results: Sequence[ToolResult], read: Sequence[str]) -> tuple[ToolCall, ...]:
-    """Calls that read the best hits of each search, those of other searches before second ones; none twice."""
+    """Return calls that read the best new hit of each search, at most ``MAX_READ``; no document twice."""
     known = set(read)
     calls: list[ToolCall] = []
     for rank in range(READ_PER_SEARCH):
@@ -66,7 +66,7 @@ def reads_for(stage: str, results: Sequence[ToolResult], read: Sequence[str]) ->
 
 
 def hits_in(result: ToolResult) -> list[dict[str, Any]]:
-    """The hits of a search that found some; none in any other result."""
+    """Return the hits of a successful search; none for any other result."""
     if result.call.name != Search.name or result.status is not ToolState.OK:
         return []
     try:
@@ -77,5 +77,5 @@ def hits_in(result: ToolResult) -> list[dict[str, Any]]:
 
 
 def read_already(results: Sequence[ToolResult]) -> list[str]:
-    """Ids of documents that were read or tried."""
+    """Return the ids of documents that the run has tried to read."""
     return [argument(result.call, "id") for result in results if result.call.name == Fetch.name]

@@ -1,4 +1,4 @@
-"""Stage notes and routes ⇄ ``planner.v1`` messages."""
+"""Conversion of stage notes and routes to and from ``planner.v1`` messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ PLAYED_BY = {
     Mode.WORKFLOW: pb.PROTOCOL_WORKFLOW,
     Mode.RESEARCH: pb.PROTOCOL_RESEARCH,
 }
-"""The agent answers a simple question at once; the workflow would plan it first (row A05)."""
+"""Protocol by mode.
+
+The agent answers a simple question at once, while the workflow would plan it first.
+"""
 
 
 def note_to_proto(note: StageNote) -> pb.StageNote:

@@ -1,4 +1,4 @@
-"""Who looks for what (row W15): numbers go to the data tool; news, readings and views go to the search tool."""
+"""Routing checks of sub-questions: numbers belong to the data tool, news and interpretation to the search tool."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ TIME = re.compile(
 )
 WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]", re.IGNORECASE)
 NAME_WORDS = 4
-"""Words (or Chinese characters) that a company's name may have beside its indicator."""
+"""Words (or Chinese characters) that a company's name may have besides its indicator."""
 
 
 def fault_of(query: SubQuery, names: Sequence[str]) -> Fault | None:
-    """What is wrong with a sub-question's tool; ``names`` are the library's indicators that its text names."""
+    """Return the routing fault of a sub-question, or None; ``names`` are known indicators found in its text."""
     text = unicodedata.normalize("NFKC", query.text)
     if query.tool == DATA:
         return None if names or query.indicators or MEASURE.search(text) else Fault.NO_INDICATOR
@@ -57,7 +57,7 @@ def fault_of(query: SubQuery, names: Sequence[str]) -> Fault | None:
 
 
 def bare(text: str, names: Sequence[str]) -> bool:
-    """True when nothing is left of a text but a name, once its indicators and times are taken away."""
+    """Return whether a text is only a name once its indicators and times are removed."""
     if not names and not MEASURE.search(text):
         return False
     rest = text
@@ -68,7 +68,7 @@ def bare(text: str, names: Sequence[str]) -> bool:
 
 
 def routed(query: SubQuery, fault: Fault | None) -> SubQuery:
-    """The sub-question with the tool that fits it."""
+    """Return the sub-question with the tool that suits it."""
     if fault is Fault.NO_INDICATOR:
         return SubQuery(SEARCH, query.text, query.origin, query.indicators)
     if fault is Fault.BARE_INDICATOR:
@@ -77,6 +77,6 @@ def routed(query: SubQuery, fault: Fault | None) -> SubQuery:
 
 
 def same_key(query: SubQuery) -> tuple[str, str]:
-    """Equal for sub-questions that differ in case, width, punctuation or spaces only (row W19)."""
+    """Return a key that is equal for sub-questions that differ in case, width, punctuation or spaces only."""
     folded = unicodedata.normalize("NFKC", query.text).casefold()
     return query.tool, "".join(character for character in folded if character.isalnum())

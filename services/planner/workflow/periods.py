@@ -1,6 +1,6 @@
-"""Search sub-questions per period (row W14): a range becomes one sub-question for each of its years or quarters.
+"""Expansion of date ranges: a search sub-question about a range becomes one per year or quarter.
 
-Documents are written about one year or quarter; who searches for "2020 to 2023" finds those about the range only.
+Documents are mostly about a single year or quarter, so a search for "2020 to 2023" finds only those about the range.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import date
 from itertools import pairwise
 
 MAX_PERIODS = 8
-"""Longer ranges become as many stretches of equal length."""
+"""Upper limit of periods; longer ranges are divided into this many parts of equal length."""
 NUMERALS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10}
 WORDS = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
@@ -26,7 +26,7 @@ QUARTER = r"(?:[Qq]\s*([1-4])|(?:第?([一二三四1-4])季度?))"
 
 @dataclass(frozen=True)
 class Span:
-    """A range where it stands in the text, and its periods as they are written in a sub-question."""
+    """A range in a text, with its periods as written in sub-questions."""
 
     start: int
     end: int
@@ -37,7 +37,10 @@ Rule = tuple[re.Pattern[str], Callable[[re.Match[str], date], tuple[str, ...]]]
 
 
 def split_periods(text: str, today: date) -> list[str]:
-    """The sub-questions of each period; the text itself where it names no range. ``today`` reads "the last years"."""
+    """Return one sub-question per period, or the text itself without a range.
+
+    ``today`` resolves relative ranges such as "the last three years".
+    """
     span = find_range(text, today)
     if span is None or len(span.periods) < 2:
         return [text]
@@ -46,7 +49,7 @@ def split_periods(text: str, today: date) -> list[str]:
 
 
 def joined(before: str, period: str, after: str) -> str:
-    """The text with one period in the range's place, single spaces around it."""
+    """Return the text with one period in place of the range, surrounded by single spaces."""
     left, right = before.rstrip(), after.lstrip()
     gap_left = " " if left and before != left else ""
     gap_right = " " if right and after != right else ""
@@ -54,7 +57,7 @@ def joined(before: str, period: str, after: str) -> str:
 
 
 def find_range(text: str, today: date) -> Span | None:
-    """The first range of the text; None without one, or where it is of one period."""
+    """Return the first range of the text, the longest one at that position; None without one."""
     found = []
     for pattern, periods in RULES:
         for match in pattern.finditer(text):
@@ -67,14 +70,14 @@ def find_range(text: str, today: date) -> Span | None:
 
 
 def years(first: int, last: int, form: str = "{}") -> tuple[str, ...]:
-    """The years of a range, at most ``MAX_PERIODS`` stretches; none for a range that runs backwards."""
+    """Return the years of a range, grouped to at most ``MAX_PERIODS`` parts; () when it runs backwards."""
     if last < first:
         return ()
     return stretches([form.format(year) for year in range(first, last + 1)])
 
 
 def quarters(first: tuple[int, int], last: tuple[int, int], form: str = "{year}Q{quarter}") -> tuple[str, ...]:
-    """The quarters from (year, quarter) to (year, quarter), both included."""
+    """Return the quarters from (year, quarter) to (year, quarter), both included; () when the range runs backwards."""
     start, end = first[0] * 4 + first[1] - 1, last[0] * 4 + last[1] - 1
     if end < start:
         return ()
@@ -82,7 +85,7 @@ def quarters(first: tuple[int, int], last: tuple[int, int], form: str = "{year}Q
 
 
 def stretches(periods: Sequence[str]) -> tuple[str, ...]:
-    """The periods themselves, or ``MAX_PERIODS`` stretches of them from first to last."""
+    """Return the periods, grouped to ``MAX_PERIODS`` consecutive parts when there are more."""
     if len(periods) <= MAX_PERIODS:
         return tuple(periods)
     cuts = [len(periods) * n // MAX_PERIODS for n in range(MAX_PERIODS + 1)]
@@ -104,7 +107,7 @@ def quarter_words(match: re.Match[str], today: date) -> tuple[str, ...]:
 
 
 def last_quarters(match: re.Match[str], today: date) -> tuple[str, ...]:
-    """The quarters before the one that ``today`` is in."""
+    """Return the complete quarters before the one that contains ``today``."""
     count = number(match.group(1))
     end = today.year * 4 + (today.month - 1) // 3 - 1
     start = end - count + 1
@@ -112,7 +115,7 @@ def last_quarters(match: re.Match[str], today: date) -> tuple[str, ...]:
 
 
 def last_years(match: re.Match[str], today: date, form: str = "{}") -> tuple[str, ...]:
-    """The years before this one: what is whole."""
+    """Return the complete years before the current one."""
     return years(today.year - number(match.group(1)), today.year - 1, form)
 
 

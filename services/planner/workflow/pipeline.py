@@ -1,7 +1,7 @@
-"""The fixed pipeline (rows W01 to W20): rewrite, plan, collect, reflect once, collect once more, answer.
+"""Execution of the fixed pipeline: rewrite, plan, collect, reflect once, collect once more, answer.
 
-Each stage is one step of the episode: one completion, and the calls that follow from it. Steps are journalled,
-recorded and resumed as an agent's are; a stage that is recorded is not asked again.
+Each stage is one step of the episode: one completion and the calls that follow from it. Steps are journalled,
+recorded and resumed as an agent's are; a recorded stage is not sampled again.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ MAX_QUESTION_CHARS = 2_000
 
 
 class BudgetSpent(Exception):
-    """No further stage may begin; carries the account in words."""
+    """Raised when the budget allows no further stage; the message holds the account."""
 
 
 class Pipeline:
-    """Plays one workflow episode to its end; the interface of ``Loop``."""
+    """Executor of one workflow episode, with the interface of ``Loop``."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class Pipeline:
         observer: Observer,
         cut_short: Step | None = None,
     ) -> None:
-        """``cut_short`` is the stage in which an earlier worker left the episode: it is not asked again."""
+        """Create the executor; ``cut_short`` is a stage that a previous worker sampled but did not finish."""
         self.episode, self._protocol, self._cut_short = episode, protocol, cut_short
         self._policy, self._stage, self._observer = policy, stage, observer
-        # Repeats are dropped before they become calls (row W19).
+        # Repeats are dropped before they become calls.
         self._calls = Calls(episode.task.run_id, stage.tools, observer, stage.metrics, None)
         specs = stage.tools.specs
         self._arguments = askable(specs)
@@ -64,15 +64,15 @@ class Pipeline:
         self._life, self._sampling, self._room = Lifetime(), False, 0
 
     def stop(self) -> None:
-        """Asks the episode to end; the call in flight is cancelled."""
+        """Request the end of the episode and cancel the call in flight."""
         self._life.stop()
 
     def edit_todo(self, items: Sequence[TodoItem]) -> tuple[TodoItem, ...]:
-        """Raises ``Conflict``: the stages are fixed, there is no list to edit."""
+        """Raise ``Conflict``, because the stages are fixed and there is no list to edit."""
         raise Conflict("a workflow has no todo list", metadata={"field": "run_id"})
 
     async def run(self) -> Outcome:
-        """Goes on from the steps that are there until the end; never raises ``FathomError``."""
+        """Run the remaining stages to the end; never raises ``FathomError``."""
         deadline = self.episode.task.limits.deadline
         return await self._life.spend(
             self._stages, deadline, lambda: "policy" if self._sampling else self._calls.waiting_for
@@ -89,11 +89,11 @@ class Pipeline:
             return Outcome(Stop.BUDGET, None, f"the budget is spent: {spent}")
 
     def _recorded(self, name: str) -> Step | None:
-        """The first step of a stage that was played already."""
+        """Return the first recorded step of a stage, or None."""
         return next((step for step in self.episode.steps if step.stage and step.stage.name == name), None)
 
     async def _rewritten(self) -> str:
-        """The question made self-contained; as it is when nothing came before it."""
+        """Return the question in self-contained form; unchanged when there is no history."""
         task, step = self.episode.task, self._recorded(REWRITE)
         question = task.question
         opening = self.episode.opening  # a replay has it from the record
@@ -109,7 +109,7 @@ class Pipeline:
         return step.stage.text if step is not None and step.stage is not None else question
 
     async def _planned(self, question: str) -> None:
-        """Decomposes the question, and collects for the first time."""
+        """Decompose the question and collect for the first time."""
         if self._recorded(PLAN) is not None:
             return
         around = Around()
@@ -127,7 +127,7 @@ class Pipeline:
         await self._step(messages, read)
 
     async def _reflected(self, question: str) -> None:
-        """Looks once at what was found, and collects a second and last time (row W20)."""
+        """Review the results once and collect a second and last time."""
         if self._recorded(REFLECT) is not None or self._recorded(COMPOSE) is not None or not self._protocol.reflects:
             return
         if self._account().rounds_left < 2:
@@ -145,7 +145,7 @@ class Pipeline:
         await self._step(messages, read)
 
     async def _answered(self, question: str) -> Answer:
-        """The text over all material; what does not hold in it goes back once."""
+        """Write the answer from all material, with at most one correction."""
         task, protocol = self.episode.task, self._protocol
         messages = asking.composing(protocol.said, task, question, self.episode, protocol.material_tokens, self._room)
         last = self.episode.steps[-1]
@@ -169,7 +169,7 @@ class Pipeline:
         )
 
     async def _note(self, name: str, queries: Sequence[SubQuery], flaws: Sequence[Flaw], around: Around) -> StageNote:
-        """What is to be sent, after the library, the lint, the periods and the repeats."""
+        """Validate sub-questions against the library and the routing rules, expand periods, and drop repeats."""
         texts = [query.text for query in queries]
         names = [name for query in queries for name in query.indicators]
         meant = Meant()
@@ -183,7 +183,7 @@ class Pipeline:
         return StageNote(name, "", plan.queries, (*flaws, *plan.flaws), widening, meant)
 
     def _asked(self) -> list[tuple[SubQuery, ToolResult]]:
-        """The sub-questions that were sent, with their results."""
+        """Return the sub-questions sent so far, with their results."""
         found: list[tuple[SubQuery, ToolResult]] = []
         for step in self.episode.steps:
             if step.stage is not None:
@@ -191,7 +191,7 @@ class Pipeline:
         return found
 
     async def _step(self, messages: tuple[Message, ...], read: Read) -> Step:
-        """One stage: its completion, sampled once whoever plays it, its calls, its record."""
+        """Run one stage: its completion, which is sampled only once even across workers, its calls, its record."""
         index = len(self.episode.steps)
         if self._is_cut_short() and self._cut_short is not None:
             sampled = replace(self._cut_short, results=())
@@ -230,7 +230,7 @@ class Pipeline:
         return Step(index, messages, replace(completion, tool_calls=calls), stage=note)
 
     async def _collected(self, sampled: Step) -> Step:
-        """The step with the results of its sub-questions, and of reading what its searches found."""
+        """Return the step with the results of its sub-questions and of reading search hits."""
         index, stage = sampled.index, sampled.stage
         calls = sampled.completion.tool_calls
         if not calls or stage is None:
@@ -246,7 +246,7 @@ class Pipeline:
         return replace(sampled, completion=completion, results=(*results, *read))
 
     def _is_cut_short(self) -> bool:
-        """True when the stage that is due was left in its middle."""
+        """Return whether the current stage was interrupted after sampling."""
         return self._cut_short is not None and self._cut_short.index == len(self.episode.steps)
 
     def _account(self) -> Account:
@@ -259,10 +259,10 @@ class Pipeline:
 
 
 async def composed(completion: Completion) -> StageNote:
-    """The answer's stage has nothing but its text."""
+    """Return the note of the compose stage, which consists of text only."""
     return StageNote(COMPOSE)
 
 
 def rewritten(steps: Sequence[Step]) -> str:
-    """The question after rewriting; "" for an episode without that stage."""
+    """Return the rewritten question; "" for an episode without that stage."""
     return next((step.stage.text for step in steps if step.stage and step.stage.name == REWRITE), "")

@@ -1,4 +1,4 @@
-"""From what a model asked for to what is sent: names of the library, the right tool, one period each, no repeats."""
+"""Post-processing of planned sub-questions: library names, tool routing, one period each, deduplication."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from services.planner.workflow.periods import split_periods
 from services.planner.workflow.record import Fault, Flaw, Meant, SubQuery
 
 MAX_SENT = 16
-"""Sub-questions of one round of collection."""
+"""Limit of sub-questions sent per collection round."""
 EDGES = " ,，、;；:：。.-和与及"
 DANGLING = re.compile(r"(?:[,，、;；]\s*){2,}|\s{2,}")
 
 
 @dataclass(frozen=True)
 class Planned:
-    """Sub-questions in order, those that are not sent with their reason, and what was wrong."""
+    """Sub-questions in order, including dropped ones with their reason, and the flaws found."""
 
     queries: tuple[SubQuery, ...]
     flaws: tuple[Flaw, ...]
@@ -32,7 +32,10 @@ def planned(
     tools: Sequence[str],
     today: date,
 ) -> Planned:
-    """``asked`` were sent before; ``tools`` are those that there are: a fault is mended only towards one of them."""
+    """Return the sub-questions to send.
+
+    ``asked`` were sent before; ``tools`` are available, and a sub-question is never routed to any other tool.
+    """
     flaws: list[Flaw] = []
     spread: list[SubQuery] = []
     for query in queries:
@@ -51,7 +54,7 @@ def planned(
 
 
 def of_the_library(query: SubQuery, meant: Meant, flaws: list[Flaw]) -> SubQuery:
-    """A data sub-question with the library's names for its indicators; names that are none are taken out (row W10)."""
+    """Replace the indicators of a data sub-question by their library names; remove unknown ones."""
     if query.tool != DATA or not query.indicators:
         return query
     text, kept = query.text, []
@@ -73,7 +76,7 @@ def of_the_library(query: SubQuery, meant: Meant, flaws: list[Flaw]) -> SubQuery
 
 
 def unrepeated(queries: Sequence[SubQuery], asked: Sequence[SubQuery], flaws: list[Flaw]) -> tuple[SubQuery, ...]:
-    """The sub-questions, repeats and what is beyond ``MAX_SENT`` marked as not sent (rows W19, W20)."""
+    """Mark repeated sub-questions and those beyond ``MAX_SENT`` as dropped."""
     known = {same_key(query) for query in asked}
     out: list[SubQuery] = []
     sent = 0
@@ -92,12 +95,12 @@ def unrepeated(queries: Sequence[SubQuery], asked: Sequence[SubQuery], flaws: li
 
 
 def fallback_plan(question: str, tools: Sequence[str]) -> list[SubQuery]:
-    """The question itself for each of the two tools: what is left when a plan is of no use."""
+    """Return the question itself for each of the two tools, for when the plan is unusable."""
     return [SubQuery(tool, question, "fallback") for tool in (DATA, SEARCH) if tool in tools]
 
 
 def fallback_reflection(asked: Sequence[SubQuery], found: Sequence[bool], tools: Sequence[str]) -> list[SubQuery]:
-    """What found nothing, once more with the other tool (row W16)."""
+    """Return the sub-questions without results, each for the other tool."""
     other = {DATA: SEARCH, SEARCH: DATA}
     return [
         SubQuery(other[query.tool], query.text, "fallback")

@@ -1,4 +1,4 @@
-"""The workflow as a protocol: which prompts it speaks with. How it is played is ``pipeline``."""
+"""Workflow protocol: prompts and sampling of the pipeline, which ``pipeline`` executes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from services.planner.workflow.widening import Widener
 
 @dataclass(frozen=True)
 class Workflow:
-    """Rewrite, plan, collect, reflect once, answer; over the tools, the material and the ending of an agent's run."""
+    """Protocol of the fixed pipeline; tools, material and ending are those of an agent's run."""
 
     said: Prompts
     widener: Widener
     material_tokens: int = 12_000
-    """Tokens of the list of material in the last stage, by an upper estimate."""
+    """Budget of the material list in the last stage, in tokens by an upper estimate."""
     reflects: bool = True
-    """Whether the run looks once at what it has; off for ablations (row W21)."""
+    """False skips the reflect stage, for ablations."""
 
     tags = False
 
     def opening(self, task: Task) -> tuple[Message, ...]:
-        """None: each stage is asked by itself."""
+        """Return (), because each stage has its own prompt."""
         return ()
 
     def sampling(self, task: Task) -> Sampling:
@@ -35,9 +35,9 @@ class Workflow:
         return self.said.hash(task, WORKFLOW_STAGES)
 
     def prompts(self, question: str, key: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
-        """Prompt ids by stage; raises ``InvalidField`` for a wanted one that is not there."""
+        """Return prompt ids by stage; raise ``InvalidField`` when a wanted one does not exist."""
         return self.said.choose(question, key, wanted, WORKFLOW_STAGES)
 
     def nudge(self) -> None:
-        """None: a stage is not told of its budget."""
+        """Return None, because stages receive no budget reminders."""
         return None

@@ -1,4 +1,4 @@
-"""What the model of a stage wrote, read tolerantly: bad output gives flaws, no exception (rows W02, W08, W18)."""
+"""Tolerant parsing of stage outputs: malformed output becomes flaws, never an exception."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRAPPERS = ("missing", "supplement", "supplements", "need", "缺失", "补充")
 
 
 def read_question(text: str, fallback: str, longest: int) -> tuple[str, tuple[Flaw, ...]]:
-    """One self-contained question on one line; the ``fallback`` for an empty or endless output."""
+    """Return a self-contained question on one line; ``fallback`` for an empty or overlong output."""
     plain = MARKUP.sub(" ", FENCES.sub("", THOUGHT.sub("", text)))
     found = read_object(plain, cut_off=False)
     if found is not None:
@@ -46,7 +46,7 @@ def read_question(text: str, fallback: str, longest: int) -> tuple[str, tuple[Fl
 
 
 def read_plan(text: str, tools: Collection[str]) -> tuple[list[SubQuery], list[Flaw]]:
-    """The sub-questions of a plan: a JSON list of {tool, subquery, indicators?}, or an object by tool."""
+    """Parse a plan: a JSON list of {tool, subquery, indicators?}, or an object by tool."""
     value, flaws = outermost(text)
     if isinstance(value, list):
         return entries(value, tools, "plan")
@@ -61,7 +61,7 @@ def read_plan(text: str, tools: Collection[str]) -> tuple[list[SubQuery], list[F
 
 
 def read_reflection(text: str, tools: Collection[str]) -> tuple[list[SubQuery], list[Flaw]]:
-    """What is to be supplemented: a JSON object by tool; an empty one means that nothing is missing."""
+    """Parse supplementary sub-questions: a JSON object by tool, empty when nothing is missing."""
     value, flaws = outermost(text)
     if isinstance(value, list):
         return entries(value, tools, "reflect")
@@ -72,7 +72,7 @@ def read_reflection(text: str, tools: Collection[str]) -> tuple[list[SubQuery], 
 
 
 def outermost(text: str) -> tuple[list[Any] | dict[str, Any] | None, list[Flaw]]:
-    """The JSON list or object that begins first in a text; None, and what is wrong, when there is none."""
+    """Return the first JSON list or object of a text, or None with the flaw."""
     plain = THOUGHT.sub("", text).strip()
     if not plain:
         return None, [Flaw(Fault.EMPTY)]
@@ -85,7 +85,7 @@ def outermost(text: str) -> tuple[list[Any] | dict[str, Any] | None, list[Flaw]]
 
 
 def by_tool(found: Mapping[str, Any], tools: Collection[str], origin: str) -> tuple[list[SubQuery], list[Flaw]]:
-    """Sub-questions of an object whose keys are tools and whose values are texts or lists of them."""
+    """Return the sub-questions of an object whose keys are tools and whose values are texts or lists of texts."""
     items = []
     for tool, value in found.items():
         for one in value if isinstance(value, list) else [value]:
@@ -94,7 +94,7 @@ def by_tool(found: Mapping[str, Any], tools: Collection[str], origin: str) -> tu
 
 
 def entries(items: Sequence[Any], tools: Collection[str], origin: str) -> tuple[list[SubQuery], list[Flaw]]:
-    """The items that name a tool that there is and say something; what is wrong with the others."""
+    """Return the valid items as sub-questions, and the flaws of the others."""
     queries: list[SubQuery] = []
     flaws: list[Flaw] = []
     for item in items[:MAX_QUERIES]:
@@ -118,7 +118,7 @@ def entries(items: Sequence[Any], tools: Collection[str], origin: str) -> tuple[
 
 
 def names_of(value: object) -> tuple[str, ...]:
-    """Names of indicators, as far as they are texts of a sensible length."""
+    """Return the indicator names that are texts of a plausible length."""
     if isinstance(value, str):
         value = re.split(r"[,，、;；]", value)
     if not isinstance(value, list):

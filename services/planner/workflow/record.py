@@ -1,4 +1,4 @@
-"""What a stage of the workflow leaves beside its completion: plain data, recorded with its step."""
+"""Recorded data of workflow stages besides their completions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import StrEnum
 
 FRAMEWORKS, INDICATORS, ASSOCIATION = "frameworks", "indicators", "association"
 PARTS = (FRAMEWORKS, INDICATORS, ASSOCIATION)
-"""Of the chain that widens a plan."""
+"""Parts of the enrichment of a plan."""
 
 
 class Fault(StrEnum):
-    """What was wrong with a stage's output, by its kind; the value is a metric's label."""
+    """Kinds of flaws in a stage's output; the value is a metric label."""
 
     EMPTY = "empty"
     NOT_JSON = "not_json"
@@ -22,18 +22,18 @@ class Fault(StrEnum):
     TOO_MANY = "too_many"
     DUPLICATE = "duplicate"
     NO_INDICATOR = "no_indicator"
-    """A data sub-question that names no indicator: it goes to the search tool."""
+    """A data sub-question without an indicator; it is routed to the search tool."""
     BARE_INDICATOR = "bare_indicator"
-    """A search sub-question that only looks up an indicator: it goes to the data tool."""
+    """A search sub-question that only looks up an indicator; it is routed to the data tool."""
     UNKNOWN_INDICATOR = "unknown_indicator"
-    """A name that the library does not have; it was taken out of the sub-question."""
+    """An indicator that the library lacks; it is removed from the sub-question."""
     SERVICE = "service"
-    """A service that the stage would have asked was out of reach."""
+    """A service that the stage depends on was unreachable."""
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """One thing that was wrong, and the words that show it."""
+    """One flaw, with the text that shows it."""
 
     fault: Fault
     detail: str = ""
@@ -41,9 +41,10 @@ class Flaw:
 
 @dataclass(frozen=True)
 class SubQuery:
-    """A sub-question for one tool. ``origin`` says who asked for it; ``dropped`` why it was not sent, "" when it was.
+    """A sub-question for one tool.
 
-    ``indicators`` are names that the model thinks of for it.
+    ``origin`` names the stage that created it; ``dropped`` is the reason why it was not sent, or None; ``indicators``
+    are names suggested by the model.
     """
 
     tool: str
@@ -55,7 +56,7 @@ class SubQuery:
 
 @dataclass(frozen=True)
 class Widening:
-    """What one part of the widening chain brought; ``error`` when it failed."""
+    """Result of one part of the enrichment; ``error`` is set when it failed."""
 
     part: str
     found: tuple[str, ...] = ()
@@ -64,20 +65,20 @@ class Widening:
 
 @dataclass(frozen=True)
 class Meant:
-    """What the library makes of a stage's words."""
+    """Library lookups of a stage's words."""
 
     known: Mapping[str, str] = field(default_factory=dict)
-    """The id of an indicator by the model's words for it; "" for words that name none."""
+    """Indicator id by the model's name for it; "" for an unknown name."""
     canonical: Mapping[str, str] = field(default_factory=dict)
-    """What to call it, by the same words: they themselves where the library has them as a name, else its own name."""
+    """Name to use, by the model's name: that name itself if the library has it, else the library's name."""
     inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The names of indicators that stand in a sub-question, by its text."""
+    """Indicator names found in a sub-question, by its text."""
     widening: tuple[Widening, ...] = ()
 
 
 @dataclass(frozen=True)
 class StageNote:
-    """What came of a stage. ``text`` is the rewritten question; ``meant`` is kept so that a replay needs no library."""
+    """Record of a stage. ``text`` is the rewritten question; ``meant`` is stored so that a replay needs no library."""
 
     name: str
     text: str = ""
@@ -86,9 +87,9 @@ class StageNote:
     widening: tuple[Widening, ...] = ()
     meant: Meant = field(default_factory=Meant)
     room: int = 0
-    """Tokens of the window that its prompt was made for; 0 when nobody said."""
+    """Window in tokens that the prompt was made for; 0 when unknown."""
 
     @property
     def sent(self) -> tuple[SubQuery, ...]:
-        """The sub-questions that were sent."""
+        """Return the sub-questions that were sent."""
         return tuple(query for query in self.queries if query.dropped is None)

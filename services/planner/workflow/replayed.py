@@ -1,4 +1,4 @@
-"""What a replay of a workflow takes from the record instead of from services: the library, the tools, the date."""
+"""Recorded inputs for the replay of a workflow, in place of services: library, tools, date."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from services.planner.workflow.widening import Around
 
 @dataclass(frozen=True)
 class RecordedTool:
-    """A tool of the recorded run; its results are in the record, so it is never run."""
+    """A tool of the recorded run; its results come from the record, so it is never executed."""
 
     name: str
     description: str
@@ -33,7 +33,7 @@ class RecordedTool:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What went into the recorded stages; a ``Widener`` that gives what the library gave then."""
+    """Inputs of the recorded stages; a ``Widener`` that returns the recorded library lookups."""
 
     opening: tuple[Message, ...]
     date: str
@@ -46,7 +46,7 @@ class Inputs:
         return Around(self.plan["framework"], tuple(filter(None, self.plan["indicators"].split(", "))))
 
     async def meant(self, names: Sequence[str], texts: Sequence[str], chinese: bool) -> Meant:
-        """Of the stage that asked for these names and texts."""
+        """Return the lookups of the stage with these texts."""
         return next(
             (one for one in self.meanings if set(texts) <= one.inside.keys()),
             Meant(),
@@ -54,7 +54,7 @@ class Inputs:
 
 
 def recorded_inputs(steps: Sequence[Step]) -> Inputs:
-    """Read from the prompts of the recorded stages; empty where a stage was not reached."""
+    """Read the inputs from the prompts of the recorded stages; fields of stages not reached are empty."""
     asked = [read_ask(message.content) for step in steps for message in step.new_messages]
     found = [one for one in asked if one is not None]
     plan = next((one for one in found if one.stage == PLAN), Asked(PLAN, {}))

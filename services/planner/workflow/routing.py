@@ -1,4 +1,4 @@
-"""Where a question belongs, and how much work it is worth, by cues in its words (rows A03, A04): no model is asked."""
+"""Rule-based routing of a question to a scene and a mode by cue words, without a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Scene(StrEnum):
-    """Which desk answers."""
+    """Kind of request."""
 
     QUESTION_ANSWERING = "question_answering"
     DATA_QUERY = "data_query"
@@ -18,7 +18,7 @@ class Scene(StrEnum):
 
 
 class Mode(StrEnum):
-    """At once or after one look-up; the fixed pipeline; the agent."""
+    """Amount of work: direct answer, fixed pipeline, or agent."""
 
     DIRECT = "direct"
     WORKFLOW = "workflow"
@@ -27,7 +27,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Route:
-    """``confidence`` is 0 to 1; ``reason`` names the cue that decided, in the question's own words where it has one."""
+    """Routing decision.
+
+    ``confidence`` is 0 to 1; ``reason`` is the deciding cue, quoted from the question if possible.
+    """
 
     scene: Scene
     mode: Mode
@@ -111,7 +114,7 @@ BROAD = cues(
 
 
 def route(question: str) -> Route:
-    """Scene and mode of a question; the same question always gives the same."""
+    """Return scene and mode of a question; deterministic."""
     text = unicodedata.normalize("NFKC", question)
     scene, confidence, reason = scene_of(text)
     mode, why = mode_of(text, scene)
@@ -119,7 +122,7 @@ def route(question: str) -> Route:
 
 
 def scene_of(text: str) -> tuple[Scene, float, str]:
-    """The scene, how sure, and the cue."""
+    """Return the scene, its confidence and the cue."""
     deep = BROAD.search(text) or STEPS.search(text)
     service = SERVICE.search(text)
     if service:
@@ -136,7 +139,7 @@ def scene_of(text: str) -> tuple[Scene, float, str]:
 
 
 def mode_of(text: str, scene: Scene) -> tuple[Mode, str]:
-    """The mode and the cue; steps that depend on each other come before coverage."""
+    """Return the mode and the cue; dependent steps take precedence over breadth."""
     chat = CHAT.search(text)
     if chat:
         return Mode.DIRECT, chat.group().strip()

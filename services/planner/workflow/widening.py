@@ -1,5 +1,6 @@
-"""The chain that widens a plan (rows W09, W10, W12, W13): frameworks, indicators near the question, and the names
-that the model thinks of, which reach the data tool only as names of the library. Each part can be switched off.
+"""Enrichment of a plan from the library: frameworks, related indicators, and canonical indicator names.
+
+Names that the model suggests reach the data tool only as names of the library. Each part can be disabled.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from services.planner.workflow.record import ASSOCIATION, FRAMEWORKS, INDICATORS
 
 DEEPEST, TOPICS, NEAR, MAX_MENTIONS, MAX_QUESTION = 3, 2, 12, 64, 2_000
 KNOWN_SCORE, HELD_SCORE = 0.7, 0.6
-"""From which likeness on a model's word counts as the name of an indicator, and one that holds such a name."""
+"""Lowest similarity at which a model's phrase counts as an indicator's name, and at which one that contains it does."""
 
 
 @dataclass(frozen=True)
 class Around:
-    """What stands around a question: the framework as lines of a tree, and names of indicators."""
+    """Context of a question: a framework as lines of a tree, and names of indicators."""
 
     framework: str = ""
     indicators: tuple[str, ...] = ()
@@ -30,7 +31,7 @@ class Around:
 
 
 class Widener(Protocol):
-    """Asks the library; a service out of reach makes the plan narrower and is told, never raised."""
+    """Library lookups; an unreachable service is recorded, never raised, and leaves the plan unenriched."""
 
     async def around(self, question: str, chinese: bool) -> Around: ...
 
@@ -39,7 +40,7 @@ class Widener(Protocol):
 
 @dataclass(frozen=True)
 class LibraryWidener:
-    """Asks datafetch: ``ListFrameworks`` for the topics of a question, ``MatchIndicators`` for names."""
+    """Lookups in datafetch: ``ListFrameworks`` for topics of a question, ``MatchIndicators`` for names."""
 
     clients: Clients
     parts: Collection[str] = PARTS
@@ -92,19 +93,19 @@ class LibraryWidener:
 
 
 def is_known(name: str, matches: pb.IndicatorMatches) -> bool:
-    """True when a model's words are like a name of the library, or hold one as it stands ("free cash flow margin")."""
+    """Return whether a phrase resembles an indicator's name or contains one verbatim ("free cash flow margin")."""
     if matches.scores[0] >= KNOWN_SCORE:
         return True
     return matches.scores[0] >= HELD_SCORE and bool(surfaces_in(name, matches.surfaces[:1]))
 
 
 def named(indicator: pb.Indicator, chinese: bool) -> str:
-    """The indicator's name in the question's language."""
+    """Return the indicator's name in the question's language."""
     return str((indicator.name_zh if chinese else "") or indicator.name or indicator.id)
 
 
 def surfaces_in(text: str, surfaces: Sequence[str]) -> tuple[str, ...]:
-    """Those names of indicators that stand in the text."""
+    """Return the indicator names that occur in the text."""
     folded = f" {fold(text)} "
     inside = (surface for surface in surfaces if len(surface) > 1 and stands(fold(surface), folded))
     return tuple(dict.fromkeys(inside))
@@ -115,7 +116,7 @@ def fold(text: str) -> str:
 
 
 def stands(name: str, text: str) -> bool:
-    """Latin names stand between words; Chinese ones anywhere."""
+    """Return whether the name occurs in the text: Latin names as whole words, Chinese ones anywhere."""
     if not name.isascii():
         return name in text
     start = text.find(name)
@@ -128,9 +129,9 @@ def stands(name: str, text: str) -> bool:
 
 
 def tree(frameworks: Sequence[pb.Framework], chinese: bool, budget_tokens: int) -> str:
-    """The trees as indented lines, none deeper than level 3, within the budget by an upper estimate of tokens.
+    """Return the trees as indented lines, at most ``DEEPEST`` levels, within a budget by an upper token estimate.
 
-    A leaf is written "name [tool]"; when the budget ends, the rest is left out and said to be.
+    A leaf is written "name [tool]"; when the budget is exhausted, "…" marks the omission.
     """
     lines: list[str] = []
     spent = 0

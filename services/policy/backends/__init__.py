@@ -1,4 +1,4 @@
-"""Engines behind one interface (``services.policy.model.Backend``); heavy imports happen on opening only."""
+"""Inference engines behind one interface (``services.policy.model.Backend``), imported lazily."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from services.policy.model import Backend
 
 
 def open_backend(name: str, config: ModelConfig, cache_dir: Path) -> Backend:
-    """The backend of a model, not yet loaded; raises ``MissingExtra`` when its packages are not installed."""
+    """Create the backend of a model without loading it; raise ``MissingExtra`` when its packages are not installed."""
     if isinstance(config, RulesModel):
         from services.policy.backends.rules.backend import RulesBackend
 

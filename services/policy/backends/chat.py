@@ -1,9 +1,9 @@
-"""Messages to token ids by the "continuous token" rule: earlier ids stay as they are, only the new suffix is rendered.
+r"""Incremental chat templating: earlier token ids stay as they are, and only the new messages are rendered.
 
-A template is append-only when rendering a longer conversation only adds to the rendering of a shorter one.
-The suffix is found with a stand-in for the past: ids(template(stand-in + new)) minus ids(template(stand-in)).
-What the model did not emit between its last token and the new messages (``<|im_end|>\\n`` when it was cut,
-``\\n`` when it ended its turn) belongs to the suffix, hence to the prompt.
+A template is append-only when the rendering of a longer conversation starts with that of a shorter one. The suffix
+is computed with a stand-in for the past: ids(template(stand-in + new)) minus ids(template(stand-in)). Tokens that
+the model did not emit between its last token and the new messages (``<|im_end|>\n`` when it was cut off, ``\n`` when
+it ended its turn) belong to the suffix, hence to the prompt.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ TOOL_INSTRUCTION = (
 
 
 class Template(Protocol):
-    """A tokenizer with a chat template."""
+    """Tokenizer with a chat template."""
 
     end_ids: frozenset[int]
-    """Ids that end a turn."""
+    """Token ids that end a turn."""
 
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec], generation_prompt: bool) -> str:
-        """Text of a conversation; raises ``InvalidField("messages")`` for one that the template refuses."""
+        """Return the text of a conversation; raise ``InvalidField("messages")`` when the template rejects it."""
         ...
 
     def encode(self, text: str) -> list[int]:
-        """Ids of rendered text; nothing is added."""
+        """Return the token ids of rendered text, without adding special tokens."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, special tokens included."""
+        """Return the text of token ids, special tokens included."""
         ...
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """Ids to append to the context before sampling; the first ``boundary`` of them end the turn before."""
+    """Token ids to append to the context before sampling; the first ``boundary`` of them end the previous turn."""
 
     ids: list[int]
     boundary: int = 0
 
 
 def rendered(template: Template, request: Request) -> Rendered:
-    """What has to follow ``request.context_token_ids`` before sampling.
+    """Return the token ids that follow ``request.context_token_ids`` before sampling.
 
-    Raises ``InvalidField("context_token_ids")`` when these do not begin as the messages do, and ``Internal``
-    when the template is not append-only.
+    Raises ``InvalidField`` for context ids or messages that do not match, and ``Internal`` when the template is not
+    append-only.
     """
     covered = request.context_messages
     if covered == 0:
@@ -68,7 +68,7 @@ def rendered(template: Template, request: Request) -> Rendered:
 
 
 def check_beginning(template: Template, request: Request) -> None:
-    """What precedes the first answer was rendered by this template: it must be how the ids begin."""
+    """Raise ``InvalidField`` unless the context ids begin with the rendered messages before the first answer."""
     roles = [message.role for message in request.messages[: request.context_messages]]
     opening = request.messages[: roles.index(Role.ASSISTANT)]
     if not opening:
@@ -79,7 +79,7 @@ def check_beginning(template: Template, request: Request) -> None:
 
 
 def suffix(template: Template, request: Request) -> Rendered:
-    """Ids of the new messages, the boundary before them and the generation prompt after them."""
+    """Return the ids of the new messages between the end of the last turn and the generation prompt."""
     new = request.messages[request.context_messages :]
     past_text = template.render(STAND_IN, (), False)
     whole_text = template.render((*STAND_IN, *new), (), True)
@@ -96,7 +96,7 @@ def suffix(template: Template, request: Request) -> Rendered:
 
 
 def written(message: Message) -> str:
-    """Content of a message as text; calls that are only structured are written out in Hermes form."""
+    """Return a message's content; structured calls that the content lacks are appended in Hermes format."""
     if not message.tool_calls or OPEN in message.content:
         return message.content
     calls = (format_tool_call(call.name, arguments(call.arguments_json)) for call in message.tool_calls)
@@ -104,7 +104,7 @@ def written(message: Message) -> str:
 
 
 def arguments(arguments_json: str) -> dict[str, object]:
-    """Arguments of an earlier call; what is no object is shown as it was written."""
+    """Parse the arguments of an earlier call; text that is no JSON object is returned as ``{"arguments": text}``."""
     try:
         parsed = json.loads(arguments_json)
     except ValueError:
@@ -113,7 +113,7 @@ def arguments(arguments_json: str) -> dict[str, object]:
 
 
 def with_tools(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Message]:
-    """The conversation with the tools written into its system message, for templates that know no tools."""
+    """Return the messages with the tools described in the system message, for templates without tool support."""
     if not tools:
         return list(messages)
     text = TOOL_INSTRUCTION.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in functions(tools)))
@@ -123,12 +123,14 @@ def with_tools(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[M
 
 
 def functions(tools: Sequence[ToolSpec]) -> list[dict[str, object]]:
-    """Tools in OpenAI's form by name: in whatever order they come, the prompt begins with the same tokens (row P09)."""
+    """Return the tools in OpenAI's function format, sorted by name."""
+    # Prompts with the same tools then share their first tokens, whatever the order of the request, and hit the prefix
+    # cache.
     return [function(tool) for tool in sorted(tools, key=lambda tool: tool.name)]
 
 
 def function(tool: ToolSpec) -> dict[str, object]:
-    """A tool in OpenAI's function form; raises ``InvalidField("tools")`` when its schema is no JSON object."""
+    """Return a tool in OpenAI's function format; raise ``InvalidField("tools")`` when its schema is no JSON object."""
     parameters = json_object("tools", f"parameters_json of {tool.name!r}", tool.parameters_json or "{}")
     described = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": described}

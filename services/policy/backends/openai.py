@@ -1,4 +1,4 @@
-"""The ``openai`` backend: any endpoint that speaks OpenAI's chat completions. Its ids are not exact."""
+"""The ``openai`` backend: any endpoint with OpenAI's chat completions API. It returns no token ids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RETRY_AFTER_S = 2.0
 
 @dataclass
 class Partial:
-    """What has streamed in so far."""
+    """Accumulated state of a streamed response."""
 
     text: str = ""
     calls: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -43,10 +43,10 @@ class Partial:
     stopped: bool = False
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     _begun: list[int] = field(default_factory=list)
-    """Calls of which arguments have come, in order."""
+    """Indices of calls with streamed arguments, in order."""
 
     def take(self, chunk: Any, stops: Sequence[str]) -> str:
-        """Adds one chunk; returns its text up to and including a stop string, then its calls."""
+        """Add a chunk and return its new text, up to and including a stop string, followed by its tool calls."""
         if chunk.usage is not None:
             details = getattr(chunk.usage, "prompt_tokens_details", None)
             cached = (getattr(details, "cached_tokens", None) or 0) if details else 0
@@ -71,7 +71,7 @@ class Partial:
         return self.text[before:] + written
 
     def _written(self, pieces: Sequence[Any]) -> str:
-        """Pieces of native calls as they would be written in text, so that readers may follow them."""
+        """Return pieces of native tool calls in text form, so that callers can stream them."""
         out = ""
         for piece in pieces:
             arguments = (piece.function.arguments or "") if piece.function is not None else ""
@@ -82,7 +82,7 @@ class Partial:
         return out
 
     def tool_calls(self, tool_format: ToolFormat) -> tuple[ToolCall, ...]:
-        """Native calls, else those written in the text."""
+        """Return the native tool calls, or else those written in the text."""
         if tool_format is ToolFormat.TAGS:
             return ()
         native = tuple(
@@ -94,14 +94,14 @@ class Partial:
 
 
 class OpenAIBackend:
-    """A model at an endpoint. Earlier token ids are ignored: the whole conversation is sent as messages."""
+    """A model at an endpoint. Earlier token ids are ignored; the whole conversation is sent as messages."""
 
     engine = "openai"
     exact = False
     version = 0
 
     def __init__(self, name: str, config: OpenAIModel) -> None:
-        """Raises ``MissingExtra`` when the package openai is not installed."""
+        """Raise ``MissingExtra`` when the package openai is not installed."""
         if importlib.util.find_spec("openai") is None:
             raise MissingExtra("openai", "openai")
         self._name, self._config = name, config
@@ -118,7 +118,10 @@ class OpenAIBackend:
         return Occupancy(self._running)
 
     async def load(self) -> None:
-        """Makes the client; calls nobody. Raises ``ConfigError`` when the key's variable is not set."""
+        """Create the client without a request.
+
+        Raise ``ConfigError`` when the environment variable of the key is not set.
+        """
         variable = self._config.api_key_env
         key = os.environ.get(variable, "") if variable else "none"
         if not key:
@@ -128,7 +131,7 @@ class OpenAIBackend:
         )
 
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
-        """Streams; closing the generator closes the connection."""
+        """Stream a completion; closing the generator closes the connection."""
         if self._client is None:
             raise NotReady(f"model {self._name!r} is being loaded", retry_after_s=1.0)
         started, partial = time.monotonic(), Partial()
@@ -191,7 +194,7 @@ class OpenAIBackend:
         )
 
     def _translated(self, error: Any) -> FathomError:
-        """The library's error as one of ours; the endpoint's message is kept, its headers and body are not."""
+        """Convert an error of the library to a ``FathomError`` with the endpoint's message, not headers or body."""
         library, message = self._library, f"the endpoint answered: {getattr(error, 'message', error)}"
         if isinstance(error, library.RateLimitError):
             return Overloaded(f"{self._name}: {message}", retry_after(error))
@@ -204,7 +207,7 @@ class OpenAIBackend:
         return DependencyFailed(self._name, message)
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
-        """Raises ``InvalidField("model")``: the endpoint's token ids are not known here."""
+        """Raise ``InvalidField("model")``, because the endpoint exposes no token ids."""
         raise InvalidField("model", f"{self._name!r} is behind an endpoint that gives no token ids")
 
     async def tokenize(
@@ -227,7 +230,7 @@ class OpenAIBackend:
 
 
 def as_openai(message: Message) -> dict[str, Any]:
-    """A message in OpenAI's form; calls written in the text become native ones again."""
+    """Return a message in OpenAI's format; tool calls written in the text become native ones."""
     body: dict[str, Any] = {"role": message.role.value, "content": message.content}
     if message.role is Role.TOOL:
         body["tool_call_id"] = message.tool_call_id
@@ -241,13 +244,13 @@ def as_openai(message: Message) -> dict[str, Any]:
 
 
 def response_format(schema_json: str) -> dict[str, Any]:
-    """Structured output by a JSON schema; raises ``InvalidField`` when it is no JSON object."""
+    """Return the parameter for structured output; raise ``InvalidField`` when the schema is no JSON object."""
     schema = json_object("response_schema_json", "it", schema_json)
     return {"type": "json_schema", "json_schema": {"name": "response", "schema": schema}}
 
 
 def retry_after(error: Any) -> float:
-    """Seconds that the endpoint asks for, within reason."""
+    """Return the retry delay of a response in seconds, at most 60; ``RETRY_AFTER_S`` when it is missing or invalid."""
     try:
         return min(60.0, max(0.0, float(error.response.headers.get("retry-after", RETRY_AFTER_S))))
     except (TypeError, ValueError):

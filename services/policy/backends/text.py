@@ -1,4 +1,4 @@
-"""Text of sampled ids, piece by piece, and where it must stop."""
+"""Incremental detokenization and detection of stop strings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ REPLACEMENT = "\ufffd"
 
 
 class TextStream:
-    """Turns ids into text as they come; bytes of an unfinished character wait for the rest.
+    """Incremental detokenizer; bytes of an incomplete character are held back.
 
-    Decoders join neighbours (spaces, bytes of one character), so each piece is the difference of two
-    decodings that share a start: ``_start`` lies before the ids that are already out at ``_out``.
+    Decoders join neighbouring tokens (spaces, bytes of one character), so each piece is the difference of two decodings
+    with a common start: ``_start`` lies before the ids already emitted, which end at ``_out``.
     """
 
     def __init__(self, decode: Decode, stops: Sequence[str]) -> None:
@@ -20,10 +20,10 @@ class TextStream:
         self._ids: list[int] = []
         self._start = self._out = 0
         self.text = ""
-        """All text that is out."""
+        """All text emitted so far."""
 
     def push(self, token_id: int) -> str:
-        """The text that this id completes, perhaps none."""
+        """Add a token id and return the text that it completes, possibly ""."""
         self._ids.append(token_id)
         known = self._decode(self._ids[self._start : self._out])
         now = self._decode(self._ids[self._start :])
@@ -33,14 +33,14 @@ class TextStream:
         return self._emit(now[len(known) :])
 
     def rest(self) -> str:
-        """What waited for an end that did not come."""
+        """Return the text held back at the end of the completion."""
         known = self._decode(self._ids[self._start : self._out])
         now = self._decode(self._ids[self._start :])
         self._start = self._out = len(self._ids)
         return self._emit(now[len(known) :])
 
     def stopped(self) -> bool:
-        """True when the text, that of waiting ids included, holds a stop string."""
+        """Return whether the text, including held-back ids, contains a stop string."""
         if not self._stops:
             return False
         waiting = self._decode(self._ids[self._start :])[len(self._decode(self._ids[self._start : self._out])) :]

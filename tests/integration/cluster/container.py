@@ -66,7 +66,12 @@ class Container:
         root = self.folder / "root"
         root.mkdir(exist_ok=True)
         lines = ["set -eu", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "mount --make-rprivate /"]
-        lines += [f"mount -t tmpfs tmpfs {root}", f"cd {root}", f"mkdir -p {' '.join(FOLDERS)}", "mkdir -p dev/shm"]
+        lines += [
+            f"mount -t tmpfs tmpfs {shlex.quote(str(root))}",
+            f"cd {shlex.quote(str(root))}",
+            f"mkdir -p {' '.join(FOLDERS)}",
+            "mkdir -p dev/shm",
+        ]
         for name in SYSTEM:
             if Path("/", name).is_symlink():
                 lines.append(f"cp -a /{name} {name}")
@@ -78,12 +83,16 @@ class Container:
         lines += [f"cp -L /etc/{name} etc/{name}" for name in SETTINGS if Path("/etc", name).exists()]
         resolv = self.folder / "resolv.conf"
         resolv.write_text(self.resolv)
-        lines.append(f"cp {resolv} etc/resolv.conf")
+        lines.append(f"cp {shlex.quote(str(resolv))} etc/resolv.conf")
         lines += self._volumes()
         lines += [f"hostname {self.pod}", "pivot_root . old", "cd /", "umount -l /old"]
         if self.workload.container["securityContext"]["readOnlyRootFilesystem"]:
             lines.append("mount -o remount,ro /")
-        lines += [f"cd {self.image.workdir}", "unset OLDPWD", f"PATH={shlex.quote(self.environment['PATH'])}"]
+        lines += [
+            f"cd {shlex.quote(str(self.image.workdir))}",
+            "unset OLDPWD",
+            f"PATH={shlex.quote(self.environment['PATH'])}",
+        ]
         return "\n".join([*lines, f"exec {shlex.join(self._as_user(self.command()))}"]) + "\n"
 
     def _as_user(self, command: Sequence[str]) -> list[str]:
@@ -165,8 +174,9 @@ def children(pid: int) -> list[int]:
 
 
 def bind(source: Path, target: str, *, read_only: bool) -> list[str]:
-    lines = [f"mkdir -p {target}", f"mount --rbind {source} {target}"]
-    return [*lines, f"mount -o remount,bind,ro {target}"] if read_only else lines
+    place = shlex.quote(target)
+    lines = [f"mkdir -p {place}", f"mount --rbind {shlex.quote(str(source))} {place}"]
+    return [*lines, f"mount -o remount,bind,ro {place}"] if read_only else lines
 
 
 def resolv(server: str, namespace: str, domain: str) -> str:

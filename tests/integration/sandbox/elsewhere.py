@@ -32,6 +32,7 @@ def move(folder: Path, owner: int) -> str:
     from services.sandbox.jail import kernel
     from tests.integration.sandbox.as_nobody import open_the_way
 
+    kernel.number("mount_setattr")  # loads its table now: the mount below may hide this Python
     open_the_way([sys.base_prefix, sys.prefix, str(ROOT)])
     top = next(parent for parent in folder.parents if parent.exists())
     sources = {name: os.open(path, os.O_PATH) for name, path in ((".venv", sys.prefix), ("checkout", str(ROOT)))}

@@ -108,7 +108,7 @@ async def test_a_clock_that_is_set_in_the_middle_of_a_run_costs_it_no_time(
     house, true_time = House(*LINES), time.time
     await house.ask()
     async with house.working():
-        await house.until(lambda: any("b" in call for call in house.called))
+        await eventually(lambda: any("b" in call for call in house.called))
         monkeypatch.setattr(time, "time", lambda: true_time() + jump_s)
         house.release.set()
         events = await house.events()

@@ -8,6 +8,7 @@ import json
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.call import TENANT_HEADER, TRACE_HEADER, Call, Lane, calling
 from services.planner.record import header_key
+from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish
 from tests.unit.planner.test_queue import Planner, request, watched
 
@@ -22,7 +23,7 @@ async def test_a_run_stays_in_its_questions_trace_when_another_worker_plays_it()
     with calling(ASKED):
         await house.ask()
     async with house.working():
-        await house.until(lambda: len(house.policy.sampled) == 2)
+        await eventually(lambda: len(house.policy.sampled) == 2)
     house.release.set()
     async with house.working(house.worker()):
         await house.events()
@@ -63,7 +64,7 @@ async def test_queued_rollouts_stay_in_the_trace_of_who_submitted_them_also_when
     async with first.working():
         await watched(first, most=1)
         first.policy.hold = {1: asyncio.Event()}
-        await house.until(lambda: len(first.begun) == 2)
+        await eventually(lambda: len(first.begun) == 2)
     async with second.working():
         await watched(second)
     origins = [*first.policy.origins, *second.policy.origins]

@@ -1,5 +1,5 @@
-"""The reference policy ``rules``: deterministic, without any network, in the formats of the real ones.
+"""Reference policy ``rules``: deterministic, without a neural network, in the formats of the real ones.
 
-It sees what a model would see (question, tools on offer, tool results) and nothing else, and it writes no
-number that no tool returned.
+It sees what a model would see (question, available tools, tool results) and nothing else, and never writes a number
+that no tool returned.
 """

@@ -1,4 +1,4 @@
-"""The ``rules`` backend: the reference policy behind the interface of the real engines."""
+"""The ``rules`` backend: the reference policy behind the interface of the inference engines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_TOOLS = "No tool is on offer, and without one the reference policy knows noth
 
 
 class RulesBackend:
-    """Deterministic: the same conversation gives the same ids. Log-probabilities are 0.0, probability one."""
+    """Deterministic backend: equal conversations give equal ids. Log-probabilities are 0.0, i.e. probability 1."""
 
     engine = "rules"
     exact = True
@@ -47,10 +47,10 @@ class RulesBackend:
         return Occupancy(self._running)
 
     async def load(self) -> None:
-        """Nothing to load."""
+        """Do nothing, because there is nothing to load."""
 
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
-        """Pieces of about a line each, then the completion."""
+        """Yield pieces of about a line each, then the completion."""
         self._running += 1
         try:
             completion = await asyncio.to_thread(self._complete, request)
@@ -89,13 +89,13 @@ class RulesBackend:
         )
 
     def _sampled(self, text: str, stops: Sequence[str], limit: int) -> tuple[list[int], FinishReason]:
-        """Ids of the text up to and including the first stop string, or with the end-of-turn id; at most ``limit``."""
+        """Return at most ``limit`` ids of the text, ending with the first stop string or the end-of-turn id."""
         ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
         ids = self._tokenizer.encode(text[: min(ends)]) if ends else [*self._tokenizer.encode(text), END_ID]
         return (ids, FinishReason.STOP) if len(ids) <= limit else (ids[:limit], FinishReason.LENGTH)
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
-        """Rules have no distribution over ids: raises ``InvalidField("model")``."""
+        """Raise ``InvalidField("model")``, because rules have no distribution over ids."""
         raise InvalidField("model", f"{self._name!r} is the rule-based policy, which has no probabilities to score by")
 
     async def tokenize(
@@ -114,11 +114,11 @@ class RulesBackend:
         raise VersionMismatch(self._name, version, 0)
 
     async def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing, because there is nothing to release."""
 
 
 def reply(request: Request) -> str:
-    """What the reference policy says next, in the format that was asked for."""
+    """Return the next text of the reference policy in the requested format."""
     if request.tool_format is ToolFormat.TAGS:
         return search_r1.next_text(request.messages)
     if request.response_schema_json and (judged := judge_reply(request.response_schema_json, request.messages)):
@@ -134,12 +134,12 @@ def reply(request: Request) -> str:
 
 
 def restated(call: Call, reading: Reading, tools: Sequence[ToolSpec]) -> dict[str, str]:
-    """What was asked, where the tool that ends the run wants to hear it (row L04)."""
+    """Return the restated question as an argument, if the tool that ends the run accepts it."""
     wanted = any(tool.name == call.tool == "finish" and RESTATED in tool.parameters_json for tool in tools)
     return {RESTATED: " ".join(reading.question.split())[:MAX_RESTATED]} if wanted else {}
 
 
 def check_ids(ids: Sequence[int], tokenizer: RulesTokenizer, field: str) -> None:
-    """Raises ``InvalidField`` for an id outside of the vocabulary."""
+    """Raise ``InvalidField`` for a token id outside of the vocabulary."""
     if ids and (min(ids) < 0 or max(ids) >= tokenizer.size):
         raise InvalidField(field, f"holds an id outside of 0 to {tokenizer.size - 1:,}")

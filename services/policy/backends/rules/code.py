@@ -136,12 +136,12 @@ fig.show()
 
 
 def listed(series: Sequence[Series]) -> str:
-    """The series as arguments: sheet, column name, label."""
+    """Format the series as arguments: sheet, column name, label."""
     return ", ".join(f"({one.variable}, {one.column!r}, {one.label!r})" for one in series)
 
 
 def summary_cell(series: Sequence[Series]) -> str:
-    """Summaries of prices, of rates and levels, or of both; one line of JSON per series."""
+    """Return a cell that summarizes prices, rates and levels, printing one line of JSON per series."""
     prices = [one for one in series if one.price]
     levels = [one for one in series if not one.price]
     parts = [SUMMARY, PRICES if prices else "", LEVELS if levels else ""]
@@ -152,17 +152,17 @@ def summary_cell(series: Sequence[Series]) -> str:
 
 
 def simple_cell(series: Sequence[Series]) -> str:
-    """First and last value only: what is tried when the summary failed."""
+    """Return a cell for first and last values only, as a fallback when the summary failed."""
     return SIMPLE.replace("{columns}", listed(series))
 
 
 def value_cell(series: Sequence[Series], moment: str) -> str:
-    """One value per series, at a moment or the last one."""
+    """Return a cell for one value per series, at a moment or the last one."""
     return VALUE.replace("{columns}", listed(series)).replace("{moment!r}", repr(moment))
 
 
 def figure_cell(series: Sequence[Series], title: str, chinese: bool) -> str:
-    """A line chart: prices rebased to 100, rates and levels as they are, with one panel for each unit."""
+    """Return a cell that draws a line chart: prices rebased to 100, rates and levels as is, one panel per unit."""
     rebased = "起点 = 100" if chinese else "first date = 100"
     panels: dict[tuple[str, bool], list[Series]] = {}
     for one in series:

@@ -1,4 +1,4 @@
-"""What the tools have found so far, in the form in which plans and answers are made of it."""
+"""Tool results so far, in the form that planning and answering use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Row:
         return str(self.values.get("label", ""))
 
     def number(self, name: str) -> float | int | None:
-        """A finite number of that name, else None."""
+        """Return a finite number by name; None when it is absent or not finite."""
         value = self.values.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
@@ -45,13 +45,13 @@ class Findings:
     quotes: tuple[Quote, ...]
     missing: tuple[Mapping[str, Any], ...]
     errors: tuple[str, ...]
-    """What failed, in the tools' own words."""
+    """Error messages of the tools."""
     not_understood: tuple[Mapping[str, Any], ...] = ()
-    """Words of the question that ``data`` could not express; they are no part of ``missing``."""
+    """Words of the question that ``data`` could not interpret; not part of ``missing``."""
 
 
 def collect(reading: Reading, question: Question) -> Findings:
-    """Gathers what is there."""
+    """Collect the findings from the conversation."""
     sheets = sheets_of(reading)
     # Without any table the later attempts only repeat in other words what the first one lacked.
     calls = [step for step in reading.of("data") if step.head.get("missing")]
@@ -84,7 +84,7 @@ def collect(reading: Reading, question: Question) -> Findings:
 
 
 def rows_of(reading: Reading) -> list[Row]:
-    """The summaries of the last cell that printed any."""
+    """Return the summary rows of the last cell that printed any."""
     for step in reversed(reading.of("python")):
         parsed = [json_object(line) for line in step.body.splitlines() if line.startswith("{")]
         rows = [Row(values, step.material) for values in parsed if values and "label" in values]
@@ -94,6 +94,6 @@ def rows_of(reading: Reading) -> list[Row]:
 
 
 def first_line(error: str) -> str:
-    """The first line of an error message, short enough for a sentence."""
+    """Return the first line of an error message, at most 160 characters."""
     lines = error.strip().splitlines()
     return lines[0][:160] if lines else "failed"

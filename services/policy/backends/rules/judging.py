@@ -1,7 +1,7 @@
-"""The reference policy as a judge: what two quoted answers share with the reference, or say to the question.
+"""Reference policy as a judge: scores two quoted answers by overlap with the reference or the question.
 
-It knows a judge's request by the title of its response schema, and replies in that schema. The score of an answer
-depends on that answer alone, so that the order in which they are shown changes nothing.
+A judge's request is recognised by the title of its response schema, and answered in that schema. The score of an answer
+depends on that answer alone, so the order of presentation has no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MANY_WORDS = 300
 
 
 def judge_reply(schema_json: str, messages: Sequence[Message]) -> str | None:
-    """The reply of a judge; None when no judge is asked for."""
+    """Return the reply of a judge; None when the schema is not a judge's."""
     title = titled(schema_json)
     if title not in (PAIRWISE, RUBRIC):
         return None
@@ -36,7 +36,7 @@ def judge_reply(schema_json: str, messages: Sequence[Message]) -> str | None:
 
 
 def titled(schema_json: str) -> str:
-    """The schema's title; "" for none."""
+    """Return the schema's title; "" for none."""
     try:
         schema = json.loads(schema_json or "{}")
     except ValueError:
@@ -45,7 +45,10 @@ def titled(schema_json: str) -> str:
 
 
 def score(answer: str, question: str, reference: str) -> int:
-    """From 0 to 10: agreement with the reference, else what of the question it speaks of, with figures and sources."""
+    """Score an answer from 0 to 10 by agreement with the reference; without one by overlap with the question.
+
+    Without a reference, figures and sources earn points as well.
+    """
     given = set(words(answer))
     if not given:
         return 0
@@ -70,7 +73,7 @@ def reason(first: int, second: int, question: str) -> str:
 
 
 def rubric(first: int, second: int, question: str, reference: str) -> dict[str, object]:
-    """Principles that fit the question, critiques and scores from 1."""
+    """Return principles, critiques and scores of at least 1."""
     counted = "agreement with the reference" if reference else "speaks of what was asked, with figures and sources"
     principles = [{"principle": counted, "weight": 90}, {"principle": "no longer than it must be", "weight": 10}]
     critiques = {name: f"earns {value} of 10" for name, value in (("first", first), ("second", second))}

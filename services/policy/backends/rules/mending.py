@@ -1,7 +1,7 @@
-"""The second turn of a checked answer (row D24): the draft, with what the list of findings says is wrong, mended.
+"""Correction of a draft that the verification rejected.
 
-The reference policy knows no more than the list tells it. Where that names the right word or the right date it writes
-that; everything else that is doubted goes, sentence by sentence, and the answer says how much went.
+The reference policy knows no more than the list of findings. Where a finding names the right word or date, that is
+written; every other sentence with a finding is removed, and the answer states how many were.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DATES: tuple[tuple[re.Pattern[str], Callable[[int, int, int], str]], ...] = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with which words of the draft."""
+    """A finding: its kind, the words of the draft, and the detail."""
 
     kind: str
     text: str
@@ -44,7 +44,7 @@ class Finding:
 
 
 def mended(reading: Reading) -> str | None:
-    """The answer again, mended; None when the last thing said was no list of findings."""
+    """Return the corrected answer; None when the last message is no list of findings."""
     last = reading.steps[-1] if reading.steps else None
     if last is None or last.tool != "finish" or last.head.get("status") != "invalid":
         return None
@@ -54,7 +54,7 @@ def mended(reading: Reading) -> str | None:
 
 
 def rewritten(draft: str, found: list[Finding]) -> str:
-    """The draft after every finding, with a word on what was left out."""
+    """Apply all findings to the draft, and append a note on removed statements."""
     text, left_out = draft, 0
     for finding in found:
         place = sentence_with(text, finding.text)
@@ -75,7 +75,7 @@ def rewritten(draft: str, found: list[Finding]) -> str:
 
 
 def sentence_with(text: str, words: str) -> tuple[int, int] | None:
-    """Where the sentence or line begins and ends that holds the words."""
+    """Return the span of the sentence or line that contains the words, or None."""
     at = text.find(words)
     if at < 0:
         return None
@@ -86,7 +86,7 @@ def sentence_with(text: str, words: str) -> tuple[int, int] | None:
 
 
 def corrected(sentence: str, finding: Finding) -> str | None:
-    """The sentence as the finding says that it should be; None when it does not say."""
+    """Return the sentence as the finding corrects it; None when it names no correction."""
     says = SAYS.search(finding.detail)
     if says is not None and sentence.count(says[2]) == 1:
         return sentence.replace(says[2], says[4])

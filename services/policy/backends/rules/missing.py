@@ -1,4 +1,4 @@
-"""What is missing, in words: items of one series together, by the names that people use."""
+"""Description of missing data: items of one series grouped, with readable names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_PERIODS = 6
 
 
 def missing_items(items: Sequence[Mapping[str, Any]], words: Words) -> list[str]:
-    """One phrase per subject, aspect and reason, with the periods that lack it."""
+    """Return one phrase per subject, aspect and reason, with the periods that lack data."""
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for item in items:
         key = tuple(str(item.get(field, "")) for field in ("subject", "aspect", "reason"))
@@ -23,7 +23,7 @@ def missing_items(items: Sequence[Mapping[str, Any]], words: Words) -> list[str]
 
 
 def not_understood(items: Sequence[Mapping[str, Any]], words: Words, figures: bool) -> list[str]:
-    """The sentence that opens an answer when words of the question were not understood; none when all were."""
+    """Return a sentence on words of the question that were not understood; [] when all were."""
     if not items:
         return []
     phrases = words.comma.join(f"“{subject}”" for subject in dict.fromkeys(str(item["subject"]) for item in items))
@@ -32,7 +32,7 @@ def not_understood(items: Sequence[Mapping[str, Any]], words: Words, figures: bo
 
 
 def phrase(key: tuple[str, ...], alike: Sequence[Mapping[str, Any]], words: Words) -> str:
-    """Subject, aspect, periods, reason and nearest names, and the records that say so."""
+    """Format subject, aspect, periods, reason, nearest names and citations."""
     subject, aspect, reason, *nearest = key
     # The same call made twice reports the same period twice.
     told = {str(item.get("period", "")): number_of(item) for item in reversed(alike)}
@@ -49,12 +49,12 @@ def phrase(key: tuple[str, ...], alike: Sequence[Mapping[str, Any]], words: Word
 
 
 def number_of(item: Mapping[str, Any]) -> int:
-    """The material to cite; 0 for none."""
+    """Return the material number to cite; 0 for none."""
     number = item.get("material", 0)
     return number if isinstance(number, int) else 0
 
 
 def spoken(text: str, words: Words) -> str:
-    """The name that people use for an id or a name; "" when none is known."""
+    """Return the readable name of an id or a name; "" when unknown."""
     chinese = words is CHINESE
     return next((name.label(chinese) for name in all_names() if text and text in (name.id, name.en, name.zh)), "")

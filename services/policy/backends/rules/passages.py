@@ -1,4 +1,4 @@
-"""Documents: what to search for, which hit to read, which sentences to quote."""
+"""Document search: queries, choice of hits, and quotes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_QUOTE_CHARS = 360
 
 @dataclass(frozen=True)
 class Quote:
-    """Words of a document, verbatim, with the material to cite."""
+    """Verbatim text of a document, with the material to cite."""
 
     text: str
     title: str
@@ -24,12 +24,12 @@ class Quote:
 
 
 def query_of(question: Question) -> str:
-    """The question without its question words; the question itself when nothing else is left."""
+    """Return the question without question words, or the question itself when nothing else is left."""
     return keywords(question.text) or question.text
 
 
 def method_query(question: Question, labels: Sequence[str]) -> str:
-    """The measure that is asked for first; without one, what the series are."""
+    """Return a query for the first requested measure, or else for the series."""
     for aspect in question.aspects:
         return aspect.chinese if question.chinese else aspect.english
     # Labels are as the data name them, in English; a Chinese question finds Chinese documents by its own words.
@@ -37,7 +37,7 @@ def method_query(question: Question, labels: Sequence[str]) -> str:
 
 
 def context_query(question: Question, labels: Sequence[str], years: Sequence[str]) -> str:
-    """What happened to the subjects in the years that stand out."""
+    """Return a query about the subjects' events in the notable years."""
     subjects = " ".join(labels[:3])
     cause = (
         ("下跌 原因" if question.chinese else "fall causes")
@@ -50,10 +50,10 @@ def context_query(question: Question, labels: Sequence[str], years: Sequence[str
 def best_hit(
     hits: Sequence[Mapping[str, Any]], query: str, read: Sequence[str], required: str = ""
 ) -> Mapping[str, Any] | None:
-    """The hit that shares most terms with the query, titles counting double; None when none is about it.
+    """Return the hit that shares most terms with the query, titles counting double; None when none is relevant.
 
-    A hit must share two terms (one with a query of one term) and, where ``required`` is given, one of its terms.
-    Documents that were read already are left out; among equals the search's own order decides.
+    A hit must share two terms (one with a query of one term) and, if ``required`` is given, one of its terms. Documents
+    read before are excluded; ties are resolved by the search's order.
     """
     wanted, needed = set(words(query)), set(words(required))
 
@@ -68,12 +68,12 @@ def best_hit(
 
 
 def read_ids(reading: Reading) -> list[str]:
-    """Ids of documents that were asked for, whatever became of it."""
+    """Return the ids of documents that were requested, successfully or not."""
     return [str(step.arguments.get("id", "")) for step in reading.of("fetch")]
 
 
 def quotes_of(reading: Reading, question: Question) -> list[Quote]:
-    """One quote per document that was read and has something to say."""
+    """Return one quote per relevant document that was read."""
     found = []
     for step in reading.of("fetch"):
         query = next((q for q in reversed(queries_before(reading, step))), question.text)
@@ -84,20 +84,20 @@ def quotes_of(reading: Reading, question: Question) -> list[Quote]:
 
 
 def speaks_of(step: Step, text: str) -> bool:
-    """True when a document has half of the question's terms and all of its years: less is chance."""
+    """Return whether a document has at least half of the question's terms and all of its years."""
     wanted, there = set(words(text)), set(words(f"{step.head.get('title', '')}\n{step.body}"))
     years = {word for word in wanted if re.fullmatch(r"(?:19|20)\d\d", word)}
     return years <= there and 2 * len(wanted & there) >= len(wanted)
 
 
 def queries_before(reading: Reading, fetch: Step) -> list[str]:
-    """The search queries that led to a fetch."""
+    """Return the search queries that preceded a fetch."""
     earlier = reading.steps[: next(i for i, step in enumerate(reading.steps) if step is fetch)]
     return [str(step.arguments.get("query", "")) for step in earlier if step.tool == "search"]
 
 
 def quote_of(step: Step, query: str) -> Quote | None:
-    """The sentence of a document that shares most terms with ``query``, with the next one when it is short."""
+    """Return the sentence of a document that shares most terms with ``query``, joined with the next one when short."""
     wanted = set(words(query))
     title = str(step.head.get("title", ""))
     parts = sentences(step.body)
@@ -117,7 +117,7 @@ def quote_of(step: Step, query: str) -> Quote | None:
 
 
 def shortened(text: str) -> str:
-    """At most ``MAX_QUOTE_CHARS``, cut at a word."""
+    """Return at most ``MAX_QUOTE_CHARS`` characters, cut at a word."""
     if len(text) <= MAX_QUOTE_CHARS:
         return text
     cut = text[:MAX_QUOTE_CHARS]

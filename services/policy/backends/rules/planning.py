@@ -1,4 +1,4 @@
-"""The next call, from what was asked and what was found; one decision at a time, nothing is remembered."""
+"""General planning: the next call from the question and the findings; stateless, one decision at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTEMPTS = 2
 
 
 class Plan:
-    """Decides for one reading of the conversation."""
+    """Planner for one reading of the conversation."""
 
     def __init__(self, reading: Reading, tools: Sequence[str]) -> None:
         self._reading, self._tools = reading, frozenset(tools)
@@ -31,7 +31,7 @@ class Plan:
         self._found: Findings = collect(reading, self._question)
 
     def next(self) -> Call:
-        """The next call; ``finish`` when nothing is left to try or this is the last round."""
+        """Return the next call; ``finish`` when nothing is left to try or this is the last round."""
         if self._reading.last_round or self._question.kind is Kind.CHAT:
             return self._finish()
         steps = {
@@ -60,7 +60,7 @@ class Plan:
         return self._call("think", self._words.intent_think, content=content, kind="argument decomposition")
 
     def _data(self) -> Call | None:
-        """The question as it stands, and once more in key words when that gave nothing."""
+        """Query the question verbatim, then once more by keywords when that returned nothing."""
         tried = self._reading.of("data")
         if self._found.sheets or len(tried) >= ATTEMPTS:
             return None
@@ -77,7 +77,7 @@ class Plan:
         return self._call("data", self._words.intent_data_again if tried else self._words.intent_data, question=wording)
 
     def _summary(self) -> Call | None:
-        """The summary; when that cell failed, once only the ends of the series."""
+        """Compute the summary; once it failed, only first and last values."""
         series, tried = self._found.series, self._computations()
         if not series or self._found.rows or tried >= ATTEMPTS:
             return None
@@ -114,7 +114,7 @@ class Plan:
         return list(dict.fromkeys(one.label for one in self._found.series))
 
     def _documents(self) -> Call | None:
-        """Reads the best hit of the last search, or searches for the next thing that is worth it."""
+        """Read the best hit of the last search, or run the next useful search."""
         if self._found.not_understood and not self._found.sheets:
             # A document on the rest of the question would answer another one.
             return None
@@ -132,20 +132,20 @@ class Plan:
         return None
 
     def _required(self, query: str) -> str:
-        """Terms of which a document must have one: the subject when it has no data, the years when they were sought."""
+        """Return the terms of which a document must have one: missing subjects, or the years searched for."""
         if not self._found.sheets:
             return " ".join(str(item.get("subject", "")) for item in self._found.missing)
         sought = context_query(self._question, self._labels(), self._years())
         return " ".join(self._years()) if query == sought else ""
 
     def _unread(self, searches: int) -> bool:
-        """True when the last search has not been followed by a document that could be read, nor by two attempts."""
+        """Return whether no document has been read since the last search and fewer than ``ATTEMPTS`` were tried."""
         since = self._reading.steps[max(i for i, step in enumerate(self._reading.steps) if step.tool == "search") :]
         fetches = [step for step in since if step.tool == "fetch"]
         return not any(step.ok for step in fetches) and len(fetches) < ATTEMPTS
 
     def _queries(self) -> list[str]:
-        """What to search for, in order; a later one is another way when the earlier ones found nothing."""
+        """Return search queries in order; later ones are alternatives when earlier ones find nothing."""
         question, read = self._question, len(self._found.quotes)
         if question.kind is Kind.DOCUMENT:
             return [query_of(question), *self._reworded()] if not read else [query_of(question)]
@@ -158,18 +158,18 @@ class Plan:
         return queries
 
     def _reworded(self) -> list[str]:
-        """The question in other words: its measure by its proper name, else its longest words."""
+        """Return the question in other words: its measure's proper name, or else its longest words."""
         names = [aspect.chinese if self._question.chinese else aspect.english for aspect in self._question.aspects]
         longest = sorted(query_of(self._question).split(), key=len, reverse=True)[:2]
         return names[:1] or [" ".join(longest)]
 
     def _years(self) -> list[str]:
-        """Years of the troughs and peaks that stand out."""
+        """Return the years of notable troughs and peaks."""
         dates = [row.values.get("trough") or row.values.get("max_date") for row in self._found.rows]
         return [str(date)[:4] for date in dates if date][:2]
 
     def _value(self) -> Call | None:
-        """A cell for one value, unless the digest shows it already."""
+        """Compute one value, unless the digest shows it already."""
         if not self._found.series or self._found.rows or self._shown_value() or self._computations() >= ATTEMPTS:
             return None
         if self._computations():
@@ -178,7 +178,7 @@ class Plan:
         return self._call("python", self._words.intent_value, code=cell)
 
     def _shown_value(self) -> tuple[Series, str, str] | None:
-        """Series, date and value as the digest shows them, when that answers a look-up of one series."""
+        """Return series, date and value from the digest if that answers a look-up of one series."""
         if self._question.kind is Kind.ANALYSIS or len(self._found.series) != 1:
             return None
         series, step = self._found.series[0], next(step for step in self._reading.of("data") if step.ok)
@@ -196,14 +196,14 @@ class Plan:
         return self._documents() if not self._found.sheets else None
 
     def _fallback_data(self) -> Call | None:
-        """Numbers, when no document has the answer."""
+        """Query data when no document has the answer."""
         return self._data() if not self._found.quotes else None
 
 
 def next_call(reading: Reading, tools: Sequence[str]) -> Call:
-    """The reference policy's next tool call.
+    """Return the reference policy's next tool call.
 
-    A draft that a check has refused is mended; else an operation plays where one is recognised, else the general plan.
+    A rejected draft is corrected first; otherwise a recognised operation is played, or else the general plan.
     """
     again = mended(reading)
     if again is not None:

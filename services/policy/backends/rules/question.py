@@ -1,4 +1,4 @@
-"""What a question asks for, read from cues in its words, in English and Chinese."""
+"""Parsing of a question by cue words, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from services.policy.backends.rules.terms import is_chinese, words
 
 
 class Kind(StrEnum):
-    """How to go about it."""
+    """Kind of question, which determines the plan."""
 
     ANALYSIS = "analysis"
     LOOKUP = "lookup"
@@ -20,7 +20,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Aspect:
-    """A measure with the names under which documents explain it."""
+    """A measure, with its names in explaining documents."""
 
     name: str
     english: str
@@ -30,7 +30,7 @@ class Aspect:
 
 @dataclass(frozen=True)
 class Question:
-    """``moment`` is an ISO date or the start of one ("2020-04") that a look-up is about; "" for none."""
+    """A parsed question. ``moment`` is an ISO date or its prefix ("2020-04") of a look-up; "" for none."""
 
     text: str
     chinese: bool
@@ -89,7 +89,7 @@ YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 
 def read_question(text: str) -> Question:
-    """Reads cues; the same text always gives the same reading. What is beyond ``MAX_CHARS`` is not read."""
+    """Parse a question, ignoring text beyond ``MAX_CHARS``; deterministic."""
     text = text[:MAX_CHARS]
     aspects = tuple(aspect for cue, aspect in ASPECTS if re.search(cue, text, re.IGNORECASE))
     return Question(
@@ -103,7 +103,7 @@ def read_question(text: str) -> Question:
 
 
 def kind_of(text: str) -> Kind:
-    """Chat, a document, one value, or an analysis of series."""
+    """Classify a question: chat, a document, one value, or an analysis of series."""
     if CHAT.search(text) or not words(text):
         return Kind.CHAT
     dated, latest = bool(YEAR.search(text)), bool(LATEST.search(text))
@@ -129,7 +129,7 @@ def kind_of(text: str) -> Kind:
 
 
 def moment_of(text: str) -> str:
-    """The one day or month that the text names, as the start of an ISO date; "" when it names none or several."""
+    """Return the only day or month that the text names, as an ISO date prefix; "" for none or several."""
     found = {
         f"{y}-{int(m):02d}-{int(d):02d}" for y, m, d in re.findall(r"(\d{4})[-/.年](\d{1,2})[-/.月](\d{1,2})", text)
     }
@@ -141,7 +141,7 @@ def moment_of(text: str) -> str:
 
 
 def english_moments(text: str) -> set[str]:
-    """Months and days in words: "April 2020", "March 23, 2020", "23 March 2020"."""
+    """Return months and days in words: "April 2020", "March 23, 2020", "23 March 2020"."""
     names = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
     pattern = (
         rf"(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+)?\b({names})\.?\s+(?:(\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d\d)\b"

@@ -1,4 +1,4 @@
-"""The conversation as the reference policy reads it: one question, and what the tools have given so far."""
+"""Conversation as read by the reference policy: one question, and the tool results so far."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class Step:
 
     @property
     def material(self) -> int:
-        """Number to cite; 0 for none."""
+        """Return the number to cite; 0 for none."""
         number = self.head.get("material", 0)
         return number if isinstance(number, int) else 0
 
 
 @dataclass(frozen=True)
 class Reading:
-    """``last_round`` is True when something was said after the last result: it is time to finish."""
+    """The question and its steps. ``last_round`` is True when a message follows the last result: time to finish."""
 
     question: str
     steps: tuple[Step, ...]
     last_round: bool
 
     def of(self, tool: str) -> list[Step]:
-        """The calls of one tool, in order."""
+        """Return the calls of one tool in order."""
         return [step for step in self.steps if step.tool == tool]
 
 
 def read(messages: Sequence[Message]) -> Reading:
-    """The last question of the conversation and the steps since then; notes ask for nothing and are left out."""
+    """Read the last question of the conversation and the steps since then, ignoring notes."""
     messages = [message for message in messages if not is_note(message)]
     start = question_index(messages)
     calls: dict[str, ToolCall] = {}
@@ -72,11 +72,12 @@ def read(messages: Sequence[Message]) -> Reading:
 
 
 def question_index(messages: Sequence[Message]) -> int:
-    """Index of the last user message that is a question: not a word said after a tool result or a broken call."""
+    """Return the index of the last user message that is a question; -1 without one."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role is not Role.USER:
             continue
         before = messages[index - 1] if index else None
+        # A user message after a tool result or a malformed call is a remark, not a question.
         interjected = before is not None and (
             before.role is Role.TOOL
             or (before.role is Role.ASSISTANT and (bool(before.tool_calls) or OPEN in before.content))
@@ -87,7 +88,7 @@ def question_index(messages: Sequence[Message]) -> int:
 
 
 def step_of(call: ToolCall | None, content: str) -> Step:
-    """A step; a result that is not in the agreed form counts as failed."""
+    """Build a step; a result in an unexpected format counts as failed."""
     first, _, body = content.partition("\n")
     head = json_object(first)
     if head is None:
@@ -98,7 +99,7 @@ def step_of(call: ToolCall | None, content: str) -> Step:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """The JSON object that ``text`` is, else None."""
+    """Parse a JSON object; None for anything else."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Search-R1's tags: think, search; then think and answer from what the information blocks say."""
+"""Search-R1 protocol: think and search, then think and answer from the information blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN = "unknown"
 
 
 def next_text(messages: Sequence[Message]) -> str:
-    """The next turn in tags: a search until there is information (at most two), then an answer."""
+    """Return the next turn in tags: searches until there is information (at most two), then an answer."""
     question = question_of(messages)
     information = "\n".join(
         match.group(1) for message in messages if message.role is not Role.ASSISTANT
@@ -42,14 +42,14 @@ def next_text(messages: Sequence[Message]) -> str:
 
 
 def question_of(messages: Sequence[Message]) -> str:
-    """The first user message, behind "Question:" where the template has it."""
+    """Return the first user message, after "Question:" if the template has it."""
     text = next((message.content for message in messages if message.role is Role.USER), "")
     match = QUESTION.search(text)
     return (match.group(1) if match else text).strip()
 
 
 def short_answer(question: str, information: str) -> str:
-    """A name, date or number out of the sentence that fits the question best, by the question's first words."""
+    """Return a name, date or number, as the question word implies, from the best matching sentence."""
     wanted = set(words(question))
     body = DOCUMENT.sub("\n", information)
     parts = [part.strip() for part in sentences(body)]

@@ -1,4 +1,4 @@
-"""Sheets that ``data`` gave: their series with readable labels, and the rows that their digest shows."""
+"""Sheets returned by ``data``: their series with readable labels, and the rows shown in their digest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = re.compile(r"^\d+\s+(\d{4}-\d\d-\d\d)\s+(\S.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Series:
-    """One column of one sheet. ``price`` tells prices, which have returns, from rates and levels, which have none."""
+    """One column of one sheet. ``price`` is True for prices, which have returns, and False for rates and levels."""
 
     variable: str
     material: int
@@ -30,22 +30,22 @@ class Series:
 
 
 def is_share(one: Series) -> bool:
-    """True for a price per share: those are adjusted, so that their returns are total returns."""
+    """Return whether the series is a share price; those are adjusted, so their returns are total returns."""
     return one.price and one.unit != "points" and " per " not in one.unit and not one.unit.startswith("per ")
 
 
 def is_price_index(one: Series) -> bool:
-    """True for an index level, whose return leaves out dividends."""
+    """Return whether the series is an index level, whose return excludes dividends."""
     return one.price and one.unit == "points"
 
 
 def sheets_of(reading: Reading) -> list[Mapping[str, Any]]:
-    """The sheets of all data calls, in order."""
+    """Return the sheets of all data calls in order."""
     return [sheet for step in reading.of("data") if step.ok for sheet in step.head.get("sheets", ())]
 
 
 def series_of(sheets: Sequence[Mapping[str, Any]]) -> list[Series]:
-    """The numeric columns of the sheets, at most ``MAX_SERIES``."""
+    """Return the numeric columns of the sheets, at most ``MAX_SERIES``."""
     found: list[Series] = []
     for sheet in sheets:
         columns = [column for column in sheet.get("columns", ()) if is_value(column)]
@@ -69,17 +69,20 @@ def series_of(sheets: Sequence[Mapping[str, Any]]) -> list[Series]:
 
 
 def is_value(column: Mapping[str, Any]) -> bool:
-    """True for a numeric column."""
+    """Return whether the column is numeric."""
     return column.get("name") != "date" and bool(re.match(r"u?int|float|double|decimal", str(column.get("type", ""))))
 
 
 def is_price(indicator: str, unit: str) -> bool:
-    """True for a price or a level that has returns; False for returns, percentages and whatever is derived."""
+    """Return whether the indicator is a price or level with returns.
+
+    False for returns, percentages and derived values.
+    """
     return bool(PRICE.search(indicator)) and not DERIVED.search(indicator) and not unit.lstrip().startswith("%")
 
 
 def labels_of(title: str, columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Short names that tell the columns apart, from a title "<entities>: <indicators>, …" where it fits; else ids."""
+    """Return short distinct names of the columns, from a title "<entities>: <indicators>, …" if it fits; else ids."""
     entities = distinct(columns, "entity")
     indicators = distinct(columns, "indicator")
     before, _, after = title.partition(": ")
@@ -99,24 +102,24 @@ def labels_of(title: str, columns: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def distinct(columns: Sequence[Mapping[str, Any]], field: str) -> list[str]:
-    """Values of a field in order, without repetition."""
+    """Return the distinct values of a field in order."""
     return list(dict.fromkeys(str(column.get(field, "")) for column in columns if column.get(field)))
 
 
 def named(ids: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Readable names by id when there is one for each, else the ids themselves."""
+    """Return readable names by id if there is one for each, else the ids themselves."""
     fits = len(ids) == len(names) and all(name.strip() for name in names)
     return dict(zip(ids, (name.strip() for name in names) if fits else ids, strict=True))
 
 
 def subject_of(sheet: Mapping[str, Any]) -> str:
-    """What a sheet is about: its title without frequency and period."""
+    """Return the sheet's title without frequency and period."""
     title = str(sheet.get("title", ""))
     return re.split(r",\s*(?:daily|weekly|monthly|quarterly|annual|\d{4})", title)[0]
 
 
 def shown_rows(step: Step, variable: str) -> list[tuple[str, list[str]]]:
-    """Date and cells of the rows that the digest of a sheet shows; none when cells cannot be told apart."""
+    """Return date and cells of the rows in a sheet's digest; [] when the sheet is not shown."""
     start = re.search(rf"^{re.escape(variable)}: .*$", step.body, re.MULTILINE)
     if start is None:
         return []

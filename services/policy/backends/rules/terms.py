@@ -1,4 +1,4 @@
-"""Words that carry meaning, in English and Chinese, to compare a question with titles and sentences."""
+"""Content words in English and Chinese, to compare a question with titles and sentences."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CHINESE_STOPS = re.compile(
 
 
 def is_chinese(text: str) -> bool:
-    """True when the text has Chinese characters; then the answer is Chinese, too."""
+    """Return whether the text has Chinese characters; the answer is then Chinese too."""
     return language_of(text) == "zh"
 
 
 def words(text: str) -> list[str]:
-    """Terms in order, without stop words; Latin words lose plural endings, Chinese comes as pairs of characters."""
+    """Return the terms in order without stop words; Latin words are stemmed, Chinese text is split into bigrams."""
     found: list[str] = []
     for match in TOKEN.finditer(unicodedata.normalize("NFKC", text).lower()):
         word = match.group()
@@ -43,7 +43,7 @@ def words(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """The word without a possessive or plural ending."""
+    """Return the word without a possessive or plural ending."""
     word = word.removesuffix("'s")
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-3] + "y" if word.endswith("ies") else word[:-1]
@@ -51,7 +51,7 @@ def stem(word: str) -> str:
 
 
 def keywords(text: str) -> str:
-    """The text as a search query: its words in their own spelling, without question words."""
+    """Return the text as a search query: its words as written, without question words."""
     kept: list[str] = []
     for match in re.finditer(r"[A-Za-z0-9]+(?:[.&'-][A-Za-z0-9]+)*|[\u4e00-\u9fff]+", text):
         word = match.group()
@@ -63,6 +63,6 @@ def keywords(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences of prose; headings, list marks and table rows are left out."""
+    """Return sentences of prose, without headings, list items and table rows."""
     parts = (part.strip() for part in SENTENCE.split(text))
     return [part for part in parts if len(part) >= 8 and not part.startswith(("#", "|", "-", "*", "```"))]

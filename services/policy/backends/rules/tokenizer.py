@@ -1,7 +1,7 @@
-"""A byte-level tokenizer: every text has ids and they decode to the same bytes, so trajectories are exact.
+"""Byte-level tokenizer: every text has ids that decode to the same bytes, so trajectories are exact.
 
-Ids 0 to 255 are UTF-8 bytes, then come two turn markers, then frequent pieces from ``vocabulary.json``. Recorded
-trajectories hold these ids: pieces may be appended to the file, never moved or removed.
+Ids 0 to 255 are UTF-8 bytes, followed by two turn markers and frequent pieces from ``vocabulary.json``. Recorded
+trajectories contain these ids: pieces may be appended to the file, but never moved or removed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PIECE = re.compile(r" ?[A-Za-z]+|[\u4e00-\u9fff]|\\n *|\n+ *|[^\sA-Za-z0-9\u4e00
 
 
 def load_vocabulary() -> tuple[str, ...]:
-    """The pieces in the order of their ids."""
+    """Load the pieces in the order of their ids."""
     text = resources.files("services.policy.backends.rules").joinpath("vocabulary.json").read_text(encoding="utf-8")
     return tuple(json.loads(text))
 
@@ -42,11 +42,11 @@ class RulesTokenizer:
 
     @property
     def size(self) -> int:
-        """How many ids there are."""
+        """Return the number of ids."""
         return len(self._bytes)
 
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec], generation_prompt: bool) -> str:
-        """ChatML; turn markers inside contents are broken, so that no content can forge a turn."""
+        """Render ChatML; turn markers inside contents are broken up, so that no content can forge a turn."""
         turns = [
             f"{START}{message.role.value}\n{harmless(written(message))}{END}\n"
             for message in with_tools(messages, tools)
@@ -80,5 +80,5 @@ class RulesTokenizer:
 
 
 def harmless(content: str) -> str:
-    """Content whose turn markers are only text."""
+    """Return the content with its turn markers broken up."""
     return MARKER.sub(lambda match: f"< {match.group()[1:]}", content)

@@ -1,4 +1,4 @@
-"""What the reference policy says, in English and in Chinese: the same keys, the same facts."""
+"""Phrases of the reference policy in English and Chinese, with the same keys and facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer: Markdown in the question's language, every paragraph with its sources, no number of its own."""
+"""The answer as Markdown in the question's language, with sources in every paragraph and only numbers from tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shown = tuple[Series, str, str]
 
 
 def answer(question: Question, found: Findings, shown: Shown | None) -> str:
-    """Writes what was found; ``shown`` is a value that the digest itself showed."""
+    """Write the findings; ``shown`` is a value that the digest itself shows."""
     words = CHINESE if question.chinese else ENGLISH
     if question.kind is Kind.CHAT:
         return words.chat
@@ -35,7 +35,7 @@ def answer(question: Question, found: Findings, shown: Shown | None) -> str:
 
 
 def analysis(found: Findings, question: Question, words: Words) -> list[str]:
-    """Restatement and comparison, one finding per series, table and figures."""
+    """Return restatement and comparison, one finding per series, tables and figures."""
     if not found.sheets:
         return []
     compared = comparison(found, question, words)
@@ -47,7 +47,7 @@ def analysis(found: Findings, question: Question, words: Words) -> list[str]:
 
 
 def restated(found: Findings, words: Words) -> str:
-    """What was examined, over which dates."""
+    """State the examined subjects and dates."""
     start = min(str(row.values.get("start", "")) for row in found.rows)
     end = max(str(row.values.get("end", "")) for row in found.rows)
     subject = "; ".join(dict.fromkeys(subject_of(sheet) for sheet in found.sheets))
@@ -56,7 +56,7 @@ def restated(found: Findings, words: Words) -> str:
 
 
 def finding(row: Row, unit: str, words: Words) -> str:
-    """One series in words; what the cell could not compute is left out."""
+    """Describe one series, omitting measures that the cell could not compute."""
     fields = {
         "label": row.label,
         "unit": unit,
@@ -78,7 +78,7 @@ def finding(row: Row, unit: str, words: Words) -> str:
 
 
 def comparison(found: Findings, question: Question, words: Words) -> str:
-    """Who is ahead, by return, drawdown and, when asked for, volatility; levels of one unit by their final value."""
+    """Name the best by return, drawdown and, if requested, volatility; levels of one unit by their final value."""
     rows = found.rows
     if len(rows) < 2:
         return ""
@@ -102,7 +102,7 @@ def comparison(found: Findings, question: Question, words: Words) -> str:
 
 
 def mixed_returns(series: Sequence[Series], words: Words) -> list[str]:
-    """The sentence that warns of total returns beside those of a price index; none where all are of one kind."""
+    """Return a warning when total returns are compared with those of a price index; [] otherwise."""
     shares, indices = ([one.label for one in series if kind(one)] for kind in (is_share, is_price_index))
     if not (shares and indices):
         return []
@@ -110,7 +110,7 @@ def mixed_returns(series: Sequence[Series], words: Words) -> list[str]:
 
 
 def values(found: Findings, shown: Shown | None, question: Question, words: Words) -> list[str]:
-    """Single values, from the digest or from a cell."""
+    """Describe single values, from the digest or from a cell."""
     if shown is not None and not found.rows:
         series, date, value = shown
         text = words.value.format(
@@ -137,13 +137,13 @@ def values(found: Findings, shown: Shown | None, question: Question, words: Word
 
 
 def series_name(series: Series, found: Findings) -> str:
-    """The title of the sheet when it holds one series only: it says more than the column."""
+    """Return the sheet's title if there is one, because it is more descriptive than the column's label."""
     titles = [subject_of(sheet) for sheet in found.sheets if sheet.get("variable") == series.variable]
     return titles[0] if titles and titles[0] else series.label
 
 
 def documents(found: Findings, question: Question, words: Words) -> list[str]:
-    """A quote per document; in an analysis the later ones are background."""
+    """Return a quote per document; in an analysis the later ones are background."""
     parts = []
     for index, quote in enumerate(found.quotes):
         phrase = words.background if index and question.kind is Kind.ANALYSIS else words.quoted
@@ -152,7 +152,7 @@ def documents(found: Findings, question: Question, words: Words) -> list[str]:
 
 
 def endings(found: Findings, question: Question, words: Words, numbers: bool) -> list[str]:
-    """What is missing, what failed, how old the data are, and how far the figures reach."""
+    """Return statements on missing data, errors, the date of the data, and caveats."""
     parts = []
     if found.missing:
         items = ("；" if question.chinese else "; ").join(missing_items(found.missing, words))
@@ -171,7 +171,7 @@ def endings(found: Findings, question: Question, words: Words, numbers: bool) ->
 
 
 def unit_of(row: Row, found: Findings) -> str:
-    """Unit of a row's series, ready to follow a number."""
+    """Return the unit of a row's series, formatted to follow a number."""
     return unit_text(next((one.unit for one in found.series if one.label == row.label), ""))
 
 

@@ -1,1 +1,1 @@
-"""Causal language models in this process: torch on the CPU, float32, one dedicated thread."""
+"""Causal language models in this process, with torch in one dedicated thread."""

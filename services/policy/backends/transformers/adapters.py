@@ -1,7 +1,7 @@
-"""Low-rank adapters as PEFT saves them: read, checked, and added to the weights that they stand on.
+"""LoRA adapters in PEFT's format: loading, validation, and merging into base weights.
 
 W' = W + (alpha / r) B A, or alpha / sqrt(r) for rank-stabilised ones (LoRA, arXiv 2106.09685; rsLoRA, 2312.03732).
-Always from the base weights, never by taking an earlier adapter away: that would leave its rounding behind.
+Adapters are always merged into the base weights; subtracting an earlier adapter would leave its rounding errors.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ PLAIN: Mapping[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class LowRank:
-    """What is added to one weight [out, in]: ``scale`` times ``up`` [out, r] times ``down`` [r, in]."""
+    """Update of one weight [out, in]: ``scale`` times ``up`` [out, r] times ``down`` [r, in]."""
 
     down: torch.Tensor
     up: torch.Tensor
     scale: float
 
     def added_to(self, weight: torch.Tensor) -> torch.Tensor:
-        """The sum in float32, a new tensor."""
+        """Return the sum of ``weight`` [out, in] and the update as a new float32 tensor."""
         import torch
 
         return torch.addmm(weight.float(), self.up.float(), self.down.float(), alpha=self.scale)
 
 
 def is_adapter(folder: Path) -> bool:
-    """True for a folder that PEFT saved."""
+    """Return whether the folder holds an adapter saved by PEFT."""
     return (folder / ADAPTER_CONFIG).is_file()
 
 
 def read(folder: Path) -> dict[str, LowRank]:
-    """What an adapter adds, by name of the weight; raises ``CorruptData`` unless it is plain LoRA on linear layers."""
+    """Return an adapter's updates by weight name; raise ``CorruptData`` unless it is plain LoRA on linear layers."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -78,7 +78,7 @@ def read(folder: Path) -> dict[str, LowRank]:
 def pair(
     folder: Path, module: str, sides: Mapping[str, torch.Tensor], config: Mapping[str, Any], alpha: float
 ) -> LowRank:
-    """Both sides of one layer; raises ``CorruptData``."""
+    """Return the update of one layer; raise ``CorruptData`` when a side is missing or the ranks differ."""
     if set(sides) != {"A", "B"} or sides["A"].shape[0] != sides["B"].shape[1]:
         raise CorruptData(str(folder), f"the low-rank pair of {module} is not whole")
     rank = sides["A"].shape[0]
@@ -90,7 +90,7 @@ def pair(
 
 
 def check(folder: Path, added: Mapping[str, LowRank], weights: Mapping[str, torch.Tensor]) -> None:
-    """Raises ``CorruptData`` unless every pair belongs to a weight and has its shape."""
+    """Raise ``CorruptData`` unless every update belongs to a weight and has its shape."""
     for name, low_rank in added.items():
         if name not in weights:
             raise CorruptData(str(folder), f"the model has no weight {name}")

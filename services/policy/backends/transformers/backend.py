@@ -1,4 +1,4 @@
-"""The ``transformers`` backend: continuous batching around one thread that does all the arithmetic."""
+"""The ``transformers`` backend: continuous batching with all computation in one thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Outbox = asyncio.Queue[str | FathomError | None]
 
 
 class Sampler:
-    """Samples with one loaded version. Its loop runs while there is work and then ends by itself."""
+    """Continuous batching loop of one loaded version. The loop runs while there is work, then ends."""
 
     def __init__(
         self, loaded: LoadedModel, version: int, executor: ThreadPoolExecutor, largest_batch: int, prefix_tokens: int
@@ -54,7 +54,7 @@ class Sampler:
         return Occupancy(len(rows) - waiting, waiting, tokens, tokens / room)
 
     def enter(self, row: Row) -> Outbox:
-        """Queues a row for the batch; its pieces, one per token, come out of the returned queue, then None."""
+        """Queue a row and return its queue of text pieces, one per token, terminated by None."""
         outbox = self._outboxes[row] = asyncio.Queue()
         self._waiting.append(row)
         if self._loop is None or self._loop.done():
@@ -62,7 +62,7 @@ class Sampler:
         return outbox
 
     def leave(self, row: Row) -> None:
-        """The row gets no more tokens."""
+        """Stop sampling a row."""
         row.left = True
         self._outboxes.pop(row, None)
 
@@ -85,7 +85,7 @@ class Sampler:
         self._clear()
 
     def _fail(self, error: Exception) -> None:
-        """The engine crashed: every row is told, and the next one starts with an empty batch."""
+        """Pass an engine error to every row and reset the batch."""
         failure = Internal(f"sampling failed: {type(error).__name__}: {error}")
         failure.__cause__ = error
         for outbox in self._outboxes.values():
@@ -93,7 +93,7 @@ class Sampler:
         self._clear()
 
     def _clear(self) -> None:
-        """Lets go of the rows that are left and of their cache."""
+        """Drop all rows and their key-value cache."""
         from services.policy.backends.transformers.batch import Batch
 
         self._outboxes.clear()
@@ -102,13 +102,13 @@ class Sampler:
 
 
 class TransformersBackend:
-    """A causal language model. All torch work happens in one thread; the event loop only hands over."""
+    """A causal language model. All torch computation runs in one thread; the event loop only passes work to it."""
 
     engine = "transformers"
     exact = True
 
     def __init__(self, name: str, config: TransformersModel, cache_dir: Path) -> None:
-        """Raises ``MissingExtra`` when torch or transformers are not installed."""
+        """Raise ``MissingExtra`` when torch, transformers or safetensors is not installed."""
         for module in ("torch", "transformers", "safetensors"):
             if importlib.util.find_spec(module) is None:
                 raise MissingExtra(module, "policy")
@@ -131,16 +131,16 @@ class TransformersBackend:
         return self._current.occupancy if self._current else Occupancy()
 
     async def load(self) -> None:
-        """Loads the configured folder, or SmolLM2."""
+        """Load the configured folder, or SmolLM2."""
         self._current = self._sampler(await self._in_thread(self._load_configured), 0)
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        """Builds the new model beside the old one and then swaps."""
+        """Load the new version alongside the old one, then swap."""
         swap = await self.stage_weights(folder, version)
         swap()
 
     async def stage_weights(self, folder: Path, version: int) -> Callable[[], None]:
-        """Reads and checks a version while sampling goes on; the returned call serves it, at once."""
+        """Load and verify a version while sampling continues; return a call that makes it current immediately."""
         like = self._current.loaded if self._current else None
         loop = asyncio.get_running_loop()
         loaded = await loop.run_in_executor(self._loader, self._load_folder, folder, like)
@@ -177,7 +177,7 @@ class TransformersBackend:
         return Sampler(loaded, version, self._executor, self._config.running, self._config.prefix_tokens)
 
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
-        """Samples with the version that is current now; a swap meanwhile does not touch this generation."""
+        """Sample with the current version; a swap during the generation does not affect it."""
         started, sampler = time.monotonic(), self._ready()
         prompt = await asyncio.to_thread(rendered, sampler.loaded.tokenizer, request)
         row = await asyncio.to_thread(self._row, request, prompt.ids, sampler.loaded)
@@ -236,7 +236,7 @@ class TransformersBackend:
         )
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
-        """Scores one sequence after another; sampling goes on in between."""
+        """Score the sequences one at a time; sampling continues in between."""
         from services.policy.backends.transformers.batch import score
 
         sampler = self._ready()
@@ -278,6 +278,6 @@ class TransformersBackend:
 
 
 def check_ids(ids: Sequence[int], loaded: LoadedModel, field: str) -> None:
-    """Raises ``InvalidField`` for an id outside of the vocabulary."""
+    """Raise ``InvalidField`` for a token id outside of the vocabulary."""
     if ids and (min(ids) < 0 or max(ids) >= loaded.tokenizer.size):
         raise InvalidField(field, f"holds an id outside of 0 to {loaded.tokenizer.size - 1:,}")

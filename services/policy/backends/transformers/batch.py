@@ -1,8 +1,8 @@
-"""Rows that are sampled together: requests join and leave the batch between tokens. Blocking; one thread at a time.
+"""Continuous batching: requests join and leave the batch between tokens. Blocking; for one thread at a time.
 
-The key-value cache is left-padded: all rows end at the same column. A row that joins is prefilled on its own, a chunk
-per step, so that the others go on meanwhile; what is known of its beginning is not computed again. A row that leaves
-leaves its cache for the next turn of its conversation.
+The key-value cache is left-padded, so all rows end at the same column. A joining row is prefilled on its own, in chunks
+of one per step, so that the others continue meanwhile; a cached prefix is not computed again. The cache of a leaving
+row is stored for the next turn of its conversation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from services.policy.backends.transformers.grammar import Grammar
 from services.policy.backends.transformers.sampling import log_probabilities, sample
 
 PREFILL_TOKENS = 512
-"""Prompt tokens computed per step, so that rows that are sampled wait for no whole prompt."""
+"""Prompt tokens computed per step; bounds how long rows being sampled wait for a prompt."""
 
 
 @dataclass(eq=False)
@@ -40,10 +40,10 @@ class Row:
     finish: FinishReason | None = None
     left: bool = False
     cached: int = 0
-    """Prompt tokens that were not computed again."""
+    """Prompt tokens taken from the prefix cache."""
 
     def take(self, log_probs: torch.Tensor) -> str:
-        """Samples one id from log-probabilities [V] and returns the text that it completes."""
+        """Sample one id from log-probabilities [V] and return the text that it completes."""
         token, log_prob = sample(log_probs, self.sampling, self.source, self.grammar)
         self.sampled.append(token)
         self.log_probs.append(log_prob)
@@ -64,7 +64,7 @@ class Row:
 
 @dataclass
 class Prefill:
-    """A row whose prompt is being computed; ``done`` ids of it are in the cache."""
+    """A row being prefilled; the first ``done`` ids of its prompt are in the cache."""
 
     row: Row
     done: int
@@ -80,16 +80,16 @@ class Batch:
         self._joining: deque[Row | Prefill] = deque()
         self._cache: Any = empty_cache()
         self._mask = torch.zeros(0, 0, dtype=torch.long, device=network.device)
-        """[rows, columns]: 1 on real tokens, 0 on padding."""
+        """[rows, columns]: 1 for real tokens, 0 for padding."""
 
     @property
     def size(self) -> int:
-        """Rows in the batch and on their way into it."""
+        """Return the number of rows in the batch and being prefilled."""
         return len(self.rows) + len(self._joining)
 
     @torch.inference_mode()
     def step(self, joining: Sequence[Row]) -> list[tuple[Row, str]]:
-        """One more token for every row; returns the rows with the text that it completed."""
+        """Sample one token for every row; return the rows with the text that it completed."""
         self._joining.extend(joining)
         self._keep()
         logits = [self._advance()] if self.rows else []
@@ -103,13 +103,16 @@ class Batch:
         return pieces
 
     def _advance(self) -> torch.Tensor:
-        """Feeds each row's last id; returns the next logits [rows, V]."""
+        """Feed each row's last id; return the next logits [rows, V]."""
         ids = self._mask.new_tensor([[row.sampled[-1]] for row in self.rows])
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(self.rows), 1)], dim=1)
         return forward(self._network, ids, self._mask, self._cache)
 
     def _prefill(self) -> list[torch.Tensor]:
-        """Goes on with the prompts in their order; rows that are through join the batch: their logits [1, V]."""
+        """Prefill waiting prompts in order, within the budget of a step.
+
+        Return logits [1, V] of rows that joined the batch.
+        """
         room, ready, logits = PREFILL_TOKENS, [], []
         while self._joining and room > 0:
             head = self._joining[0]
@@ -149,7 +152,10 @@ class Batch:
         self.rows += [prefill.row for prefill in ready]
 
     def _keep(self) -> None:
-        """Rows that are gone go; their caches are kept as prefixes, columns that are padding in all rows go, too."""
+        """Remove finished rows and store their caches as prefixes.
+
+        Columns that are padding in all remaining rows are dropped.
+        """
         indices = [index for index, row in enumerate(self.rows) if not row.gone]
         if len(indices) == len(self.rows):
             return
@@ -163,7 +169,7 @@ class Batch:
         self._cache = selected(self._cache, chosen, first) if indices else empty_cache()
 
     def _remember(self, index: int) -> None:
-        """Keeps what was computed for a row: its prompt and all sampled ids but the last."""
+        """Store the cache of a row: its prompt and all sampled ids but the last, which has not been fed yet."""
         row = self.rows[index]
         ids = [*row.prompt, *row.sampled[:-1]]
         layers = [
@@ -174,7 +180,7 @@ class Batch:
 
 
 def forward(network: Any, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
-    """Feeds ids [rows, n], the last n columns of ``mask``; returns the logits [rows, V] after the last of them."""
+    """Feed ids [rows, n], the last n columns of ``mask``; return the logits [rows, V] after the last of them."""
     positions = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -ids.shape[1] :]
     output = network(
         input_ids=ids,
@@ -190,7 +196,10 @@ def forward(network: Any, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> 
 
 @torch.inference_mode()
 def score(network: Any, ids: Sequence[int], temperature: float) -> list[float]:
-    """Log-probability in nats of each id given those before it, logits divided by temperature; 0.0 for the first."""
+    """Return the log-probability in nats of each id given those before it, 0.0 for the first.
+
+    Logits are divided by ``temperature``.
+    """
     cache: Any = empty_cache()
     log_probs = [0.0]
     tokens = torch.tensor([list(ids)], device=network.device)

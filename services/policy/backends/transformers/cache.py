@@ -1,6 +1,6 @@
-"""Key-value caches: layers that grow in place, rows stacked side by side, and finished prefixes kept for the next turn.
+"""Key-value caches: layers that grow in place, batches of rows, and a prefix cache across turns.
 
-All of it runs in the thread that does the arithmetic.
+Everything here runs in the thread that computes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
 BLOCK = 128
-"""Columns by which a layer grows; its tensors are copied once per block instead of once per token."""
+"""Columns by which a layer grows, so that tensors are copied once per block instead of once per token."""
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values per layer, each [rows, heads, columns, D]."""
 
 
 class GrowingLayer(DynamicLayer):
-    """One layer whose ``keys`` and ``values`` are views of larger buffers."""
+    """A cache layer whose ``keys`` and ``values`` are views of larger buffers."""
 
     def __init__(self, keys: torch.Tensor | None = None, values: torch.Tensor | None = None, **_: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -38,7 +38,7 @@ class GrowingLayer(DynamicLayer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Writes the new columns [rows, heads, n, D] behind the others and returns all of them."""
+        """Append new columns [rows, heads, n, D] and return all columns."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
@@ -53,7 +53,7 @@ class GrowingLayer(DynamicLayer):
 
 
 def grown(buffer: torch.Tensor, used: int, columns: int) -> torch.Tensor:
-    """A buffer of ``columns`` columns with the first ``used`` of the old one."""
+    """Return a buffer of ``columns`` columns that starts with the first ``used`` ones of ``buffer``."""
     rows, heads, _, width = buffer.shape
     larger = buffer.new_empty(rows, heads, columns, width)
     larger[:, :, :used] = buffer[:, :, :used]
@@ -61,12 +61,12 @@ def grown(buffer: torch.Tensor, used: int, columns: int) -> torch.Tensor:
 
 
 def empty_cache() -> Any:
-    """A cache that makes its layers as they come."""
+    """Return a cache that creates its layers on first use."""
     return Cache(layer_class_to_replicate=GrowingLayer)
 
 
 def cache_of(layers: Layers) -> Any:
-    """A cache that holds these tensors; it copies them when it first grows."""
+    """Return a cache over these tensors; it copies them when it first grows."""
     return Cache(layers=[GrowingLayer(keys, values) for keys, values in layers])
 
 
@@ -75,12 +75,12 @@ def layers_of(cache: Any) -> Layers:
 
 
 def selected(cache: Any, rows: torch.Tensor, first: int) -> Any:
-    """The cache of some rows, from column ``first`` on."""
+    """Return the cache of ``rows`` [n], from column ``first`` on."""
     return cache_of([(keys[rows, :, first:], values[rows, :, first:]) for keys, values in layers_of(cache)])
 
 
 def stacked(caches: Sequence[Any], width: int) -> Any:
-    """All rows in one cache of ``width`` columns, padded on the left."""
+    """Concatenate the rows of several caches into one of ``width`` columns, padded on the left."""
     every = [layers_of(cache) for cache in caches]
     return cache_of(
         [
@@ -91,7 +91,7 @@ def stacked(caches: Sequence[Any], width: int) -> Any:
 
 
 def joined(tensors: Sequence[torch.Tensor], width: int) -> torch.Tensor:
-    """Rows below each other in one tensor [rows, heads, width, D], columns at its right end, zeros before them."""
+    """Concatenate tensors [rows, heads, columns, D] along rows, right-aligned and zero-padded to ``width`` columns."""
     _, heads, _, size = tensors[0].shape
     whole = tensors[0].new_zeros(sum(tensor.shape[0] for tensor in tensors), heads, width, size)
     row = 0
@@ -103,14 +103,14 @@ def joined(tensors: Sequence[torch.Tensor], width: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Prefix:
-    """Ids [n] and what the network computed for them."""
+    """Token ids [n] and their keys and values."""
 
     ids: torch.Tensor
     layers: Layers
 
 
 class PrefixStore:
-    """The most recent prefixes, at most ``capacity`` tokens of them together. A longer one replaces its beginnings."""
+    """LRU cache of prefixes with at most ``capacity`` tokens in total. A longer prefix replaces its own beginnings."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.tokens = capacity, 0
@@ -118,7 +118,10 @@ class PrefixStore:
         self._next = 0
 
     def longest(self, ids: Sequence[int]) -> tuple[int, Any]:
-        """How many of the first ids are known, and their cache; always leaves one id to be computed."""
+        """Return the length of the longest cached prefix of ``ids`` and its cache.
+
+        At least one id is left to compute.
+        """
         wanted = torch.tensor(ids[:-1], dtype=torch.long)
         best, key = 0, -1
         for known, prefix in self._kept.items():
@@ -130,7 +133,7 @@ class PrefixStore:
         return best, cache_of([(keys[:, :, :best], values[:, :, :best]) for keys, values in self._kept[key].layers])
 
     def put(self, ids: Sequence[int], layers: Layers) -> None:
-        """Keeps a prefix; ``layers`` are [1, heads, n, D] and may be written by nobody any more."""
+        """Store a prefix; the caller must not modify ``layers`` [1, heads, n, D] afterwards."""
         if not 0 < len(ids) <= self.capacity:
             return
         wanted = torch.tensor(ids, dtype=torch.long)
@@ -151,7 +154,7 @@ class PrefixStore:
 
 
 def common(one: torch.Tensor, other: torch.Tensor) -> int:
-    """How many ids both begin with."""
+    """Return the length of the common prefix."""
     length = min(len(one), len(other))
     different = (one[:length] != other[:length]).nonzero()
     return int(different[0]) if len(different) else length

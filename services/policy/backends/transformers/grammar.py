@@ -1,4 +1,4 @@
-"""Ids that a JSON schema, or the form of a tool call, allows next, by llguidance."""
+"""Constrained decoding with llguidance: JSON schemas and tool calls."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ STRICT = {"whitespace_flexible": False}
 
 
 class Grammars:
-    """Grammars over one tokenizer; thread-safe."""
+    """Grammar factory for one tokenizer; thread-safe."""
 
     def __init__(self, tokenizer: Any, rows: int) -> None:
-        """``tokenizer`` is a fast one; ``rows`` is how many logits the network gives."""
+        """Raise ``MissingExtra`` when llguidance is not installed.
+
+        ``tokenizer`` is a fast tokenizer; ``rows`` is the size of the network's logits.
+        """
         if importlib.util.find_spec("llguidance") is None:
             raise MissingExtra("llguidance", "policy")
         self._library: Any = importlib.import_module("llguidance")
@@ -30,7 +33,10 @@ class Grammars:
         self._tokenizer = hugging.from_tokenizer(tokenizer, n_vocab=rows)
 
     def schema(self, schema: dict[str, Any]) -> Grammar:
-        """A grammar at its beginning; raises ``InvalidField("response_schema_json")`` for what is no schema."""
+        """Return a new grammar of a JSON schema.
+
+        Raise ``InvalidField("response_schema_json")`` for an unsupported schema.
+        """
         matcher_type = self._library.LLMatcher
         try:
             text = matcher_type.grammar_from_json_schema(json.dumps(schema), overrides=STRICT)
@@ -42,9 +48,9 @@ class Grammars:
         return Grammar(matcher_type(self._tokenizer, text))
 
     def calls(self, tools: Sequence[ToolSpec]) -> Grammar:
-        """One call of one of these tools, written as in ``fathom.protocol.hermes``.
+        """Return a new grammar of one call of one of the tools, written as in ``fathom.protocol.hermes``.
 
-        Raises ``InvalidField("tools")`` for a schema that cannot be followed.
+        Raises ``InvalidField("tools")`` for an unsupported schema.
         """
         matcher_type = self._library.LLMatcher
         text = matcher_type.grammar_from_lark(call_grammar(tools))
@@ -55,7 +61,7 @@ class Grammars:
 
 
 def call_grammar(tools: Sequence[ToolSpec]) -> str:
-    """Lark: an opening tag, an object with the name of a tool and arguments of its schema, a closing tag."""
+    """Return a Lark grammar of an opening tag, an object with a tool's name and arguments, and a closing tag."""
     rules = [
         {
             "type": "object",
@@ -74,13 +80,13 @@ def call_grammar(tools: Sequence[ToolSpec]) -> str:
 
 
 class Grammar:
-    """Where one completion stands in its grammar."""
+    """State of one completion in its grammar."""
 
     def __init__(self, matcher: Any) -> None:
         self._matcher = matcher
 
     def allowed(self, size: int) -> torch.Tensor:
-        """Mask [size] of the ids that may follow."""
+        """Return a mask [size] of the ids allowed next."""
         packed = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.uint8)
         bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
         mask = bits.reshape(-1)[:size].bool()
@@ -91,5 +97,5 @@ class Grammar:
 
     @property
     def complete(self) -> bool:
-        """True when nothing may follow."""
+        """Return whether the grammar allows no further token."""
         return bool(self._matcher.is_stopped())

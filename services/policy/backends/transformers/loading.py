@@ -1,4 +1,4 @@
-"""Model folders: reading one. Blocking; call in a thread."""
+"""Loading of model folders. Blocking; call in a thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model that can sample: network in eval mode, tokenizer, window in tokens."""
+    """A loaded model: network in eval mode, tokenizer, window in tokens."""
 
     network: torch.nn.Module
     tokenizer: ChatTokenizer
@@ -30,7 +30,7 @@ class LoadedModel:
 
     @cached_property
     def grammars(self) -> Grammars:
-        """What it takes to follow a schema; raises ``MissingExtra``."""
+        """Return the grammar factory of this tokenizer; raise ``MissingExtra`` when llguidance is not installed."""
         from services.policy.backends.transformers.grammar import Grammars
 
         embeddings: Any = self.network.get_input_embeddings()  # type: ignore[operator]
@@ -38,10 +38,10 @@ class LoadedModel:
 
 
 def from_folder(folder: Path, window_tokens: int, device: str = "cpu", dtype: str = "float32") -> LoadedModel:
-    """Loads a Hugging Face folder: config.json, *.safetensors, tokenizer.json, tokenizer_config.json.
+    """Load a Hugging Face folder: config.json, *.safetensors, tokenizer.json, tokenizer_config.json.
 
-    The window is the smaller of ``window_tokens`` and the model's own. Raises ``CorruptData`` when a file is
-    missing or broken, or when the tensors are not exactly those that the configuration asks for.
+    The window is the smaller of ``window_tokens`` and the model's own. Raises ``CorruptData`` when a file is missing or
+    broken, or when the tensors are not exactly those that the configuration defines.
     """
     import torch
 
@@ -67,7 +67,7 @@ def from_folder(folder: Path, window_tokens: int, device: str = "cpu", dtype: st
 
 
 def end_ids(network: Any) -> frozenset[int]:
-    """Ids that end a turn, by the generation configuration."""
+    """Return the token ids that end a turn, from the generation configuration."""
     ids = getattr(network.generation_config, "eos_token_id", None)
     listed = ids if isinstance(ids, list) else [ids]
     return frozenset(int(item) for item in listed if item is not None)

@@ -1,8 +1,7 @@
-"""New weights for a network that is there already: checked by name, shape and dtype, then read into a spare copy.
+"""In-process weight updates: verified by name, shape and dtype, then read into a spare copy of the tensors.
 
-The network that samples is never written to. Its successor shares its structure and has tensors of its own: those
-of the version before it, once nobody uses that any more, so that memory is touched and not allocated. Blocking;
-call in a thread of its own.
+The network being sampled is never modified. Its successor shares its structure and has its own tensors: the memory of
+the version before it, once that is unused, so that no memory is allocated. Blocking; call in a dedicated thread.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ INDEX = ".safetensors.index.json"
 
 
 class Reloader:
-    """Loads versions of one model, new kinds of it by ``whole``; keeps the tensors of versions no longer used.
+    """Loader of versions of one model; reuses the tensors of versions no longer used.
 
-    ``configured`` gives the folder that adapters stand on when their manifest names none.
+    ``whole`` loads a folder from scratch; ``configured`` returns the base of adapters whose manifest names none.
     """
 
     def __init__(self, whole: Callable[[Path], LoadedModel], configured: Callable[[], Path]) -> None:
@@ -45,10 +44,10 @@ class Reloader:
         self._kinds: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def load(self, folder: Path, like: LoadedModel | None = None) -> LoadedModel:
-        """The version in ``folder``; fast when only its weights differ from those of ``like``.
+        """Load the version in ``folder``.
 
-        Raises ``CorruptData`` when a tensor is missing, unknown, or has another shape or kind of number than the
-        configuration asks for. ``like`` is as before in any case.
+        Fast when only its weights differ from those of ``like``, which is never modified. Raises ``CorruptData`` when a
+        tensor is missing, unknown, or has a shape or dtype other than the configuration defines.
         """
         if not adapters.is_adapter(folder):
             return self._load(folder, like, {})
@@ -76,7 +75,7 @@ class Reloader:
         return self._kept(replace(like, network=network), kind)
 
     def _kept(self, loaded: LoadedModel, kind: str) -> LoadedModel:
-        """Its tensors come back when nothing refers to the network any more, hence nothing samples with it."""
+        """Register the model so that its tensors are reused once nothing refers to the network."""
         self._kinds[loaded.network] = kind
         tensors = {name: tensor.data for name, tensor in own_tensors(loaded.network).items()}
         weakref.finalize(loaded.network, self._give, tensors)
@@ -113,7 +112,7 @@ class Reloader:
 
 
 def merged(loaded: LoadedModel, added: Mapping[str, LowRank]) -> LoadedModel:
-    """The same with an adapter added in place; only for a network that nobody uses yet."""
+    """Merge an adapter in place; only for a network not in use yet."""
     import torch
 
     with torch.no_grad():
@@ -124,7 +123,7 @@ def merged(loaded: LoadedModel, added: Mapping[str, LowRank]) -> LoadedModel:
 
 
 class Stored:
-    """One tensor of a file: its shape and dtype as named in the header, and its values when they are read."""
+    """A tensor of a file: shape and dtype from the header; values are read on demand."""
 
     def __init__(self, handle: Any, name: str) -> None:
         self._handle, self._name = handle, name
@@ -132,13 +131,13 @@ class Stored:
         self.shape, self.dtype = tuple(described.get_shape()), str(described.get_dtype())
 
     def read(self) -> torch.Tensor:
-        """The values, mapped from the file."""
+        """Return the values, memory-mapped from the file."""
         tensor: torch.Tensor = self._handle.get_tensor(self._name)
         return tensor
 
 
 def opened(folder: Path, files: ExitStack) -> dict[str, Stored]:
-    """All tensors of a folder's weight files; raises ``CorruptData``."""
+    """Return all tensors of a folder's weight files by name; raise ``CorruptData`` for an unreadable file."""
     from safetensors import SafetensorError, safe_open
 
     found: dict[str, Stored] = {}
@@ -152,7 +151,7 @@ def opened(folder: Path, files: ExitStack) -> dict[str, Stored]:
 
 
 def check(folder: Path, tensors: Mapping[str, Stored], wanted: Mapping[str, torch.Tensor]) -> None:
-    """Raises ``CorruptData`` unless every tensor is known and has the shape, and numbers of a kind, that fit."""
+    """Raise ``CorruptData`` unless every tensor is known, has the wanted shape and holds floating-point numbers."""
     wrong = sorted(set(tensors) - set(wanted))
     if wrong:
         raise CorruptData(str(folder), f"tensors that the configuration does not know: {json.dumps(wrong)[:300]}")
@@ -165,7 +164,7 @@ def check(folder: Path, tensors: Mapping[str, Stored], wanted: Mapping[str, torc
 
 
 def own_tensors(network: Any) -> dict[str, torch.Tensor]:
-    """What a file must hold, by name: parameters and saved buffers; of tied ones the first name."""
+    """Return parameters and saved buffers by name; tied tensors appear once, under their first name."""
     found: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
     for name, tensor in network.state_dict(keep_vars=True).items():
@@ -176,24 +175,22 @@ def own_tensors(network: Any) -> dict[str, torch.Tensor]:
 
 
 def twin(network: Any, old: Mapping[str, torch.Tensor], new: Mapping[str, torch.Tensor]) -> Any:
-    """A network of the same modules with other tensors in place of ``old``; nothing else is copied.
-
-    What modules hold besides (configurations, functions, unsaved buffers) does not change while they compute, so
-    both have it together. A deep copy of it would take as long as the weights do.
-    """
+    """Return a network of the same modules with tensors ``new`` in place of ``old``; nothing else is copied."""
     import torch
 
     replaced: dict[int, Any] = {}
     for name, tensor in old.items():
         parameter = isinstance(tensor, torch.nn.Parameter)
         replaced[id(tensor)] = torch.nn.Parameter(new[name], requires_grad=False) if parameter else new[name]
+    # Other state of the modules (configurations, functions, unsaved buffers) does not change during computation, so
+    # both networks share it. A deep copy of it would take as long as loading the weights.
     made = with_tensors(network, replaced, {})
     made.eval()
     return made
 
 
 def with_tensors(module: Any, replaced: Mapping[int, Any], made: dict[int, Any]) -> Any:
-    """A module and its children anew; one that occurs twice stays one."""
+    """Copy a module and its children with replaced tensors; a shared module stays shared."""
     if id(module) in made:
         return made[id(module)]
     copied = made[id(module)] = module.__class__.__new__(module.__class__)
@@ -207,7 +204,7 @@ def with_tensors(module: Any, replaced: Mapping[int, Any], made: dict[int, Any])
 
 
 def signature(folder: Path) -> str:
-    """Equal for folders that differ in nothing but the values of their weights."""
+    """Return a hash that is equal for folders that differ only in the values of their weights."""
     parts = []
     for path in sorted(folder.iterdir()):
         if path.is_dir() or path.name.endswith((WEIGHTS, INDEX)) or path.name in (MANIFEST_NAME, BASE_POINTER):
@@ -218,7 +215,7 @@ def signature(folder: Path) -> str:
 
 
 def settings(data: bytes) -> bytes:
-    """A configuration without what does not change the model."""
+    """Return a configuration as JSON without the fields that do not change the model."""
     try:
         parsed = json.loads(data)
     except ValueError:

@@ -1,4 +1,4 @@
-"""One token out of one row of log-probabilities."""
+"""Sampling of one token from log-probabilities."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from services.policy.backends.transformers.grammar import Grammar
 
 
 def seed_of(sampling: Sampling, request_id: str) -> int:
-    """The request's seed, or for seed 0 one of its id, so that the siblings of a group differ; 63 bits."""
+    """Return the request's seed (63 bits).
+
+    Seed 0 derives one from the request id, so that siblings of a group differ.
+    """
     return (sampling.seed or int(sha256(request_id.encode())[:15], 16)) & 0x7FFF_FFFF_FFFF_FFFF
 
 
 def generator(sampling: Sampling, request_id: str) -> torch.Generator:
-    """Randomness of one request."""
+    """Return the random number generator of a request."""
     return torch.Generator().manual_seed(seed_of(sampling, request_id))
 
 
 def log_probabilities(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.Tensor:
-    """Log-softmax of logits [rows, V] in float32, each row divided by its temperature; 0 counts as 1."""
+    """Return the log-softmax of logits [rows, V] in float32, each row divided by its temperature; 0 counts as 1."""
     divisors = torch.tensor([value if value > 0 else 1.0 for value in temperatures], device=logits.device)
     return torch.log_softmax(logits.float() / divisors[:, None], dim=-1)
 
@@ -30,10 +33,10 @@ def log_probabilities(logits: torch.Tensor, temperatures: Sequence[float]) -> to
 def sample(
     log_probs: torch.Tensor, sampling: Sampling, source: torch.Generator, grammar: Grammar | None
 ) -> tuple[int, float]:
-    """One id from log-probabilities [V] at the sampling temperature, and its own in nats.
+    """Sample an id from log-probabilities [V] at the sampling temperature; return it with its log-probability in nats.
 
-    The one that is returned is of the whole distribution, before a grammar, top-k and top-p cut it: what a trainer
-    recomputes. Temperature 0 takes the likeliest id, with its log-probability under 1.
+    The log-probability is that of the full distribution, before grammar, top-k and top-p, as a trainer recomputes it.
+    Temperature 0 selects the likeliest id, with its log-probability at temperature 1.
     """
     choice = log_probs
     if grammar is not None:
@@ -46,7 +49,7 @@ def sample(
 
 
 def draw(log_probs: torch.Tensor, top_k: int, top_p: float, source: torch.Generator) -> int:
-    """Draws from the ``top_k`` likeliest ids (0: all) whose cumulated probability first reaches ``top_p``."""
+    """Sample from the ``top_k`` likeliest ids (0: all), cut where their cumulative probability reaches ``top_p``."""
     if top_k == 0 and top_p >= 1:
         return pick(log_probs.exp(), source)
     count = min(top_k, log_probs.numel()) if top_k else log_probs.numel()
@@ -60,7 +63,8 @@ def draw(log_probs: torch.Tensor, top_k: int, top_p: float, source: torch.Genera
 
 
 def pick(weights: torch.Tensor, source: torch.Generator) -> int:
-    """An index of weights [n], in proportion to them. By the cumulated sum: ``multinomial`` takes ten times as long."""
+    """Sample an index in proportion to ``weights`` [n]."""
+    # Inverse transform sampling: ``multinomial`` takes ten times as long.
     cumulated = weights.cumsum(0, dtype=torch.float64)
     # The first index whose sum is above the point has a weight above 0.
     point = torch.rand(1, generator=source, dtype=torch.float64) * cumulated[-1]

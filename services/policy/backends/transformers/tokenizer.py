@@ -1,4 +1,4 @@
-"""A Hugging Face tokenizer with its chat template, as a ``Template``."""
+"""Hugging Face tokenizer with its chat template, as a ``Template``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ G = TypeVar("G")
 
 
 class ChatTokenizer:
-    """Renders, encodes and decodes; safe to use from several threads."""
+    """Tokenizer with a chat template; thread-safe."""
 
     def __init__(self, tokenizer: Any, end_ids: frozenset[int]) -> None:
-        """``tokenizer`` is a fast tokenizer with a chat template; ``end_ids`` are the ids that end a turn."""
+        """Wrap a fast tokenizer with a chat template; ``end_ids`` are the ids that end a turn."""
         self._tokenizer = tokenizer
         # The tokenizer below is Rust's: encoding takes no lock and sets no state.
         self._encoder = tokenizer.backend_tokenizer
@@ -28,7 +28,7 @@ class ChatTokenizer:
 
     @classmethod
     def from_folder(cls, folder: Path, end_ids: frozenset[int]) -> ChatTokenizer:
-        """Reads ``tokenizer.json`` and ``tokenizer_config.json``; raises ``CorruptData``."""
+        """Load ``tokenizer.json`` and ``tokenizer_config.json``; raise ``CorruptData`` when one is unusable."""
         from transformers import AutoTokenizer
 
         try:
@@ -44,7 +44,10 @@ class ChatTokenizer:
         return cls(tokenizer, end_ids)
 
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec], generation_prompt: bool) -> str:
-        """Text by the chat template; special tokens inside contents are broken, so that no content can forge a turn."""
+        """Render the chat template.
+
+        Special tokens inside contents are broken up, so that no content can forge a turn.
+        """
         shown = messages if self._knows_tools else with_tools(messages, tools)
         conversation = [{"role": message.role.value, "content": self._harmless(written(message))} for message in shown]
         offered = functions(tools) if self._knows_tools and tools else None
@@ -65,7 +68,7 @@ class ChatTokenizer:
         return content
 
     def grammars(self, kind: Callable[[Any, int], G], rows: int) -> G:
-        """Grammars over these ids; ``rows`` is how many logits the network gives."""
+        """Create grammars over this tokenizer; ``rows`` is the size of the network's logits."""
         return kind(self._tokenizer, rows)
 
     def encode(self, text: str) -> list[int]:

@@ -1,1 +1,1 @@
-"""The ``vllm`` backend: AsyncLLM in this process, on GPUs or by its CPU build."""
+"""The ``vllm`` backend: vLLM's AsyncLLM, on GPUs or with its CPU build."""

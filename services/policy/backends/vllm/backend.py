@@ -1,4 +1,4 @@
-"""The ``vllm`` backend: rendering, stops and versions around vLLM's engine; started again when its process dies."""
+"""The ``vllm`` backend: templating, stop strings and versions around vLLM's engine, which is restarted when it dies."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from services.policy.backends.vllm.core import Core, Tokens
 
 SCORING = 8
-"""Sequences that are scored at once."""
+"""Sequences scored concurrently."""
 
 
 @dataclass
 class Sampled:
-    """What has been sampled of one completion."""
+    """Accumulated state of one completion."""
 
     text: TextStream
     end_ids: frozenset[int]
@@ -40,7 +40,7 @@ class Sampled:
     cached: int = 0
 
     def take(self, step: Tokens) -> str:
-        """Adds ids up to the one that completes a stop string; returns the text that they complete."""
+        """Add ids up to the one that completes a stop string; return the text that they complete."""
         self.cached = max(self.cached, step.cached)
         pieces = []
         for token, log_prob in zip(step.ids, step.log_probs, strict=True):
@@ -69,7 +69,7 @@ class VllmBackend:
     exact = True
 
     def __init__(self, name: str, config: VllmModel, cache_dir: Path) -> None:
-        """Raises ``MissingExtra`` when vLLM is not installed."""
+        """Raise ``MissingExtra`` when vLLM or transformers is not installed."""
         for module in ("vllm", "transformers"):
             if importlib.util.find_spec(module) is None:
                 raise MissingExtra(module, "vllm")
@@ -90,7 +90,7 @@ class VllmBackend:
         return self._core.occupancy if self._core else Occupancy()
 
     async def load(self) -> None:
-        """Starts the engine with the configured folder, or SmolLM2."""
+        """Start the engine with the configured folder, or SmolLM2."""
         folder = self._config.folder
         if folder is None:
             from fathom.smollm2 import smollm2_folder
@@ -106,12 +106,13 @@ class VllmBackend:
         self._opened, self._core, self.version = opened, core, version
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        """Checked against what is served before the engine reads a byte, because it loads in place."""
+        """Load a version in place; raise ``CorruptData`` when it does not fit the served one or cannot be loaded."""
         opened = await asyncio.to_thread(open_folder, folder, self._config.window_tokens)
         async with self._changing:
             if self._opened is None:
                 return await self._start(opened, version)
             core, before = self._alive(), self._opened
+            # The engine loads in place, so everything checkable is checked before it reads a byte.
             await asyncio.to_thread(check_successor, before, opened)
             try:
                 await core.reload(folder, version, self._config.swap)
@@ -122,7 +123,10 @@ class VllmBackend:
             self._opened, self.version = opened, version
 
     async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
-        """Samples with the version that is current now; what a swap does to it is the setting ``swap``."""
+        """Sample with the current version.
+
+        The setting ``swap`` determines the effect of a swap on running generations.
+        """
         started, core, opened, version = time.monotonic(), self._alive(), self._ready(), self.version
         prompt = await asyncio.to_thread(rendered, opened.tokenizer, request)
         whole = [*request.context_token_ids, *prompt.ids]
@@ -186,7 +190,7 @@ class VllmBackend:
         )
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
-        """Scores beside what is being sampled, a few sequences at once."""
+        """Score up to ``SCORING`` sequences concurrently while sampling continues."""
         core, opened, version = self._alive(), self._ready(), self.version
         for index, ids in enumerate(sequences):
             check_ids(ids, opened, f"sequences[{index}]")
@@ -229,7 +233,7 @@ class VllmBackend:
         return self._opened
 
     def _alive(self) -> Core:
-        """The engine; one that died is started again, and until then this raises ``NotReady``."""
+        """Return the running engine; restart a dead one and raise ``NotReady`` until it runs."""
         self._ready()
         if self._core is not None and self._core.dead:
             self._revive(self._core)
@@ -242,7 +246,7 @@ class VllmBackend:
             self._starting = asyncio.create_task(self._restart(core), name=f"restart of {self._name}")
 
     async def _restart(self, core: Core) -> None:
-        """Starts the served version again."""
+        """Restart the engine with the served version."""
         opened, version = self._ready(), self.version
         self._core = None
         await asyncio.to_thread(core.stop)
@@ -250,6 +254,6 @@ class VllmBackend:
 
 
 def check_ids(ids: Sequence[int], opened: Opened, field: str) -> None:
-    """Raises ``InvalidField`` for an id outside of the vocabulary."""
+    """Raise ``InvalidField`` for a token id outside of the vocabulary."""
     if ids and (min(ids) < 0 or max(ids) >= opened.tokenizer.size):
         raise InvalidField(field, f"holds an id outside of 0 to {opened.tokenizer.size - 1:,}")

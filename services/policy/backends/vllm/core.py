@@ -1,4 +1,4 @@
-"""Starting vLLM's engine and asking it; the only module that knows its names. Written for vLLM 0.32."""
+"""Adapter of vLLM's engine, and the only module that uses its API. Written for vLLM 0.32."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Tokens:
-    """What one step of the engine gave: ids and their log-probabilities, versions once it has ended."""
+    """Output of one engine step: ids with log-probabilities, and the weight versions once the completion has ended."""
 
     ids: tuple[int, ...]
     log_probs: tuple[float, ...]
@@ -44,13 +44,13 @@ class Tokens:
 
 
 class Gauge:
-    """Keeps the scheduler's last figures; one per engine, called by vLLM at every step."""
+    """Latest scheduler statistics of an engine, recorded by vLLM at every step."""
 
     def __init__(self) -> None:
         self.occupancy = Occupancy()
 
     def logger(self, room: int) -> type:
-        """A class as vLLM wants it for its statistics; ``room`` is the cache's size in tokens."""
+        """Return a stat logger class for vLLM; ``room`` is the cache's size in tokens where vLLM does not report it."""
         gauge, base = self, importlib.import_module("vllm.v1.metrics.loggers").StatLoggerBase
 
         class Logger(base):  # type: ignore[misc, valid-type]
@@ -69,13 +69,13 @@ class Gauge:
                     )
 
             def log_engine_initialized(self) -> None:
-                """Nothing to say."""
+                """Do nothing."""
 
         return Logger
 
 
 class Core:
-    """One running engine. Methods raise ``FathomError``; ``DependencyFailed`` once the engine's process is gone."""
+    """One running engine. Methods raise ``FathomError``; ``DependencyFailed`` once the engine's process has died."""
 
     def __init__(self, llm: Any, gauge: Gauge) -> None:
         self._llm, self._gauge = llm, gauge
@@ -85,7 +85,10 @@ class Core:
 
     @classmethod
     def start(cls, config: VllmModel, folder: Path, window: int) -> Core:
-        """Blocking, half a minute and more; raises ``CorruptData`` when vLLM cannot serve the folder."""
+        """Start the engine; raise ``CorruptData`` when vLLM cannot serve the folder.
+
+        Blocks for half a minute or more.
+        """
         for name, value in {**ENVIRONMENT, "OMP_NUM_THREADS": str(config.threads)}.items():
             os.environ.setdefault(name, value)
         engine_args: Any = importlib.import_module("vllm.engine.arg_utils").AsyncEngineArgs
@@ -99,7 +102,7 @@ class Core:
         return cls(llm, gauge)
 
     async def prepare(self, version: int) -> None:
-        """To be called once, in the event loop that will ask for generations."""
+        """Install tempered log-probabilities and the version; call once, in the event loop that will generate."""
         await self._llm.collective_rpc("temper_log_probs")
         await self._llm.update_weight_version(str(version))
 
@@ -117,7 +120,10 @@ class Core:
     async def generate(
         self, request_id: str, prompt: Sequence[int], sampling: Sampling, seed: int, end_ids: Sequence[int], schema: str
     ) -> AsyncGenerator[Tokens, None]:
-        """Ids as they are sampled; ``sampling.max_tokens`` must be set. Closing the generator aborts in the engine."""
+        """Yield ids as they are sampled; ``sampling.max_tokens`` must be set.
+
+        Closing the generator aborts the request.
+        """
         try:
             params = self._sampling(sampling, seed, end_ids, schema)
             async with aclosing(self._llm.generate({"prompt_token_ids": list(prompt)}, params, request_id)) as outputs:
@@ -146,7 +152,7 @@ class Core:
         )
 
     async def score(self, request_id: str, ids: Sequence[int], temperature: float) -> list[float]:
-        """Log-probabilities of ids by one pass over them; 0.0 for the first."""
+        """Return log-probabilities in nats of ids by one forward pass; 0.0 for the first."""
         try:
             params = self._params.SamplingParams(
                 temperature=temperature, max_tokens=1, prompt_logprobs=0, detokenize=False,
@@ -160,7 +166,10 @@ class Core:
         return [0.0, *(float(row[token].logprob) for token, row in zip(ids[1:], found[1:], strict=True))]
 
     async def reload(self, folder: Path, version: int, mode: str) -> None:
-        """Replaces the weights: running generations end ("wait") or go on with the new ones ("keep")."""
+        """Replace the weights.
+
+        Running generations finish first (``mode`` "wait") or continue with the new ones ("keep").
+        """
         try:
             await self._llm.pause_generation(mode=mode, clear_cache=mode != "keep")
             try:
@@ -189,7 +198,7 @@ class Core:
 
 
 def arguments_of(config: VllmModel, folder: Path, window: int) -> dict[str, Any]:
-    """Arguments of vLLM's engine."""
+    """Return the arguments of vLLM's engine."""
     structured: Any = importlib.import_module("vllm.config").StructuredOutputsConfig
     on_gpu = bool(importlib.import_module("torch").cuda.is_available())
     arguments: dict[str, Any] = {
@@ -225,7 +234,7 @@ def tokens_of(output: Any) -> Tokens:
 
 
 def end_ids_of(folder: Path) -> frozenset[int]:
-    """Ids that end a turn, by the folder's generation configuration, else by its configuration."""
+    """Return the token ids that end a turn, from the generation configuration or else the model configuration."""
     for name in ("generation_config.json", "config.json"):
         try:
             listed = json.loads((folder / name).read_text(encoding="utf-8")).get("eos_token_id")

@@ -1,4 +1,4 @@
-"""A model folder as policy sees it, without its weights: tokenizer, window, shapes. Blocking; call in a thread."""
+"""Metadata of a model folder without its weights: tokenizer, window, shapes. Blocking; call in a thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Opened:
-    """A folder that an engine can be started with."""
+    """Metadata of a folder that an engine can serve."""
 
     folder: Path
     tokenizer: ChatTokenizer
@@ -25,7 +25,7 @@ class Opened:
 
 
 def open_folder(folder: Path, window_tokens: int) -> Opened:
-    """Reads everything but the weights; raises ``CorruptData`` when something is missing or broken."""
+    """Read everything but the weights; raise ``CorruptData`` when a file is missing or broken."""
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -38,7 +38,7 @@ def open_folder(folder: Path, window_tokens: int) -> Opened:
 
 
 def shapes_of(folder: Path) -> Shapes:
-    """Shapes of all tensors by name, from the headers of the safetensors files."""
+    """Return the shapes of all tensors by name, from the headers of the safetensors files."""
     from safetensors import SafetensorError, safe_open
 
     shapes: Shapes = {}
@@ -54,7 +54,7 @@ def shapes_of(folder: Path) -> Shapes:
 
 
 def check_successor(served: Opened, new: Opened) -> None:
-    """Raises ``CorruptData`` unless the new weights fit into the running engine."""
+    """Raise ``CorruptData`` unless the new weights fit into the running engine."""
     differing = sorted(
         name for name in served.shapes.keys() | new.shapes.keys() if served.shapes.get(name) != new.shapes.get(name)
     )

@@ -1,8 +1,8 @@
-"""What the engine's own process adds to vLLM: log-probabilities at the sampling temperature.
+"""Extension of vLLM's worker process: log-probabilities at the sampling temperature.
 
-vLLM gives them either at temperature 1 ("raw") or after top-k, top-p and grammars cut the distribution ("processed").
-A trainer needs neither: it recomputes those of the whole distribution at the temperature that sampled. Imported by
-vLLM's worker, which takes the class below as its extension; written for vLLM 0.32.
+vLLM returns them either at temperature 1 ("raw") or after top-k, top-p and grammars ("processed"). A trainer recomputes
+those of the full distribution at the sampling temperature, so neither fits. vLLM's worker imports this module and uses
+the class below as its extension; written for vLLM 0.32.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 
 class TemperedLogProbs:
-    """Methods that ``collective_rpc`` finds on every worker."""
+    """Mixin whose methods ``collective_rpc`` can call on every worker."""
 
     model_runner: Any
 
     def temper_log_probs(self) -> str:
-        """Makes this worker's log-probabilities tempered; returns the name of the sampler that it changed."""
+        """Patch this worker to compute tempered log-probabilities; return the class name of the patched sampler."""
         runner = self.model_runner
         sampler = runner.sampler
         tempered = Tempered(sampler, sampler.forward, runner, runner._get_prompt_logprobs_dict)
@@ -27,13 +27,13 @@ class TemperedLogProbs:
 
 
 class Tempered:
-    """Divides the logits that become log-probabilities by the temperature of their request; 0 counts as 1."""
+    """Log-probabilities of logits divided by the temperature of their request; 0 counts as 1."""
 
     def __init__(self, sampler: Any, forward: Any, runner: Any, of_prompts: Any) -> None:
         self._log_probs = type(sampler).compute_logprobs  # a static method, as is: logits to log-softmax in float32
         self._forward, self._runner, self._of_prompts = forward, runner, of_prompts
         self._temperature: Any = None
-        """Of the rows at hand: a tensor [rows], a number, or None for 1."""
+        """Temperature of the current rows: a tensor [rows, 1], a number, or None for 1."""
 
     def compute(self, logits: Any) -> Any:
         if self._temperature is None:
@@ -41,7 +41,7 @@ class Tempered:
         return self._log_probs(logits.float() / self._temperature)
 
     def forward(self, logits: Any, sampling_metadata: Any, *args: Any, **kwargs: Any) -> Any:
-        """The sampler's own, with the temperatures of its rows at hand."""
+        """Run the sampler with the temperatures of its rows set."""
         import torch
 
         temperature = sampling_metadata.temperature
@@ -54,7 +54,7 @@ class Tempered:
             self._temperature = None
 
     def of_prompts(self, hidden_states: Any, num_scheduled_tokens: Any) -> Any:
-        """The runner's own, one request after the other, because each has a temperature of its own."""
+        """Compute prompt log-probabilities one request at a time, because each has its own temperature."""
         wanted: dict[str, Any] = self._runner.num_prompt_logprobs
         found: dict[str, Any] = {}
         left: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Which operation a question asks for, and the answer that its script has written."""
+"""Selection of the operation for a question, and the answer written by its script."""
 
 from __future__ import annotations
 
@@ -45,21 +45,19 @@ OPERATIONS: tuple[Callable[[Ask], Script | None], ...] = (
 
 
 def single(ask: Ask) -> Script | None:
-    """The script of the first operation that recognises the question."""
+    """Return the script of the first operation that recognises the question."""
     return next((script for recognise in OPERATIONS if (script := recognise(ask)) is not None), None)
 
 
 def one_of(ask: Ask) -> Script | None:
-    """A chain or one operation."""
+    """Return the script of a chain of operations or of a single one."""
     return hops.recogniser(single)(ask) or single(ask)
 
 
 def script_of(ask: Ask) -> Script | None:
-    """Sub-questions for others, a chain of operations where a part refers back to another, else one operation.
-
-    None for a question that leaves something out or denies a comparison: no operation knows how, and each would answer
-    the opposite. Such a question goes to ``data`` in its own words, which says what it does not understand.
-    """
+    """Return the script for a question: sub-questions, a chain of dependent operations, or a single operation."""
+    # Operations understand neither exclusions nor denied comparisons and would answer the opposite. ``data`` gets such
+    # a question verbatim and reports what it does not understand.
     if find_exclusions(ask.rest) or find_denials(ask.rest):
         return None
     script = splitting.recogniser(one_of)(ask) or one_of(ask)
@@ -67,7 +65,7 @@ def script_of(ask: Ask) -> Script | None:
 
 
 def with_documents(desk: Desk, script: Script) -> Play[None]:
-    """What has no data may have a document: it must name what the question is about."""
+    """Run the script; if it found nothing, look for a document that names the question's subjects."""
     yield from script(desk)
     if not desk.found and not desk.quotes:
         names = [name for name in desk.ask.names() if name.kind != "statement"]
@@ -75,7 +73,7 @@ def with_documents(desk: Desk, script: Script) -> Play[None]:
 
 
 def played(reading: Reading, tools: Sequence[str]) -> Call | None:
-    """The next call by an operation; None when none is for this question, or it found nothing and lacks nothing."""
+    """Return the next call of an operation; None when no operation applies, or it found nothing and lacks nothing."""
     ask = Ask(read_question(reading.question))
     script = script_of(ask)
     if script is None:
@@ -91,7 +89,7 @@ def played(reading: Reading, tools: Sequence[str]) -> Call | None:
 
 
 def answer(reading: Reading, desk: Desk) -> str:
-    """What the script said, then tables, figures, quotes, and what is missing, failed or to be kept in mind."""
+    """Return the script's paragraphs, then tables, figures, quotes, missing data, errors and caveats."""
     question = replace(desk.ask.question, aspects=())
     found = collect(reading, question)
     placeholders = [f"{{{{table:{table}}}}}" for table in desk.tables]

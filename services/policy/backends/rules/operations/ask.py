@@ -1,4 +1,4 @@
-"""A question as operations read it: names, periods, measures, and which words ask for what."""
+"""A question as read by operations: names, periods, measures and cue words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFINITION = re.compile(
 
 @dataclass(frozen=True)
 class Ask:
-    """One question, read once. ``given_period`` and ``given_name`` are what a part of a question refers back to."""
+    """One parsed question. ``given_period`` and ``given_name`` resolve references to earlier parts of the question."""
 
     question: Question
     given_period: Period | None = None
@@ -45,7 +45,7 @@ class Ask:
 
     @cached_property
     def rest(self) -> str:
-        """The text with blanks in place of names: a "10-year" yield is no period, a "volatility index" no measure."""
+        """Return the text with names blanked out, so that "10-year" is no period and "volatility index" no measure."""
         text = self.text
         for mention in self.mentions:
             text = text[: mention.start] + " " * (mention.end - mention.start) + text[mention.end :]
@@ -57,35 +57,35 @@ class Ask:
 
     @property
     def period(self) -> Period:
-        """The first period; an open one without any."""
+        """Return the first period; an open one without any."""
         return self.periods[0] if self.periods else Period()
 
     @cached_property
     def measures(self) -> tuple[str, ...]:
-        """Measures that the words ask for, specific ones first."""
+        """Return the requested measures, specific ones first."""
         return tuple(name for name, cue in MEASURES if re.search(cue, self.rest, re.IGNORECASE))
 
     def names(self, *kinds: str) -> list[Name]:
-        """Distinct names of these kinds (of all without any), in order."""
+        """Return distinct names of these kinds (all without any) in order."""
         given = [self.given_name] if self.given_name else []
         found = [name for name in (*given, *(m.name for m in self.mentions)) if not kinds or name.kind in kinds]
         return list(dict.fromkeys(found))
 
     def has(self, cue: str) -> bool:
-        """True when the words beside the names match."""
+        """Return whether the words besides the names match the cue."""
         return bool(re.search(cue, self.rest, re.IGNORECASE))
 
     def place(self, cue: str) -> int:
-        """Where a cue stands; -1 when it does not."""
+        """Return the position of a cue; -1 when it is absent."""
         match = re.search(cue, self.rest, re.IGNORECASE)
         return match.start() if match else -1
 
     def part(self, start: int, end: int) -> Ask:
-        """A part of the question as a question of its own; the language stays."""
+        """Return a part of the question as its own question, in the same language."""
         return self.saying(self.text[start:end])
 
     def saying(self, text: str) -> Ask:
-        """Another text in the language of this question."""
+        """Return another text as a question in the language of this one."""
         return Ask(replace(read_question(text), chinese=self.chinese, kind=Kind.ANALYSIS))
 
     @property

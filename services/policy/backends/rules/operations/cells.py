@@ -1,4 +1,4 @@
-"""What the cells of several operations share: how series and windows are handed over."""
+"""Shared code of operations' cells, and formatting of their arguments."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ DRIVE = '\nprint(*(json.dumps(row, ensure_ascii=False) for row in {call}), sep="
 
 
 def cell(text: str, call: str) -> str:
-    """A cell: imports, one function with ``SERIES`` in it where it says so, and the line that prints its rows."""
+    """Return a cell: imports, one function with ``SERIES`` inserted at its marker, and a line that prints its rows."""
     return f"import json\nimport pandas as pd\n\n{text.replace('    # series()', SERIES.rstrip())}{DRIVE.format(call=call)}"
 
 
 def listed(series: Iterable[Series]) -> str:
-    """Series as arguments: sheet, column name, label."""
+    """Format series as arguments: sheet, column name, label."""
     return "[" + ", ".join(f"({one.variable}, {one.column!r}, {one.label!r})" for one in series) + "]"
 
 
 def windows(periods: Sequence[Period]) -> str:
-    """Windows as arguments: name, first day, last day, whether it is measured from the value before, last months."""
+    """Format periods as arguments: name, first day, last day, whether measured from the value before, recent months."""
     found = [(period.text, period.start, period.end, period.calendar, period.months) for period in periods]
     return repr(found)

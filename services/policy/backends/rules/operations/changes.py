@@ -1,4 +1,4 @@
-"""Growth against a year, a quarter or a month before, at a date or where it was highest or lowest."""
+"""Growth against the previous year, quarter or month, at a date or at its extremes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def changes(sheet, column, label, start, end, lags):
 
 
 def lags_of(ask: Ask) -> list[tuple[str, int]]:
-    """Lags that the words name; inflation is a change over twelve months, an unnamed chain goes by the frequency."""
+    """Return the named lags."""
+    # Inflation without a lag is a change over twelve months; an unspecified 环比 follows the frequency of the series.
     found = [(name, months) for name, months, cue in LAGS if ask.has(cue)]
     quarterly = any(name.id.startswith("gdp") for name in ask.names("index"))
     if ask.has(CHAINED) and not any(name in ("qoq", "mom") for name, _ in found):
@@ -56,7 +57,7 @@ def lags_of(ask: Ask) -> list[tuple[str, int]]:
 
 
 def recognise(ask: Ask) -> Script | None:
-    """A lag and something that it applies to."""
+    """Return the script for a lag with a subject and a period."""
     return play if lags_of(ask) and subjects(ask) and ask.periods else None
 
 
@@ -65,7 +66,7 @@ def subjects(ask: Ask) -> list[Name]:
 
 
 def play(desk: Desk) -> Play[None]:
-    """Fetches a year more than the period, computes, says."""
+    """Fetch a year more than the period, compute the changes, and report them."""
     ask, period = desk.ask, desk.ask.period
     lags = lags_of(ask)
     columns = yield from desk.data(subjects(ask), earlier(period, True, 430), period.end)
@@ -91,7 +92,7 @@ def play(desk: Desk) -> Play[None]:
 
 
 def say_change(desk: Desk, one: Series, row: Row, kind: str) -> None:
-    """The change at a date, with both values."""
+    """Report the change at a date, with both values."""
     gain, unit = signed(percent2(row.number("change_pct"))), unit_text(one.unit)
     value, before = plain(row.number("value")), plain(row.number("before"))
     desk.say(
@@ -103,7 +104,7 @@ def say_change(desk: Desk, one: Series, row: Row, kind: str) -> None:
 
 
 def say_extreme(desk: Desk, one: Series, row: Row, side: str, kind: str) -> None:
-    """Where the change was highest or lowest."""
+    """Report when the change was highest or lowest."""
     when, gain = row.values[side], signed(percent2(row.number(f"{side}_pct")))
     word = {"high": ("highest", "最高"), "low": ("lowest", "最低")}[side]
     desk.say(
@@ -114,5 +115,5 @@ def say_extreme(desk: Desk, one: Series, row: Row, side: str, kind: str) -> None
 
 
 def percent2(value: float | int | None) -> str:
-    """Two decimals, as the cell rounded it."""
+    """Format a percentage with two decimals, as rounded by the cell."""
     return "" if value is None else f"{value:,.2f}%"

@@ -1,4 +1,4 @@
-"""One or several series over one period: compare, rank, name the first; the widest of the operations."""
+"""Comparison and ranking of one or several series over a period; the most general operation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ DEFAULT = ("return", "cagr", "volatility", "drawdown")
 
 
 def recognise(ask: Ask) -> Script | None:
-    """Names of prices or levels with a measure, a period or a comparison; a single value of a day is a look-up."""
+    """Return the script for names with a measure, a period or a comparison.
+
+    A value on a single day is a look-up instead.
+    """
     names = series_names(ask)
     if not names or ask.question.kind is Kind.CHAT or ask.period.day:
         return None
@@ -42,7 +45,7 @@ def series_names(ask: Ask) -> list[Name]:
 
 
 def play(desk: Desk) -> Play[None]:
-    """Think, measure, draw, look the measure up, write."""
+    """Plan, measure, draw, look the measure up, and report."""
     ask, names = desk.ask, series_names(desk.ask)
     if ask.names("statement") and not (ask.measures or ask.has(PRICES)):
         yield from desk.data(ask.names("statement"), ask.period.start, ask.period.end, owners=ask.names("price"))
@@ -61,7 +64,7 @@ def play(desk: Desk) -> Play[None]:
 
 
 def over(ask: Ask) -> list[Period]:
-    """The periods to measure: several years or months side by side, or from the first to the last of an investment."""
+    """Return the periods to measure: several years or months side by side, or one span for an investment."""
     found = list(dict.fromkeys(replace(period, place=0) for period in ask.periods))
     if len(found) < 2 or not all(period.calendar for period in found):
         return [ask.period]
@@ -69,7 +72,7 @@ def over(ask: Ask) -> list[Period]:
 
 
 def write(desk: Desk, columns: Columns, rows: Sequence[Row], wanted: Sequence[str]) -> None:
-    """A ranking or who is ahead first, then a sentence for each."""
+    """Report the ranking first, then a sentence per series."""
     units = {one.label: unit_text(one.unit) for one in columns.values()}
     shown = wanted if desk.ask.measures and wanted != ("return",) else DEFAULT
     leads(desk, rows, wanted, list(columns.values()))
@@ -78,7 +81,7 @@ def write(desk: Desk, columns: Columns, rows: Sequence[Row], wanted: Sequence[st
 
 
 def leads(desk: Desk, rows: Sequence[Row], wanted: Sequence[str], series: Sequence[Series]) -> None:
-    """Who is ahead, in each window and by each measure that is asked for, and what is not like for like in it."""
+    """Report the ranking in each window by each requested measure, with a warning when returns are not comparable."""
     ranked = False
     windows = list(dict.fromkeys(str(row.values.get("window", "")) for row in rows))
     for window in windows:
@@ -91,7 +94,7 @@ def leads(desk: Desk, rows: Sequence[Row], wanted: Sequence[str], series: Sequen
 
 
 def ordered(ask: Ask, rows: Sequence[Row], name: str) -> list[Row]:
-    """Best first by the words of the question: high returns, small drawdowns and volatilities, unless it says else."""
+    """Sort rows best first as the question defines it; by default high returns, small drawdowns and volatilities."""
     least = bool(re.search(LEAST, ask.rest, re.IGNORECASE))
     most = bool(re.search(r"highest|largest|most volatile|最高|最大|从大到小|从高到低", ask.rest, re.IGNORECASE))
     values = {id(row): float(value_of(row, name) or 0.0) for row in rows}
@@ -104,7 +107,7 @@ def ordered(ask: Ask, rows: Sequence[Row], name: str) -> list[Row]:
 
 
 def return_title(series: Sequence[Series]) -> tuple[str, str]:
-    """What the returns of these series are called: of adjusted shares total, of anything else price returns."""
+    """Return the name of the returns: total for adjusted shares, price returns for anything else."""
     shares = [is_share(one) for one in series if one.price]
     if shares and all(shares):
         return "total return", "总收益率"
@@ -112,7 +115,7 @@ def return_title(series: Sequence[Series]) -> tuple[str, str]:
 
 
 def lead(desk: Desk, rows: Sequence[Row], name: str, window: str, series: Sequence[Series]) -> None:
-    """The order by one measure, in one window where there are several."""
+    """Report the ranking by one measure, in one window when there are several."""
     best = ordered(desk.ask, rows, name)
     listed = desk.words.comma.join(f"{row.label} ({short(row, name)})" for row in best)
     title = {
@@ -137,7 +140,7 @@ def short(row: Row, name: str) -> str:
 
 
 def draw(desk: Desk, columns: Columns, rows: Sequence[Row]) -> Play[None]:
-    """A line chart of the series that have more than one value."""
+    """Draw a line chart of the series with more than one value."""
     if not rows or all((row.number("n") or 0) <= 1 for row in rows):
         return
     labels = desk.words.comma.join(one.label for one in columns.values())
@@ -151,7 +154,7 @@ def draw(desk: Desk, columns: Columns, rows: Sequence[Row]) -> Play[None]:
 
 
 def describe(desk: Desk) -> Play[None]:
-    """What the measure means, when the question names one or asks for it."""
+    """Explain the measure when the question names one or asks for it."""
     ask = desk.ask
     if ask.question.aspects and (ask.wants_definition or len(ask.measures) > 1 or ask.question.background):
         yield from desk.document(method_query(ask.question, []))

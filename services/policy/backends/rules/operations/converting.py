@@ -1,4 +1,4 @@
-"""Currencies: one for another on a day, a price in another currency, a return in another currency."""
+"""Currency conversion: cross rates, prices and returns in another currency."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def converted(price, dollar, wanted, label, start, end, before):
 
 
 def recognise(ask: Ask) -> Script | None:
-    """Two currencies and no price, or a price and a currency that is not its own."""
+    """Return the script for two currencies without a price, or for a price and a currency other than its own."""
     currencies, prices = ask.names("currency"), ask.names("price")
     if not ask.periods:
         return None
@@ -59,13 +59,13 @@ def recognise(ask: Ask) -> Script | None:
 
 
 def argument(columns: Columns, name: Name) -> str:
-    """A series as an argument; the euro has none, since rates are against it."""
+    """Format a series as an argument; the euro has none, because rates are quoted against it."""
     one = columns.get(name)
     return f"({one.variable}, {one.column!r})" if one else "None"
 
 
 def cross(desk: Desk) -> Play[None]:
-    """The one that is bought for one of the other."""
+    """Report the cross rate of two currencies."""
     wanted, given = direction(desk.ask)
     period = desk.ask.period
     columns = yield from desk.data([name for name in (wanted, given) if name.id != "EUR"], earlier(period), period.end)
@@ -78,7 +78,7 @@ def cross(desk: Desk) -> Play[None]:
 
 
 def say_cross(desk: Desk, row: Row, wanted: str, given: str) -> None:
-    """The rate, over a longer period also its change."""
+    """Report the rate, and over a longer period its change."""
     if row.number("n") == 0:
         desk.say(f"There is no rate in {desk.ask.period.text}.", f"{desk.ask.period.text}没有汇率。", row)
         return
@@ -98,14 +98,15 @@ def say_cross(desk: Desk, row: Row, wanted: str, given: str) -> None:
 
 
 def direction(ask: Ask) -> tuple[Name, Name]:
-    """(what is bought, what is given): "how many yen did one dollar buy", "一英镑可以换多少瑞士法郎", "USD/JPY"."""
+    """Return (bought currency, given currency)."""
+    # Examples: "how many yen did one dollar buy", "一英镑可以换多少瑞士法郎", "USD/JPY".
     first, second = ask.names("currency")[:2]
     given_first = ask.has(r"多少|/") or not ask.has(r"how many|how much|\bper\b|for one")
     return (second, first) if given_first else (first, second)
 
 
 def price(desk: Desk) -> Play[None]:
-    """The price, the dollar and the other currency; then the price, or the return when one is asked for."""
+    """Convert prices to another currency and report the price, or the return when it is asked for."""
     ask, period = desk.ask, desk.ask.period
     currency = next(name for name in ask.names("currency") if name.id != "USD")
     names, rates = ask.names("price"), [named("USD"), *([currency] if currency.id != "EUR" else [])]
@@ -127,14 +128,14 @@ def price(desk: Desk) -> Play[None]:
 
 
 def price_cell(desk: Desk, columns: Columns, one: Series, currency: Name) -> str:
-    """The cell for one price."""
+    """Return the cell for one price."""
     period, dollar = desk.ask.period, argument(columns, named("USD"))
     first = f"converted(({one.variable}, {one.column!r}), {dollar}, {argument(columns, currency)}, {one.label!r}"
     return cell(CELL, f"{first}, {period.start!r}, {period.end!r}, {period.calendar})")
 
 
 def say_price(desk: Desk, row: Row, currency: str) -> None:
-    """A price on a day, or both returns over a period."""
+    """Report a price on a day, or both returns over a period."""
     if row.number("n") == 0:
         desk.say(
             f"**{row.label}** has no price in {desk.ask.period.text}.",

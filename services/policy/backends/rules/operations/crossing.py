@@ -1,4 +1,4 @@
-"""When a series first passed a level, upwards or downwards."""
+"""First crossing of a level by a series, upwards or downwards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def first_crossing(sheet, column, label, start, end, level, above):
 
 
 def level_of(ask: Ask) -> tuple[float, bool] | None:
-    """The level and whether it is passed upwards; None when the words name none."""
+    """Return the level and whether it is crossed upwards; None when none is named."""
     for cue, above in ((BELOW, False), (ABOVE, True)):
         match = re.search(f"(?:{cue}){LEVEL}", ask.rest, re.IGNORECASE)
         if match:
@@ -50,7 +50,7 @@ def level_of(ask: Ask) -> tuple[float, bool] | None:
 
 
 def since(ask: Ask) -> Period:
-    """The period to look in: "after October 2009" is open to the end of the data, from the first day after it."""
+    """Return the period to search: "after October 2009" starts on the day after it and is open-ended."""
     period = ask.period
     if not period.end or not (ask.has(AFTER) or ask.has(AFTER_ZH)):
         return period
@@ -58,13 +58,13 @@ def since(ask: Ask) -> Period:
 
 
 def recognise(ask: Ask) -> Script | None:
-    """A level, a direction and a question for the time, or for how often."""
+    """Return the script for a level with a direction, when the question asks when or how often."""
     subjects = ask.names("rate", "index", "level", "price")
     return play if subjects and (ask.has(WHEN) or ask.has(COUNT)) and level_of(ask) else None
 
 
 def find(desk: Desk, name: Name) -> Play[list[Row]]:
-    """The row of the first crossing, said in the answer; none when the series is not there."""
+    """Find and report the first crossing of a series; return its rows, [] when the series is unavailable."""
     passed = level_of(desk.ask)
     period = since(desk.ask)
     columns = yield from desk.data([name], period.start, period.end)
@@ -81,12 +81,12 @@ def find(desk: Desk, name: Name) -> Play[list[Row]]:
 
 
 def play(desk: Desk) -> Play[None]:
-    """The first of the names."""
+    """Report the first named series."""
     yield from find(desk, desk.ask.names("rate", "index", "level", "price")[0])
 
 
 def say(desk: Desk, row: Row, above: bool, unit: str) -> None:
-    """The day and both values."""
+    """Report the day and both values."""
     side, level = ("above", "高于") if above else ("below", "低于"), f"{row.number('level'):g}{unit}"
     if row.number("n") is None:
         desk.say(

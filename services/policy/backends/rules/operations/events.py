@@ -1,4 +1,4 @@
-"""What happened before and after a day: returns over so many trading days or months on either side."""
+"""Event study: returns over a number of trading days before and after a date."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def around(columns, moment, before, after):
 
 
 def recognise(ask: Ask) -> Script | None:
-    """A day, a price, and a word for one side of it with a length."""
+    """Return the script for a day and a price with a length on one side of it."""
     day = any(period.day for period in ask.periods)
     return play if day and ask.names("price", "level") and spans(ask) != (0, 0) else None
 
 
 def spans(ask: Ask) -> tuple[int, int]:
-    """Bars before and after; a length that stands with one side only holds for both when no other is given."""
+    """Return the bars before and after; a length given for one side applies to both if both are asked for."""
     found: dict[str, int] = {}
     # Periods are blanked out: "2020-03-23" is no number of days.
     text = re.sub(r"\d{4}\s*[-/.年]\s*\d{1,2}\s*[-/.月]\s*\d{1,2}日?", " ", ask.rest)
@@ -56,7 +56,7 @@ def spans(ask: Ask) -> tuple[int, int]:
 
 
 def nearest(lengths: list[tuple[int, int]], place: int, chinese: bool) -> int:
-    """The length of a side: English says "20 days before", Chinese "前20日"; the other order where there is no such."""
+    """Return the length next to a side's cue: before it in English ("20 days before"), after it in Chinese ("前20日")."""
     fitting = [item for item in lengths if (item[0] > place) == chinese]
     return min(fitting or lengths, key=lambda item: abs(item[0] - place))[1]
 
@@ -67,7 +67,7 @@ def bars(match: re.Match[str]) -> int:
 
 
 def play(desk: Desk) -> Play[None]:
-    """Fetches enough on both sides."""
+    """Fetch enough data on both sides and report the returns."""
     before, after = spans(desk.ask)
     moment = next(period.day for period in desk.ask.periods if period.day)
     names = desk.ask.names("price", "level")
@@ -88,7 +88,7 @@ def play(desk: Desk) -> Play[None]:
 
 
 def say(desk: Desk, row: Row, moment: str) -> None:
-    """One side of one series."""
+    """Report one side of one series."""
     if row.number("n") == 0:
         desk.say(
             f"**{row.label}** has no close on or after {moment}.", f"**{row.label}**在{moment}及之后没有收盘价。", row

@@ -1,4 +1,4 @@
-"""The best and the worst: year, quarter, month, day or weekday of a price; the highest and lowest value of a series."""
+"""Extremes: best and worst year, quarter, month, day or weekday of a price; highest and lowest value of a series."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def extremes(sheet, column, label, start, end, every, count):
 
 
 def recognise(ask: Ask) -> Script | None:
-    """A side and a grain of one series, or its highest and lowest value."""
+    """Return the script for an extreme of a series."""
     return play if ask.names("price", "level", "rate", "index") and wanted(ask) else None
 
 
 def wanted(ask: Ask) -> tuple[str, list[str]] | None:
-    """Grain and sides that the words ask for; None when they ask for no extreme."""
+    """Return the granularity and the sides asked for; None when no extreme is."""
     sides = [side for side, cue in (("best", BEST), ("worst", WORST)) if ask.has(cue)]
     if not sides:
         return None
@@ -70,13 +70,13 @@ def wanted(ask: Ask) -> tuple[str, list[str]] | None:
 
 
 def count_of(ask: Ask) -> int:
-    """How many days are asked for: "the three days with the highest price"."""
+    """Return the number of days asked for, as in "the three days with the highest price"; at most 20."""
     match = re.search(COUNT, ask.rest, re.IGNORECASE)
     return min(number(match[1] or match[2]), 20) if match else 1
 
 
 def extreme_cell(one: Series, period: Period, grain: str, count: int) -> str:
-    """Rows per side and rank."""
+    """Return a cell with rows per side and rank."""
     return cell(
         CELL,
         f"extremes({one.variable}, {one.column!r}, {one.label!r}, {period.start!r}, {period.end!r}, {grain!r}, {count})",
@@ -84,7 +84,7 @@ def extreme_cell(one: Series, period: Period, grain: str, count: int) -> str:
 
 
 def find(desk: Desk, name: Name, period: Period, grain: str, count: int = 1) -> Play[tuple[Series | None, list[Row]]]:
-    """Fetches one series and finds its extremes; no rows where nothing was found."""
+    """Fetch one series and find its extremes; no rows when it is unavailable."""
     columns = yield from desk.data([name], earlier(period, grain != "D", 400 if grain == "Y" else 100), period.end)
     if name not in columns:
         return None, []
@@ -95,7 +95,7 @@ def find(desk: Desk, name: Name, period: Period, grain: str, count: int = 1) -> 
 
 
 def play(desk: Desk) -> Play[None]:
-    """Each series of the question in turn."""
+    """Report the extremes of each series of the question."""
     found = wanted(desk.ask)
     assert found is not None
     grain, sides = found
@@ -109,7 +109,7 @@ def play(desk: Desk) -> Play[None]:
 
 
 def say(desk: Desk, rows: Sequence[Row], sides: Sequence[str], grain: str, unit: str) -> None:
-    """The extremes in words."""
+    """Report the extremes."""
     if grain == "W":
         weekdays(desk, rows)
         return
@@ -122,7 +122,7 @@ def say(desk: Desk, rows: Sequence[Row], sides: Sequence[str], grain: str, unit:
 
 
 def single(desk: Desk, row: Row, side: str, grain: str, unit: str) -> None:
-    """One extreme."""
+    """Report one extreme."""
     when, label = row.values["period"], row.label
     if grain == "D":
         value = plain(row.number("value"))
@@ -144,7 +144,7 @@ def single(desk: Desk, row: Row, side: str, grain: str, unit: str) -> None:
 
 
 def several(desk: Desk, rows: Sequence[Row], side: str, unit: str) -> None:
-    """The n highest or lowest days, and whether they lie close together."""
+    """Report the n highest or lowest days, and whether they are close together."""
     days = desk.words.comma.join(f"{row.values['period']} ({plain(row.number('value'))}{unit})" for row in rows)
     label, high = rows[0].label, {"best": ("highest", "最高"), "worst": ("lowest", "最低")}[side]
     desk.say(f"The days on which **{label}** was {high[0]}: {days}.", f"**{label}**{high[1]}的几天：{days}。", *rows)
@@ -158,7 +158,7 @@ def several(desk: Desk, rows: Sequence[Row], side: str, unit: str) -> None:
 
 
 def weekdays(desk: Desk, rows: Sequence[Row]) -> None:
-    """The mean daily return by weekday, and which is first and last."""
+    """Report the mean daily return by weekday, with the first and the last."""
     if not rows:
         return
     name = {

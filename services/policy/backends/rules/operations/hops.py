@@ -1,4 +1,4 @@
-"""Several hops: a part of the question finds a period, a day or a name, and the next part asks about it."""
+"""Multi-hop questions: one part finds a period, a day or a name, and the next part refers to it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ PROFILE = r"what (?:does|do) .* (?:do|make|sell)\b|business|headquarter|sector|�
 
 
 def parts_of(ask: Ask) -> list[Ask]:
-    """The question cut before each clause that refers back; one part when none does.
+    """Split the question before each clause that refers back; a single part when none does.
 
-    "What did A do in the year that B fell most?" is turned round: B's year comes first.
+    "What did A do in the year that B fell most?" is reversed: B's year comes first.
     """
     turned = REVERSED.match(ask.text)
     if turned:
@@ -52,7 +52,7 @@ def parts_of(ask: Ask) -> list[Ask]:
 
 
 def recogniser(script_of: Callable[[Ask], Script | None]) -> Callable[[Ask], Script | None]:
-    """Recognises a chain whose parts but the last find something; any operation may stand at its end."""
+    """Return a recogniser of chains whose first part finds something; any operation may be the last."""
 
     def recognise(ask: Ask) -> Script | None:
         parts = parts_of(ask)
@@ -64,7 +64,7 @@ def recogniser(script_of: Callable[[Ask], Script | None]) -> Callable[[Ask], Scr
 
 
 def finder(ask: Ask) -> str:
-    """What a part finds: "crossing", "extreme", "first" of a ranking; "" for nothing."""
+    """Return the kind of result that a part finds: "crossing", "extreme", "first" of a ranking; "" for none."""
     if crossing.recognise(ask):
         return "crossing"
     if extremes.recognise(ask):
@@ -73,7 +73,7 @@ def finder(ask: Ask) -> str:
 
 
 def play(desk: Desk, parts: list[Ask], script_of: Callable[[Ask], Script | None]) -> Play[None]:
-    """Each part with what the part before it found."""
+    """Run the parts in order, each with the previous result."""
     yield from desk.think(
         f"{len(parts)} hops: each part needs what the one before it finds, so go step by step.",
         f"共{len(parts)}步：后一步要用前一步的结果，逐步进行。",
@@ -98,7 +98,7 @@ def play(desk: Desk, parts: list[Ask], script_of: Callable[[Ask], Script | None]
 
 
 def find(desk: Desk, ask: Ask, known: Name | None) -> Play[tuple[Name | None, str]]:
-    """(name, moment) that a part finds, said in the answer."""
+    """Run a part, report it, and return the (name, moment) it finds."""
     kind = finder(ask)
     if kind == "crossing":
         name = ask.names("rate", "index", "level", "price")[0]
@@ -115,7 +115,7 @@ def find(desk: Desk, ask: Ask, known: Name | None) -> Play[tuple[Name | None, st
 
 
 def found_extreme(desk: Desk, ask: Ask) -> Play[tuple[Name | None, str]]:
-    """The period or the day of an extreme of the first series."""
+    """Return the name and the period or day of an extreme of the first series."""
     wanted = extremes.wanted(ask)
     assert wanted is not None
     grain, sides = wanted
@@ -128,14 +128,14 @@ def found_extreme(desk: Desk, ask: Ask) -> Play[tuple[Name | None, str]]:
 
 
 def referred(ask: Ask, known: Name | None, when: str) -> Ask:
-    """A part with the period and the name that it refers back to."""
+    """Return the part with its references resolved to a period and a name."""
     period = period_of(ask, when) if when else None
     name = known if known is not None and (ask.has(WHO) or not ask.names()) else None
     return replace(ask, given_period=period, given_name=name)
 
 
 def period_of(ask: Ask, when: str) -> Period | None:
-    """The period that a reference means; None when the part names its own."""
+    """Return the period that a reference means; None when the part names its own."""
     after = re.search(AFTER, ask.rest, re.IGNORECASE)
     if after:
         count = number(after[1] or after[3]) * (12 if (after[2] or after[4])[0] in "y年" else 1)
@@ -150,14 +150,14 @@ def period_of(ask: Ask, when: str) -> Period | None:
 
 
 def months_after(month: str, count: int) -> Period:
-    """From the last value of a month to the last one so many months later."""
+    """Return the period from the end of a month to the end of the month ``count`` months later."""
     first = int(month[:4]) * 12 + int(month[5:7])
     final = first + count - 1
     return Period(f"{first // 12}-{first % 12 + 1:02d}-01", last_day(final // 12, final % 12 + 1), True)
 
 
 def last(desk: Desk, ask: Ask, known: Name | None, script_of: Callable[[Ask], Script | None]) -> Play[None]:
-    """The end of the chain: a document on the name, or any operation."""
+    """Run the last part: a document on the name, or any operation."""
     if known is not None and ask.has(PROFILE):
         yield from desk.document(f"{known.en} company profile", known.en)
         return

@@ -1,4 +1,7 @@
-"""Return, growth, volatility, Sharpe ratio and drawdown of prices, change and extremes of levels, over windows."""
+"""Measures over windows: return, growth, volatility, Sharpe ratio and drawdown of prices.
+
+Change and extremes of levels.
+"""
 
 from __future__ import annotations
 
@@ -62,20 +65,20 @@ LEADS = 14
 
 
 def measure_cell(series: Sequence[Series], over: Sequence[Period]) -> str:
-    """Rows per series and window."""
+    """Return a cell with rows per series and window."""
     columns = ", ".join(f"({one.variable}, {one.column!r}, {one.label!r}, {one.price})" for one in series)
     return cell(CELL, f"measured([{columns}], {windows(over)})")
 
 
 def earlier(period: Period, returns: bool = False, days: int = LEADS) -> str:
-    """The first day to fetch: some days before a period whose first return, or whose whole, needs the value before."""
+    """Return the first day to fetch, ``days`` before a period whose first return needs the value before it."""
     if not period.start or not (period.calendar or returns):
         return period.start
     return str(datetime.date.fromisoformat(period.start) - datetime.timedelta(days=days))
 
 
 def measure(desk: Desk, names: Sequence[Name], over: Sequence[Period]) -> Play[tuple[Columns, list[Row]]]:
-    """Fetches the names and measures them over the windows; no rows where nothing was found."""
+    """Fetch the names and measure them over the windows; no rows when nothing is available."""
     returns = bool({"sharpe", "volatility"} & set(desk.ask.measures))
     starts = [earlier(period, returns) for period in over]
     ends = [period.end for period in over]
@@ -85,7 +88,7 @@ def measure(desk: Desk, names: Sequence[Name], over: Sequence[Period]) -> Play[t
 
 
 def measured(desk: Desk, columns: Columns, over: Sequence[Period]) -> Play[list[Row]]:
-    """The measures of series that are there."""
+    """Measure the available series over the windows."""
     rows = yield from desk.python(
         measure_cell(list(columns.values()), over),
         "Compute the measures on the table instead of estimating them.",
@@ -96,7 +99,7 @@ def measured(desk: Desk, columns: Columns, over: Sequence[Period]) -> Play[list[
 
 
 def sentence(desk: Desk, row: Row, wanted: Sequence[str], unit: str) -> str:
-    """One series in one window, in words: the measures that were asked for, and first how it went."""
+    """Describe one series in one window: its course first, then the requested measures."""
     if row.number("n") == 0:
         text = desk.either(
             f"**{row.label}** has no value in {row.values['window']}.",
@@ -119,7 +122,7 @@ def sentence(desk: Desk, row: Row, wanted: Sequence[str], unit: str) -> str:
 
 
 def level(desk: Desk, row: Row, unit: str) -> str:
-    """A rate or an index in words."""
+    """Describe a rate or an index."""
     numbers = {name: plain(row.number(name)) for name in ("first", "last", "min", "max", "mean")}
     change, days = (
         signed(plain(row.number("change"))),
@@ -133,7 +136,7 @@ def level(desk: Desk, row: Row, unit: str) -> str:
 
 
 def part(desk: Desk, row: Row, name: str) -> str:
-    """One measure in words; "" when the cell could not compute it."""
+    """Describe one measure; "" when the cell could not compute it."""
     value = row.number("sharpe" if name == "sharpe" else f"{name}_pct")
     if value is None:
         return ""
@@ -153,5 +156,5 @@ def part(desk: Desk, row: Row, name: str) -> str:
 
 
 def value_of(row: Row, name: str) -> float | int | None:
-    """A measure of a row by its name."""
+    """Return a measure of a row by its name."""
     return row.number("sharpe" if name == "sharpe" else f"{name}_pct")

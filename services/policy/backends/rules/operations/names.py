@@ -1,6 +1,6 @@
-"""Names that the reference policy knows by heart, as a language model would: shares, rates, currencies, measures.
+"""Built-in names of the reference policy, like a language model's knowledge: shares, rates, currencies, measures.
 
-It knows more names than there are data for, so that it can ask for them and be told that they are missing.
+It knows more names than there are data for, so that it can ask for them and learn that they are missing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ LATIN = re.compile(r"[A-Za-z0-9]")
 
 @dataclass(frozen=True)
 class Name:
-    """``kind``: price, level (an index without returns), currency, rate (in %), index (macro), statement.
+    """A name. ``kind``: price, level (an index without returns), currency, rate (in %), index (macro), statement.
 
-    ``id`` is an entity, or of rates, indices and statements an indicator; "" of what no source is known for.
+    ``id`` is an entity, or an indicator for rates, indices and statements; "" when no source is known.
     """
 
     id: str
@@ -32,7 +32,7 @@ class Name:
 
     @property
     def entity(self) -> str:
-        """What to ask ``data`` for: the id, or the name of what has none."""
+        """Return the entity to request from ``data``: the id, or the name if there is none."""
         return (self.id if self.kind in ("price", "level", "currency") else "US") or self.en
 
     @property
@@ -41,13 +41,13 @@ class Name:
 
     @property
     def column(self) -> str:
-        """The name of its column in a sheet."""
+        """Return the name of its column in a sheet."""
         return f"{self.entity}.{self.indicator}"
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A name at a place of the question."""
+    """A name at a position of the question."""
 
     name: Name
     start: int
@@ -56,20 +56,20 @@ class Mention:
 
 @cache
 def all_names() -> tuple[Name, ...]:
-    """Every name, in the order of the file."""
+    """Return all names in the order of the file."""
     text = resources.files("services.policy.backends.rules.operations").joinpath("names.json").read_text("utf-8")
     return tuple(Name(**{**item, "also": tuple(item["also"])}) for item in json.loads(text))
 
 
 @cache
 def spellings() -> tuple[tuple[re.Pattern[str], Name], ...]:
-    """Patterns of all spellings, the longest first."""
+    """Return patterns of all spellings, longest first."""
     found = [(word, name) for name in all_names() for word in {name.id, name.en, name.zh, *name.also} if word]
     return tuple((pattern_of(word), name) for word, name in sorted(found, key=lambda item: (-len(item[0]), item[0])))
 
 
 def pattern_of(word: str) -> re.Pattern[str]:
-    """Latin words stand alone, in any case unless they are short codes; Chinese ones may stand anywhere."""
+    """Return a pattern for a spelling: Latin as whole words, case-sensitive for short codes; Chinese anywhere."""
     escaped = re.escape(word).replace(r"\ ", r"[\s-]+").replace(r"\-", r"[\s-]")
     before = r"(?<![A-Za-z0-9])" if LATIN.match(word[0]) else ""
     after = r"(?![A-Za-z0-9])" if LATIN.match(word[-1]) else ""
@@ -78,7 +78,7 @@ def pattern_of(word: str) -> re.Pattern[str]:
 
 
 def mentions(text: str) -> list[Mention]:
-    """The names in a text, the longest first where they overlap, in their order in the text."""
+    """Return the names in a text in order, preferring the longest where they overlap."""
     found: list[Mention] = []
     for pattern, name in spellings():
         for match in pattern.finditer(text):
@@ -88,5 +88,5 @@ def mentions(text: str) -> list[Mention]:
 
 
 def named(ident: str) -> Name:
-    """The name with an id; raises ``KeyError`` for an id that is not known."""
+    """Return the name with an id; raise ``KeyError`` for an unknown one."""
     return {name.id: name for name in all_names() if name.id}[ident]

@@ -1,4 +1,4 @@
-"""Two or more prices against each other: the correlation of their returns, the beta against a market."""
+"""Relations of prices: correlation of returns, and beta against a market."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pairs(columns, start, end, market):
 
 
 def recognise(ask: Ask) -> Script | None:
-    """A beta of one price at least, or a correlation of two."""
+    """Return the script for the beta of at least one price, or the correlation of at least two."""
     prices = ask.names("price", "level")
     if not ask.periods and ask.question.kind.value == "document":
         return None
@@ -49,7 +49,7 @@ def fetched(desk: Desk, names: list[Name]) -> Play[Columns]:
 
 
 def beta(desk: Desk) -> Play[None]:
-    """The market is an index that is named, else the S&P 500."""
+    """Report the beta against the named index, by default the S&P 500."""
     names = desk.ask.names("price", "level")
     indices = [name for name in names if name.id in ("SP500", "NASDAQ")]
     market = (indices or [named("SP500")])[-1]
@@ -69,7 +69,7 @@ def beta(desk: Desk) -> Play[None]:
 
 
 def correlation(desk: Desk) -> Play[None]:
-    """Every pair."""
+    """Report the correlation of every pair."""
     columns = yield from fetched(desk, desk.ask.names("price", "level"))
     if len(columns) < 2:
         return

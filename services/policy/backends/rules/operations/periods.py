@@ -1,4 +1,4 @@
-"""Periods and days of a question: years, quarters, months, days, from-to, since, the last so many months."""
+"""Periods and days in a question: years, quarters, months, days, ranges, open and relative periods."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ QUARTERS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "一": 1, "二": 2
 
 @dataclass(frozen=True)
 class Period:
-    """ISO dates, both ends inside; "" is open. ``calendar`` periods are measured from the last value before them.
+    """A period of ISO dates, both inclusive; "" is open.
 
-    ``months`` is set for "the last n months", whose dates depend on where the data end.
+    ``calendar`` periods are measured from the last value before them. ``months`` is set for "the last n months", whose
+    dates depend on the end of the data.
     """
 
     start: str = ""
@@ -31,12 +32,12 @@ class Period:
 
     @property
     def day(self) -> str:
-        """The one day that it is; "" for longer ones."""
+        """Return the day of a single-day period; "" for longer ones."""
         return self.start if self.start and self.start == self.end else ""
 
     @property
     def text(self) -> str:
-        """As short as it can be: 2008, 2020-04, 2020-03-23, 2015-01-01 to 2020-12-31."""
+        """Return the shortest form: 2008, 2020-04, 2020-03-23, 2015-01-01 – 2020-12-31."""
         if self.calendar and self.start[:4] == self.end[:4]:
             if self.start[5:] == "01-01" and self.end[5:] == "12-31":
                 return self.start[:4]
@@ -46,7 +47,7 @@ class Period:
 
 
 def periods(text: str) -> list[Period]:
-    """All periods in their order in the text; what one pattern has read no later one reads again."""
+    """Return all periods in order; text matched by one pattern is not matched again."""
     found: list[Period] = []
     for pattern, make in PATTERNS:
         for match in pattern.finditer(text):
@@ -64,12 +65,12 @@ def last_day(year: int, month: int) -> str:
 
 
 def one_month(year: int, month: int, place: int = 0) -> Period:
-    """A calendar month."""
+    """Return a calendar month."""
     return Period(f"{year}-{month:02d}-01", last_day(year, month), True, place=place)
 
 
 def of_text(text: str) -> Period:
-    """The calendar year, month or day that "2008", "2008-10" or "2008-10-15" is."""
+    """Return the calendar year, month or day of "2008", "2008-10" or "2008-10-15"."""
     if len(text) == 4:
         return Period(f"{text}-01-01", f"{text}-12-31", True)
     return one_month(int(text[:4]), int(text[5:7])) if len(text) == 7 else Period(text, text)
@@ -90,12 +91,12 @@ def english_day(day: str, month: str, year: str, place: int) -> Period:
 
 
 def span(first: tuple[int, int], last: tuple[int, int], place: int) -> Period:
-    """From the first month to the last one, measured within."""
+    """Return the period from the first month to the last one."""
     return Period(f"{first[0]}-{first[1]:02d}-01", last_day(*last), place=place)
 
 
 def english_span(match: re.Match[str]) -> Period:
-    """ "October to December 2022", "May 2019 to June 2020"."""
+    """Parse a span such as "October to December 2022" or "May 2019 to June 2020"."""
     last = int(match[4])
     return span((int(match[2] or last), month_number(match[1])), (last, month_number(match[3])), match.start())
 

@@ -1,4 +1,4 @@
-"""One macro series against another: a spread, a real rate, a ratio; its extremes, its value, how often it was negative."""
+"""Relations of macro series: spreads and real rates, with their extremes, values and negative months."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def related(one, other, start, end, inflation):
 
 
 def recognise(ask: Ask) -> Script | None:
-    """A rate and inflation, or two rates and a word that sets one against the other; the curve has its own two."""
+    """Return the script for a rate and inflation, for two rates with a comparing word, or for the yield curve."""
     rates = ask.names("rate")
     if not ask.periods and ask.question.kind.value == "document":
         return None
@@ -51,7 +51,7 @@ def recognise(ask: Ask) -> Script | None:
 
 
 def play(desk: Desk, one: Name, other: Name, inflation: bool) -> Play[None]:
-    """Both series on the same months, then their difference."""
+    """Fetch both series and compute their difference by month."""
     period, labels = desk.ask.period, (desk.label(one), desk.label(other))
     yield from desk.think(
         f"The difference of {labels[0]} and {labels[1]}, month by month.", f"逐月计算{labels[0]}与{labels[1]}之差。"
@@ -67,7 +67,7 @@ def play(desk: Desk, one: Name, other: Name, inflation: bool) -> Play[None]:
 
 
 def say(desk: Desk, row: Row, inflation: bool) -> None:
-    """What was asked for first: an extreme, a count, or the value at the end of the period."""
+    """Report the requested extremes or count, then the value at the end of the period."""
     if row.number("n") == 0:
         desk.say(
             f"**{row.label}** and {row.values['other']} have no common month.",

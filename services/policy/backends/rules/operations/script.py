@@ -1,8 +1,7 @@
-"""How an operation is played: a generator that asks for calls and is sent their results, replayed from the start.
+"""Scripts of operations: generators that yield calls and receive their results, replayed from the start each time.
 
-The policy remembers nothing between two calls. Each time, the script runs again and is fed with the results that the
-conversation holds, until it asks for a call that has not been made: that one is next. So a later call may be made of
-what an earlier one found.
+The policy is stateless between calls. Each time, the script runs again on the results in the conversation until it
+yields a call that has not been made, which is the next one. Later calls can therefore depend on earlier results.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ class Call:
     tool: str
     arguments: Mapping[str, Any]
     beside: tuple[Call, ...] = ()
-    """Calls that come next and need nothing of this one: they may be made in the same round."""
+    """Following calls that do not depend on this one, and may be made in the same round."""
 
     def made_by(self, step: Step) -> bool:
-        """True for a step of this call; the intent is for readers and does not count."""
+        """Return whether the step executed this call; the intent is for readers and is not compared."""
         mine = {name: value for name, value in self.arguments.items() if name != "intent"}
         theirs = {name: value for name, value in step.arguments.items() if name != "intent"}
         return step.tool == self.tool and mine == theirs
@@ -46,7 +45,7 @@ Columns: TypeAlias = dict[Name, Series]
 
 @dataclass
 class Desk:
-    """What a script works with, and where it puts the paragraphs of the answer as it goes."""
+    """Context of a script, which collects the parts of the answer."""
 
     ask: Ask
     paragraphs: list[str] = field(default_factory=list)
@@ -55,23 +54,23 @@ class Desk:
     tables: list[str] = field(default_factory=list)
     figures: list[str] = field(default_factory=list)
     found: bool = False
-    """Whether any number was found."""
+    """True when any number was found."""
 
     @property
     def words(self) -> Words:
         return CHINESE if self.ask.chinese else ENGLISH
 
     def either(self, english: str, chinese: str) -> str:
-        """The text in the question's language."""
+        """Return the text in the question's language."""
         return chinese if self.ask.chinese else english
 
     def say(self, english: str, chinese: str, *rows: Row) -> None:
-        """Adds a paragraph that cites what its numbers come from."""
+        """Append a paragraph that cites the sources of its numbers."""
         self.paragraphs.append(self.cited(self.either(english, chinese), *rows))
         self.found = True
 
     def cited(self, text: str, *rows: Row) -> str:
-        """The text with citations before its last stop."""
+        """Return the text with citations before its final full stop."""
         marks = cited([row.material for row in rows], self.words)
         stop = text[-1] if text[-1] in ".。" else ""
         return f"{text.removesuffix(stop)}{marks}{stop}"
@@ -80,14 +79,14 @@ class Desk:
         return name.label(self.ask.chinese)
 
     def think(self, english: str, chinese: str, kind: str = "argument decomposition") -> Play[None]:
-        """A thought."""
+        """Record a thought."""
         intent = self.either("Say what has to be found, and in which order.", "写明要查什么、按什么顺序查。")
         yield Call("think", {"intent": intent, "content": self.either(english, chinese), "kind": kind})
 
     def data(self, names: Sequence[Name], start: str = "", end: str = "", owners: Sequence[Name] = ()) -> Play[Columns]:
-        """The series of these names by typed queries, one per kind of series; what is missing is left out.
+        """Fetch the series of these names by typed queries, one per kind of series; missing ones are omitted.
 
-        Measures of statements are asked for of ``owners``, else of the companies among the names.
+        Indicators of statements are requested for ``owners``, else for the companies among the names.
         """
         columns: Columns = {}
         for indicators, entities in grouped(names, owners or names):
@@ -105,7 +104,7 @@ class Desk:
         return {name: columns[name] for name in names if name in columns}
 
     def take(self, sheet: Mapping[str, Any], names: Sequence[Name], columns: Columns, *, show: bool = True) -> None:
-        """Adds the columns of a sheet that are series of these names; ``show`` puts the table into the answer."""
+        """Add the columns of a sheet that are series of these names; ``show`` adds the table to the answer."""
         variable, material = str(sheet["variable"]), int(sheet.get("material", 0))
         if show and variable not in self.tables:
             self.tables.append(variable)
@@ -118,7 +117,7 @@ class Desk:
                     )  # fmt: skip
 
     def python(self, code: str, english: str, chinese: str) -> Play[list[Row]]:
-        """The rows of JSON that a cell prints; none when it failed."""
+        """Run a cell and return the JSON rows it prints; [] when it failed."""
         step = yield from self._insistent(Call("python", {"intent": self.either(english, chinese), "code": code}))
         if not step.ok:
             return []
@@ -127,7 +126,7 @@ class Desk:
         return [Row(values, step.material) for values in parsed if values]
 
     def document(self, query: str, required: str = "", limit: int = 2) -> Play[None]:
-        """Quotes one sentence of the document that fits a query best."""
+        """Quote one sentence of the document that matches a query best."""
         intent = self.words.intent_search.format(query=query)
         search = yield Call("search", {"intent": intent, "query": query, "top_k": 5})
         read: list[str] = []
@@ -145,9 +144,10 @@ class Desk:
             read.append(str(hit["id"]))
 
     def _insistent(self, call: Call) -> Play[Step]:
-        """Once more when the service failed, or when the result has been shortened since; a cell would fail alike."""
+        """Make a call, and repeat it once when the service failed or the result was truncated since."""
         step = yield call
         failed, error = step.head.get("status") == "failed", step.head.get("error")
+        # A failed cell is not repeated, because it would fail again.
         if failed and (error == UNREADABLE or (call.tool == "data" and error != NOT_OFFERED)):
             step = yield call
         return step
@@ -157,7 +157,7 @@ Script: TypeAlias = Callable[[Desk], Play[None]]
 
 
 def grouped(names: Sequence[Name], owners: Sequence[Name]) -> list[tuple[list[str], list[str]]]:
-    """Indicators with their entities, so that one call serves all series of a kind; the same names give the same."""
+    """Group indicators with their entities, so that one call fetches all series of a kind; deterministic."""
     groups: dict[str, tuple[list[str], list[str]]] = {}
     companies = [name.entity for name in owners if name.kind == "price"]
     for name in dict.fromkeys(names):
@@ -172,12 +172,12 @@ def grouped(names: Sequence[Name], owners: Sequence[Name]) -> list[tuple[list[st
 
 
 def unmade(calls: Sequence[Call], steps: Sequence[Step]) -> tuple[Call, ...]:
-    """The calls that no step was made of."""
+    """Return the calls that no step has executed."""
     return tuple(call for call in calls if not any(call.made_by(step) for step in steps))
 
 
 def advance(reading: Reading, tools: Sequence[str], script: Script, desk: Desk) -> Call | None:
-    """Plays the script on what was found; the call that comes next, None when nothing is left to do."""
+    """Replay the script on the recorded steps; return the next call, or None when nothing is left to do."""
     unused = list(reading.steps)
     playing = script(desk)
     try:

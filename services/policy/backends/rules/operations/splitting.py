@@ -1,6 +1,6 @@
-"""Sub-questions for researchers of their own (row F02): parts that need nothing of each other are asked at once.
+"""Delegation of independent sub-questions, asked concurrently.
 
-A part that comes back without an answer is played here, as all are where no ``delegate`` is on offer.
+A part that returns no answer is played here, as are all parts when the tool ``delegate`` is unavailable.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ MEASURE_WORDS = {
 
 @dataclass(frozen=True)
 class Part:
-    """A sub-question in words, and how it is read here."""
+    """A sub-question as text and parsed."""
 
     question: str
     ask: Ask
 
 
 def recogniser(script_of: Callable[[Ask], Script | None]) -> Callable[[Ask], Script | None]:
-    """Recognises independent questions in one, and comparisons that are wished to be shared out."""
+    """Return a recogniser of several independent questions, and of comparisons that the user wants delegated."""
 
     def recognise(ask: Ask) -> Script | None:
         wished = bool(WISH.search(ask.text))
@@ -57,7 +57,7 @@ def recogniser(script_of: Callable[[Ask], Script | None]) -> Callable[[Ask], Scr
 
 
 def independent(ask: Ask, script_of: Callable[[Ask], Script | None], wished: bool) -> list[Part]:
-    """The questions of a list, or one after the other, when none refers to another and each is worth a run."""
+    """Return the questions of a list or a sequence if none refers to another and each is worth a run."""
     texts = [text for text in items(ask.text) if "?" in text or "？" in text or wished]
     if len(texts) < 2:
         texts = [match.group().strip() for match in SENTENCE.finditer(ask.text)]
@@ -72,7 +72,7 @@ def independent(ask: Ask, script_of: Callable[[Ask], Script | None], wished: boo
 
 
 def by_name(ask: Ask) -> list[Part]:
-    """The same question about each of the series that are compared."""
+    """Return the same question for each of the compared series."""
     names = comparing.series_names(ask)
     if not 1 < len(names) <= MOST or ask.question.moment or ask.names("statement"):
         return []
@@ -91,12 +91,12 @@ def by_name(ask: Ask) -> list[Part]:
 
 
 def listed(words: Sequence[str]) -> str:
-    """ "a, b and c"."""
+    """Join words as "a, b and c"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def said(period: Period, chinese: bool) -> str:
-    """A period in words that are read as that period."""
+    """Describe a period in words that parse to the same period."""
     start, end = period.start, period.end
     if period.months:
         return f"最近{period.months}个月" if chinese else f"over the past {period.months} months"
@@ -121,9 +121,9 @@ def said(period: Period, chinese: bool) -> str:
 def play(
     desk: Desk, parts: Sequence[Part], script_of: Callable[[Ask], Script | None], alone: Script | None
 ) -> Play[None]:
-    """Asks all parts at once, says what came back, and compares what can be compared.
+    """Delegate all parts at once, report the results, and compare them if possible.
 
-    ``alone`` answers the whole question where nothing comes back; without it the parts are played one by one.
+    ``alone`` answers the whole question when no result returns; without it the parts are played one by one.
     """
     steps = yield from asked(desk, parts)
     if alone is not None and not any(step.ok for step in steps):
@@ -142,7 +142,7 @@ def play(
 
 
 def asked(desk: Desk, parts: Sequence[Part]) -> Play[list[Step]]:
-    """What each part came back with; all are asked in one round."""
+    """Return the result of each part; all are delegated in one round."""
     intent = desk.either("Have a researcher of its own answer: {0}", "交给一位研究员单独回答：{0}")
     calls = [Call("delegate", {"intent": intent.format(part.question), "question": part.question}) for part in parts]
     steps = []
@@ -152,7 +152,7 @@ def asked(desk: Desk, parts: Sequence[Part]) -> Play[list[Step]]:
 
 
 def take(desk: Desk, step: Step) -> None:
-    """The words of a sub-run, without what an earlier one has said as well (caveats, mostly)."""
+    """Add the text of a sub-run without paragraphs that an earlier one contains (mostly caveats)."""
     known = {CITES.sub("", paragraph) for paragraph in desk.paragraphs}
     for paragraph in re.split(r"\n{2,}", step.body):
         bare = CITES.sub("", paragraph)
@@ -163,7 +163,7 @@ def take(desk: Desk, step: Step) -> None:
 
 
 def compare(desk: Desk, steps: Sequence[Step]) -> Play[None]:
-    """The order of the series by what is asked, measured here on the tables that came back."""
+    """Rank the series by the requested measures, computed here on the returned tables."""
     ask, columns = desk.ask, Columns()
     for step in steps:
         for sheet in step.head.get("sheets", ()) if step.ok else ():

@@ -1,4 +1,4 @@
-"""The dual moving-average rule: every pair of windows over equally weighted prices, traded a day late, with fees."""
+"""Dual moving-average strategy: every pair of windows over equally weighted prices, traded a day late, with fees."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ print(json.dumps(best_moving_averages({columns}, {start!r}, {end!r}, {months}, {
 
 
 def recognise(ask: Ask) -> Script | None:
-    """Moving averages, a word for trading by them, and prices."""
+    """Return the script for moving averages with a trading word and prices."""
     return play if ask.has(CUE) and ask.has(TRADE) and ask.names("price") else None
 
 
 def fee_of(ask: Ask) -> float:
-    """The fee per turn as a share; 0.05 % when none is named."""
+    """Return the fee per trade as a fraction; 0.0005 by default."""
     for pattern, scale in FEES:
         match = re.search(pattern, ask.rest, re.IGNORECASE)
         if match:
@@ -75,7 +75,7 @@ def fee_of(ask: Ask) -> float:
 
 
 def play(desk: Desk) -> Play[None]:
-    """The panel, the sweep with its equity curves, the method's own warning."""
+    """Fetch the prices, sweep the windows with equity curves, and add the method's caveats."""
     ask, names = desk.ask, desk.ask.names("price", "level")
     period, fee = ask.period, fee_of(ask)
     labels = desk.words.comma.join(desk.label(name) for name in names)
@@ -103,7 +103,7 @@ def play(desk: Desk) -> Play[None]:
 
 
 def say(desk: Desk, row: Row, labels: str) -> None:
-    """The best pair, the baseline, and what the choice is worth."""
+    """Report the best pair, the baseline, and a warning about overfitting."""
     best, hold = (signed(percent2(row, key)) for key in ("return_pct", "hold_pct"))
     fast, slow, fee, tried = row.values["fast"], row.values["slow"], row.values["fee_pct"], row.number("tried")
     days = desk.either(f"{row.values['start']} to {row.values['end']}", f"{row.values['start']}至{row.values['end']}")
@@ -124,5 +124,5 @@ def say(desk: Desk, row: Row, labels: str) -> None:
 
 
 def percent2(row: Row, key: str) -> str:
-    """Two decimals, as the cell rounded it."""
+    """Format a percentage with two decimals, as rounded by the cell."""
     return f"{row.number(key):,.2f}%"

@@ -1,4 +1,4 @@
-"""Turning points of a series: months that are highest or lowest of the year before and the year after."""
+"""Turning points: months that are the highest or lowest of the year before and the year after."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def recognise(ask: Ask) -> Script | None:
 
 
 def play(desk: Desk) -> Play[None]:
-    """A year more on both sides, since a turn is only known afterwards."""
+    """Fetch a year more on both sides, since turning points are only known afterwards, and report them."""
     period = desk.ask.period
     names = desk.ask.names("rate", "index", "level", "price")
     start = earlier(period, True, 430)

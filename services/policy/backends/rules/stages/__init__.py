@@ -1,1 +1,1 @@
-"""The reference policy in the stages of a workflow."""
+"""Reference policy in the stages of a workflow."""

@@ -1,4 +1,4 @@
-"""The reference policy's answer from numbered material: first and last values, one value that was asked for, quotes."""
+"""Answer from numbered material: first and last values, a requested value, quotes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_TABLES, MAX_QUOTES, MAX_COLUMNS = 6, 3, 6
 
 @dataclass(frozen=True)
 class Entry:
-    """One material of the list."""
+    """One item of the material list."""
 
     number: int
     kind: str
@@ -38,7 +38,7 @@ class Entry:
 
 
 def answer(asked: Asked) -> str:
-    """Markdown with a citation per paragraph, the tables, and what is missing."""
+    """Return Markdown with a citation per paragraph, the tables, and missing data."""
     question = read_question(asked["question"])
     words = CHINESE if question.chinese else ENGLISH
     if question.kind is Kind.CHAT:
@@ -63,7 +63,7 @@ def answer(asked: Asked) -> str:
 
 
 def entries_of(material: str) -> list[Entry]:
-    """The materials of the list, in order."""
+    """Parse the items of the list in order."""
     heads = list(ENTRY.finditer(material))
     ends = [*(head.start() for head in heads[1:]), len(material)][: len(heads)]
     return [
@@ -73,7 +73,10 @@ def entries_of(material: str) -> list[Entry]:
 
 
 def told(entry: Entry, question: Question, words: Words) -> list[str]:
-    """A sentence per series of a table, and the table's place; nothing for a table without dates."""
+    """Return a sentence per series of a table and the table's reference.
+
+    Only the latter when its rows cannot be read.
+    """
     head = TABLE.match(entry.line)
     if head is None:
         return []
@@ -107,7 +110,7 @@ def moment_fits(day: str, moment: str) -> bool:
 
 
 def columns_of(body: str) -> list[Mapping[str, Any]]:
-    """The columns of values, as the list of material names them: "AAPL.close_adj (USD)"."""
+    """Return the value columns as named in the material list: "AAPL.close_adj (USD)"."""
     line = next((line for line in body.splitlines() if line.startswith("columns: ")), "")
     found: list[Mapping[str, Any]] = []
     for name, unit in COLUMN.findall(line.removeprefix("columns: ")):
@@ -118,7 +121,7 @@ def columns_of(body: str) -> list[Mapping[str, Any]]:
 
 
 def quotes(entries: list[Entry], question: Question, words: Words) -> list[str]:
-    """The sentence of each document that fits the question, of those that are about it at all."""
+    """Return the best matching sentence of each relevant document."""
     parts: list[str] = []
     for entry in entries:
         head = DOCUMENT.match(entry.line) if entry.kind == "document" else None
@@ -133,8 +136,11 @@ def quotes(entries: list[Entry], question: Question, words: Words) -> list[str]:
 
 
 def is_about(step: Step, question: Question) -> bool:
-    """True when a document has the question's years, and names in its title whom the question is about, or has most
-    of its terms; for a reason, a document of the same years that shares a term is worth reading."""
+    """Return whether a document is relevant to the question.
+
+    It must have the question's years, and either a subject of the question in its title or most of its terms. For a
+    question about reasons, a document of the same years with one shared term is enough.
+    """
     there = set(words_of(f"{step.head['title']}\n{step.body}"))
     wanted = set(words_of(question.text))
     years = {word for word in wanted if YEAR.fullmatch(word)}
@@ -150,7 +156,7 @@ def is_about(step: Step, question: Question) -> bool:
 
 
 def missing_item(entry: Entry) -> dict[str, Any] | None:
-    """A missing record as the tools give it."""
+    """Return a missing record in the form that the tools use."""
     match = LACKING.match(entry.line)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The reference policy's plan: the question itself, the framework's aspects that it calls for, what documents say."""
+"""Plan of the reference policy: the question itself, relevant aspects of a framework, and document searches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEM, LEAST_BRANCHES, MOST_BRANCHES, MOST_LEAVES, MOST_VIEWS = 5, 3, 4, 6, 2
 
 @dataclass
 class Branch:
-    """An aspect of a framework, its dimension, and its leaves by who looks for them."""
+    """An aspect of a framework, its dimension, and its leaves by tool."""
 
     dimension: str
     name: str
@@ -34,7 +34,7 @@ class Branch:
 
 
 def plan(asked: Asked) -> str:
-    """A JSON list of sub-questions; an empty one when nothing needs to be looked up."""
+    """Return a JSON list of sub-questions; empty when nothing needs to be looked up."""
     question = read_question(asked["question"])
     queries: list[dict[str, object]] = []
     if question.kind is Kind.CHAT:
@@ -48,7 +48,7 @@ def plan(asked: Asked) -> str:
 
 
 def documents(question: Question) -> Iterator[dict[str, object]]:
-    """What to search for: the question's own words for a document, the measure or the reason behind numbers."""
+    """Yield document searches: the question itself for a document or a reason, an explanation of a measure."""
     if question.kind is Kind.DOCUMENT:
         yield {"tool": "search", "subquery": question.text}
         if query_of(question) != question.text:
@@ -62,7 +62,7 @@ def documents(question: Question) -> Iterator[dict[str, object]]:
 
 
 def widened(question: Question, found: Sequence[Branch]) -> Iterator[dict[str, object]]:
-    """A sub-question per aspect, one per segment, and views where the framework names some."""
+    """Yield a sub-question per aspect, two per segment, and views that the framework names."""
     subject = subject_of(question)
     if not subject or not found:
         return
@@ -84,7 +84,7 @@ def widened(question: Question, found: Sequence[Branch]) -> Iterator[dict[str, o
 
 
 def subject_of(question: Question) -> str:
-    """Whom the question is about, with its period."""
+    """Return the subjects of the question with its period."""
     about = focus(question.text)
     names = ("和" if question.chinese else " and ").join(about.entities[:3])
     period = about.periods[0] if about.periods else ""
@@ -92,7 +92,7 @@ def subject_of(question: Question) -> str:
 
 
 def relevant(question: Question, found: Sequence[Branch]) -> list[Branch]:
-    """The aspects whose dimension, name or leaves share a word's stem with the question; at least three."""
+    """Return the aspects that share word stems with the question, at least ``LEAST_BRANCHES``."""
     stems = {stem for word in words(PERIOD.sub(" ", question.text)) if (stem := stem_of(word))}
 
     def score(branch: Branch) -> int:
@@ -106,14 +106,14 @@ def relevant(question: Question, found: Sequence[Branch]) -> list[Branch]:
 
 
 def stem_of(word: str) -> str:
-    """The beginning of a Latin word, a pair of Chinese characters as it is; "" for what is too short to tell."""
+    """Return the beginning of a Latin word, or Chinese characters unchanged; "" for a short Latin word."""
     if not word.isascii():
         return word
     return word[:STEM] if len(word) >= STEM else ""
 
 
 def branches(framework: str) -> list[Branch]:
-    """The aspects of the trees, in order."""
+    """Parse the aspects of the framework trees in order."""
     found: list[Branch] = []
     dimension = ""
     for line in framework.splitlines():

@@ -1,4 +1,4 @@
-"""The reference policy looks once at what was found: what one tool does not have is asked of the other (row W16)."""
+"""Reflection of the reference policy: sub-questions without results go to the other tool once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READING = re.compile(r", reading of the report$| report analysis$|(?:研报)?解
 
 
 def supplement(asked: Asked) -> str:
-    """A JSON object by tool; empty when every sub-question found something."""
+    """Return a JSON object by tool; empty when every sub-question found something."""
     sent = ASKED.findall(asked["asked"])
     wanted: dict[str, list[str]] = {}
     for tool, text, status in sent:
@@ -29,5 +29,5 @@ def supplement(asked: Asked) -> str:
 
 
 def in_documents(text: str) -> str:
-    """A look-up in the words of those who write about it."""
+    """Return a look-up in the wording of research reports."""
     return f"{keywords(text) or text} 研报解读" if is_chinese(text) else f"{keywords(text) or text} report analysis"

@@ -1,4 +1,4 @@
-"""What the reference policy says to a stage of the workflow, by the stage's name."""
+"""Dispatch of workflow stages to the reference policy, by stage name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STAGES: Mapping[str, Callable[[Asked], str]] = {
 
 
 def stage_text(messages: Sequence[Message]) -> str | None:
-    """The stage's output; None when the conversation is none of a stage. A correction gets the same answer again."""
+    """Return the stage's output; None when the conversation is not a stage. A correction gets the same answer again."""
     for message in messages:
         if message.role is Role.USER:
             asked = read_ask(message.content)

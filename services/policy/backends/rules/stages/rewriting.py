@@ -1,4 +1,4 @@
-"""A follow-up made self-contained: names for pronouns, and what it leaves out of whom, what and when (row W03)."""
+"""Rewriting of follow-up questions: names for pronouns, and omitted subjects, measures and periods."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ POINTS_BACK = re.compile(
 
 @dataclass(frozen=True)
 class Focus:
-    """What a text is about, each in its own words and in order."""
+    """Subjects of a text, in its own words and in order."""
 
     entities: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     periods: tuple[str, ...] = ()
 
     def over(self, other: Focus) -> Focus:
-        """This, and what it lacks from another."""
+        """Return this focus, with missing parts taken from another."""
         return Focus(self.entities or other.entities, self.metrics or other.metrics, self.periods or other.periods)
 
 
 def focus(text: str) -> Focus:
-    """Names that are known by heart, else what is written like a name; measures; periods."""
+    """Extract names (known ones, or else words that look like names), measures and periods."""
     found = mentions(text)
     entities = [text[one.start : one.end] for one in found if one.name.kind in ENTITIES]
     known = [text[one.start : one.end] for one in found if one.name.kind in MEASURED]
@@ -78,7 +78,7 @@ def focus(text: str) -> Focus:
 
 
 def unknown_names(text: str) -> list[str]:
-    """What is written like a name: capitalised words, or the Chinese before a period or a measure."""
+    """Return words that look like names: capitalised ones, or Chinese text before a period or a measure."""
     if not is_chinese(text):
         found = (match.group() for match in CAPITALISED.finditer(text))
         stripped = (" ".join(word for word in name.split() if word not in NOT_NAMES) for name in found)
@@ -90,7 +90,7 @@ def unknown_names(text: str) -> list[str]:
 
 
 def rewritten(asked: Asked) -> str:
-    """One self-contained question; the question as it is when nothing before it helps."""
+    """Return one self-contained question; unchanged when the history does not help."""
     question, turns = asked["question"].strip(), TURN.findall(asked["history"])
     if not turns or read_question(question).kind is Kind.CHAT:
         return question
@@ -108,7 +108,7 @@ def rewritten(asked: Asked) -> str:
 
 
 def detail_of(question: str, turns: Sequence[tuple[str, str]]) -> Focus:
-    """What the sentence is about that the question picks up, by a figure that both have or by pointing back."""
+    """Return the focus of the sentence that the question refers to, by a shared figure or a back reference."""
     figures = {match.group().replace(" ", "") for match in FIGURE.finditer(PERIOD.sub(" ", question))}
     for asked_then, answered in reversed(turns):
         for sentence in sentences(answered.replace("- ", "")) or [answered]:
@@ -125,7 +125,7 @@ def detail_of(question: str, turns: Sequence[tuple[str, str]]) -> Focus:
 
 
 def carried_over(question: str, last: str, chinese: bool) -> str | None:
-    """ "And Microsoft?": the last question with what is new in the place of its like; None for any other question."""
+    """Rewrite "And Microsoft?" as the last question with the new part substituted; None for any other question."""
     match = (ABOUT_ZH if chinese else ABOUT).match(question.strip())
     if match is None or len(match.group(1)) > 40:
         return None
@@ -142,7 +142,7 @@ def carried_over(question: str, last: str, chinese: bool) -> str | None:
 
 
 def with_names(question: str, before: Focus, chinese: bool) -> str:
-    """Names in the place of pronouns."""
+    """Replace pronouns by names."""
     if not before.entities:
         return question
     first, last = before.entities[0], before.entities[-1]
@@ -182,7 +182,7 @@ MACRO = re.compile(r"\b(?:us|u\.s\.|united states|fed|economy)\b|美国|美联�
 
 
 def completed(text: str, before: Focus, chinese: bool, detailed: bool) -> str:
-    """The question with whom, what and when it leaves out."""
+    """Append omitted subjects, measures and periods to the question."""
     own = focus(text)
     economy = bool(MACRO.search(text)) or any(one.name.kind in ("rate", "index") for one in mentions(text))
     lacking_entity = () if own.entities or economy else before.entities[:3]
