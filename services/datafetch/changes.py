@@ -63,9 +63,9 @@ class Changes:
     ) -> tuple[list[str], Transform]:
         """Apply a change to only those indicators that its words belong to.
 
-        In "fed funds minus core CPI yoy" and "CPI和失业率同比" the change does not apply to both. "What is the CPI, and
-        what yoy" asks for both the level and the change of one indicator. Return the indicators or formulas and the
-        transform left to apply to all of them.
+        "Fed funds minus core CPI yoy" changes the CPI only, as does "CPI和失业率同比", since unemployment is a rate
+        already. "What is the CPI, and what yoy" asks for both the level and the change of one indicator. Return the
+        indicators or formulas and the transform left to apply to all of them.
         """
         if transform not in CHANGES or not names or len(mentions) != len(names):
             return names, transform
