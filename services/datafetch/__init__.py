@@ -1,4 +1,4 @@
-"""Datafetch: a question or a typed query becomes tables with units, sources and what is missing.
+"""Datafetch: answers questions and typed queries with tables, their units and sources, and a list of what is missing.
 
-It never guesses a number: what it does not have comes back as a missing item with the nearest names.
+It never guesses a number: data that it lacks are reported as missing items with the nearest known names.
 """

@@ -1,4 +1,4 @@
-"""``python -m services.datafetch``: runs datafetch until SIGTERM."""
+"""Entry point of ``python -m services.datafetch``: serve until SIGTERM."""
 
 from fathom.rpc.host import main
 from services.datafetch.config import Config

@@ -1,4 +1,4 @@
-"""Periods of a text in relation to each other and to the words around them: parts, weeks, open ends, runs, lists."""
+"""Context rules for periods: parts of a period, weeks, open ends, trailing windows and lists."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ ONWARDS = re.compile(
 
 
 def part_of(period: Period, ahead: str, behind: str) -> Period | None:
-    """ "The first ten days of February 2018", 2月上旬, "last week of March 2020": a part of one month, quarter or year."""
+    """Return the part of a month, quarter or year that the adjacent words select, or None.
+
+    Examples: "the first ten days of February 2018", "2018年2月上旬", "last week of March 2020".
+    """
     if period.start is None or period.end is None or (period.end - period.start).days < 27:
         return None
     first = FIRST_DAYS.search(ahead) or FIRST_DAYS_ZH.match(behind)
@@ -59,7 +62,10 @@ def part_of(period: Period, ahead: str, behind: str) -> Period | None:
 
 
 def narrowed(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """ "The last week of March 2020, from the 23rd to the 27th": of one period inside the other the inner one is meant."""
+    """Drop periods that contain all other ones.
+
+    "March 2020, 23 to 27 March 2020" means the five days only.
+    """
     if len(periods) < 2 or any(p.start is None or p.end is None or p.listed or p.relative for p in periods):
         return periods
     spans = [(p.start or date.min, p.end or date.max) for p in periods]
@@ -72,7 +78,10 @@ def narrowed(periods: tuple[Period, ...]) -> tuple[Period, ...]:
 
 
 def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """ "Since 2020-03-23", 自2020年3月23日以来: a period that something goes on from is open at its end."""
+    """Resolve a single period by its context: the week of a day, a part of the period, or an open end.
+
+    "Since 2020-03-23" and "自2020年3月23日以来" have no end.
+    """
     if len(periods) != 1 or periods[0].relative or periods[0].start is None or periods[0].end is None:
         return periods
     (period,) = periods
@@ -90,7 +99,7 @@ def opened(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
 
 
 def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """Days joined by "and" or a comma are named one by one, unless they are the ends of a range."""
+    """Mark days joined by "and" or a comma as listed one by one, unless they are the bounds of a range."""
     days = [p for p in periods if p.start is not None and p.start == p.end]
     if len(days) < 2 or len(days) != len(periods):
         return periods
@@ -102,9 +111,9 @@ def listed_days(text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
 
 
 def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """ "The twelve months to August 2022": a run up to today ends with the other period when one is named."""
+    """Move a trailing window to the end of the other named period: "the trailing twelve months to August 2022"."""
     flows = {(p.start, p.end): p for p in periods if p.relative and p.kind == Kind.FLOW and p.start and p.end}
-    # "Last quarter" is a period of the calendar, and no run up to today.
+    # "Last quarter" is a calendar period, not a trailing window.
     runs = [p for p in flows.values() if p.grain == Frequency.NATIVE or p.start.day != 1]  # type: ignore[union-attr]
     named = [p for p in periods if not p.relative and p.end]
     if len(runs) != 1 or len({(p.start, p.end) for p in periods}) != 2 or len(named) != 1 or named[0].end is None:
@@ -119,7 +128,7 @@ def anchored(periods: tuple[Period, ...]) -> tuple[Period, ...]:
 
 
 def open_pairs(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """ "Since 2018 until 2020": what is open on one side is closed by what is open on the other."""
+    """Merge an open end and an open start into one range: "since 2018, before 2020" → 2018-01-01..2019-12-31."""
     since_ = [p for p in periods if p.end is None]
     until = [p for p in periods if p.start is None]
     if len(since_) == 1 and len(until) == 1 and len(periods) == 2:

@@ -1,4 +1,4 @@
-"""What is asked of the indicators of a question: growth, quotients, statistics, a density, one against another."""
+"""Extraction of operators from a question: statistics, quotients, output frequency and combinations of series."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from services.datafetch.units import parse_unit
 EURO_NAMED = re.compile(r"欧元(?!区)|\beur(?:os?)?\b", re.I | re.A)
 MOVES = {Statistic.RETURN, Statistic.CHANGE}
 VALUES = {Statistic.MAX, Statistic.MIN, Statistic.MEAN, Statistic.LAST}
-"""Statistics that every series has, a rate of change too."""
+"""Statistics that apply to every series, including rates of change."""
 QUOTIENTS = [
     (
         re.compile(r"(?:占|与|和|同|跟|对|除以|/|比上?)\s*(?:其|总|全部)?\s*"),
@@ -32,28 +32,32 @@ QUOTIENTS = [
 
 
 class Asked:
-    """Reads what is to be done with indicators; it looks at their specifications only."""
+    """An extractor of operators that depends only on the specifications of indicators."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer
 
     def twin(self, name: str, shown: str) -> str:
-        """The yearly figures of an indicator, when these are asked for."""
+        """Return the annual variant of an indicator if the question asks for annual figures, else the same id."""
         twin = self._layer.indicators[name].annual
         return (
             twin if twin and cues.ANNUAL.search(shown) and not re.search(r"annuali[sz]ed", shown, re.I | re.A) else name
         )
 
     def unadjusted(self, name: str, shown: str) -> str:
-        """The figures before seasonal adjustment, when these are asked for: a twin of the id ends in n."""
+        """Return the variant of an indicator that is not seasonally adjusted, when the question asks for it."""
         if not cues.UNADJUSTED.search(shown):
             return name
+        # By convention of the catalog the id of the unadjusted series ends in "ns", "nsa" or "rnsa".
         twins = (f"{name[:-2]}ns", f"{name[:-3]}nsa", f"{name}nsa", f"{name[:-2]}rnsa")
         specs = self._layer.indicators
         return next((twin for twin in twins if twin in specs and "(NSA)" in specs[twin].unit), name)
 
     def shares(self, shown: str, mentions: list[Mention], names: list[str]) -> tuple[list[str], list[Mention]]:
-        """ "R&D to profit" of two indicators that stand together is their quotient, when no name says it better."""
+        """Replace two indicators joined as a quotient ("R&D to profit") by the formula ``(a) / (b)``.
+
+        The mentions of a formula are dropped.
+        """
         if len(names) == len(mentions) == 2 and not any(self._layer.indicators[name].text for name in names):
             between, behind = shown[mentions[0].end : mentions[1].start], shown[mentions[1].end :]
             if any(joint.fullmatch(between) and tail.match(behind) for joint, tail in QUOTIENTS):
@@ -68,7 +72,11 @@ class Asked:
         reading: grammar.Reading,
         transform: Transform = Transform.NONE,
     ) -> tuple[Statistic, ...]:
-        """What is asked of the whole period. Words inside an indicator's own name ask for nothing."""
+        """Return the statistics asked over the whole period; words inside an indicator's own name do not count.
+
+        There are none for texts and annual series. Statistics of derived indicators are limited to those that a rate of
+        change can have.
+        """
         specs = [self._layer.indicators[name] for name in self.stored(indicators)]
         derived = bool(transform) or any(
             name not in self._layer.indicators or self._layer.indicators[name].formula for name in indicators
@@ -77,40 +85,40 @@ class Asked:
         own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
         text = blank(shown, own)
         if rates:
-            # The yield of a bond is its indicator, and no return of it.
+            # The yield of a bond is the indicator itself, not a return on it.
             text = re.sub(r"收益率", "\0\0\0", text)
         if not specs or any(spec.text or spec.frequency == Frequency.ANNUAL for spec in specs):
             return ()
         said = cues.statistics(text)
         if (not said or said == (Statistic.RETURN,)) and cues.counted(shown):
-            # "How many jobs were added": what is counted is the indicator's own name.
+            # "How many jobs were added": the counted noun is the indicator's own name.
             said = (Statistic.CHANGE,)
         if not said and cues.CHANGED.search(text):
             said = (Statistic.RETURN if all(spec.default for spec in specs) else Statistic.CHANGE,)
         if derived:
-            # A rate of change has a highest value; its own growth is asked of what is under it.
+            # A rate of change has an extreme or a mean, but its growth means that of the base series.
             moves = {Statistic.CHANGE} if not transform and self._are_rates(indicators) else set()
             said = tuple(item for item in said if item in VALUES | moves)
             return said or self._last(text, reading)
         found = self.fitting(said, specs, text) or self.flows(specs, reading) or self._last(text, reading)
         if reading.whole.start is not None and reading.whole.start == reading.whole.end:
-            # The move of one day is that from the day before.
+            # The change of one day is measured from the day before.
             return tuple(item for item in found if item in MOVES) if cues.OF_DAY.search(text) else ()
         if not found and cues.BROAD.search(text) and not cues.SERIES.search(text) and within_year(reading):
             return (Statistic.RETURN,)
         return found
 
     def _are_rates(self, indicators: Sequence[str]) -> bool:
-        """Whether derived indicators are shares or spreads, which move by points."""
+        """Return whether all indicators are in the catalog and measured in per cent or percentage points."""
         specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
         return len(specs) == len(indicators) and all(spec.unit.startswith(("%", "percentage")) for spec in specs)
 
     def stored(self, indicators: Sequence[str]) -> list[str]:
-        """The indicators that formulas of a question are over, and the others as they are."""
+        """Return the stored indicators that the names and formulas refer to, without duplicates."""
         return stored_of(self._layer, indicators)
 
     def _last(self, text: str, reading: grammar.Reading) -> tuple[Statistic, ...]:
-        """The last value, when the newest is asked for or the one at the end of each period that is named."""
+        """Return ``LAST`` when the newest value, or the value at the end of a named period, is asked for."""
         if cues.LATEST.search(text) and not reading.periods:
             return (Statistic.LAST,)
         whole = reading.whole
@@ -119,7 +127,11 @@ class Asked:
         return (Statistic.LAST,) if ends and whole.start != whole.end else ()
 
     def fitting(self, found: tuple[Statistic, ...], specs: Sequence[IndicatorSpec], text: str) -> tuple[Statistic, ...]:
-        """What these indicators can have: levels have no sum, rates rise by points, prices by per cent."""
+        """Return the statistics that apply to the indicators.
+
+        A sum needs flows; rates change by points, other series by per cent, unless the text states otherwise. A sum
+        beside another statistic is dropped.
+        """
         kept = [item for item in found if item != Statistic.SUM or all(spec.flow for spec in specs)]
         rates = all(spec.unit.startswith("%") for spec in specs)
         if Statistic.RETURN in kept and rates and not cues.EXPLICIT.search(text):
@@ -131,7 +143,7 @@ class Asked:
         return tuple(dict.fromkeys(kept))
 
     def ends(self, reading: grammar.Reading, period: Period, indicators: Sequence[str]) -> Period:
-        """From one quarter to another of quarterly figures: measured from the first quarter's own figure."""
+        """Start a range of several quarters or years at the end of its first period, the base of the change."""
         specs = [self._layer.indicators[name] for name in indicators if name in self._layer.indicators]
         grain = reading.whole.grain
         step = MONTHS_OF.get(grain)
@@ -149,19 +161,25 @@ class Asked:
         return replace(period, start=first[0].end) if len(first) > 1 else period
 
     def flows(self, specs: Sequence[IndicatorSpec], reading: grammar.Reading) -> tuple[Statistic, ...]:
-        """Flows since the year's start or over twelve months are added up."""
+        """Return ``SUM`` for flow indicators over a running period such as "year to date"."""
         runs = [p for p in reading.periods if p.relative and p.grain == Frequency.NATIVE and p.start and p.end]
         return (Statistic.SUM,) if runs and all(spec.flow for spec in specs) else ()
 
     def density(self, shown: str, mentions: Sequence[Mention], statistics: Sequence[Statistic]) -> Frequency:
-        """The density that is asked for outside the indicators' own names: "average weekly hours" are monthly."""
+        """Return the output frequency asked for outside the indicators' own names ("average weekly hours" is monthly).
+
+        Statistics have no output frequency, so any of them gives ``NATIVE``.
+        """
         own = [(m.start, m.end) for m in mentions if not self._layer.indicators[m.ids[0]].default]
         return Frequency.NATIVE if statistics else cues.density(blank(shown, own))
 
     def frequency(
         self, period: Period, indicators: Sequence[str], transform: Transform, together: Combination = Combination.NONE
     ) -> Frequency:
-        """As stored, unless a change from period to period needs a density of its own, or two series are set together."""
+        """Return the frequency that the transform or combination requires, or ``NATIVE`` to keep the stored one.
+
+        Spreads and ratios of series with different frequencies use the coarser one.
+        """
         if together in (Combination.SPREAD, Combination.RATIO):
             densities = [self._layer.indicators[name].frequency for name in self.stored(indicators)]
             if len(set(densities)) > 1:
@@ -171,7 +189,7 @@ class Asked:
         return Frequency.MONTHLY if transform == Transform.MOM else Frequency.NATIVE
 
     def combination(self, shown: str, entities: Sequence[str], indicators: Sequence[str]) -> Combination:
-        """Two series against each other, when two are there and the words say so."""
+        """Return how two series are combined: ``CROSS`` for two currencies, ``SPREAD`` or ``RATIO`` by the words."""
         if self.is_cross(shown, entities, indicators):
             return Combination.CROSS
         if len(entities) * len(indicators) == 2 or (not entities and len(indicators) == 2):
@@ -188,7 +206,7 @@ class Asked:
         )
 
     def parts(self, shown: str, indicators: list[str]) -> list[str]:
-        """Of a difference or a quotient and its two parts only the parts: they are set against each other."""
+        """Keep only the two stored parts when they are named together with their own difference or quotient."""
         stored = [
             name for name in indicators if name in self._layer.indicators and not self._layer.indicators[name].formula
         ]
@@ -196,7 +214,7 @@ class Asked:
 
 
 def within_year(reading: grammar.Reading) -> bool:
-    """Whether a text names one period of a year or less."""
+    """Return whether the text names exactly one period, and that period lies within one calendar year."""
     whole = reading.whole
     return (
         len(reading.periods) == 1
@@ -208,6 +226,6 @@ def within_year(reading: grammar.Reading) -> bool:
 
 
 def parse_rate(unit: str) -> bool:
-    """Whether a unit is a way to write a share: statistics have theirs already."""
+    """Return whether a unit expresses a share, such as per cent or basis points."""
     read = parse_unit(unit) if unit else None
     return read is not None and read.fraction > 0

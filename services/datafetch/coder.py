@@ -1,4 +1,4 @@
-"""What datafetch asks of the policy's models: a short answer to one prompt, or nothing in time."""
+"""Client for short completions by a model of the policy service."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from fathom.ids import content_hash
 
 
 class PolicyModel:
-    """One model of the policy."""
+    """One model of the policy service, called with a single prompt."""
 
     def __init__(self, clients: Clients, model: str, timeout_s: float) -> None:
         self._clients, self._model, self._timeout_s = clients, model, timeout_s
 
     async def __call__(self, prompt: str) -> str:
-        """What it says; "" when the policy does not answer in time: the caller goes on without it."""
+        """Return the completion of a prompt, or "" on an error or after ``timeout_s`` seconds."""
         message = pb.Message(role=pb.ROLE_USER, content=prompt)
         ident = content_hash(["datafetch", self._model, prompt])
         request = pb.GenerateRequest(request_id=ident, model=self._model, messages=[message])
         try:
             async with asyncio.timeout(self._timeout_s):
                 return (await completed(self._clients, request, timeout_s=self._timeout_s)).text
+        # Callers treat the model as optional and go on without it.
         except (FathomError, TimeoutError):
             return ""

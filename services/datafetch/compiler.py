@@ -1,11 +1,11 @@
-"""A part of a plan becomes one SQL statement: deterministic, its values as parameters, its names checked before.
+"""Compiler of a plan's part to one SQL statement with bound parameters; the names in it are checked before.
 
 ::
 
     obs    the stored rows: entity, indicator, date, number, text (sentinels null, one vintage, published by as_of)
-    rows   obs brought to the part's density
-    dates  the time spine: every period asked for, so that a missing one is a row of nulls
-    l0     entity × date with a column per stored input; l1, l2 … add what looks back in time
+    rows   obs resampled to the part's frequency
+    dates  the time spine: every requested period, so that a missing one is a row of nulls
+    l0     entity × date with a column per stored input; l1, l2 … add columns that look back in time
     done   a column per measure; then the sheet, wide (a column per entity) or long (a row per entity)
 """
 
@@ -36,21 +36,24 @@ RATE_DAYS = 7
 
 @dataclass
 class Statement:
-    """SQL and its parameters, in the order of their place."""
+    """SQL and its parameters, in the order of their placeholders."""
 
     sql: str
     parameters: list[Any] = field(default_factory=list)
 
 
 class Compiler:
-    """Compiles the parts of one query."""
+    """A compiler of the parts of one query."""
 
     def __init__(self, layer: Layer, query: Query, as_of: date | None) -> None:
         self._layer, self._query = layer, query
         self._observed = Observed(query, as_of)
 
     def compile(self, part: Part, layout: str, rates: Stored | None) -> Statement:
-        """``layout`` is "wide" or "long"; ``rates`` is where the ECB's rates stand, for conversions."""
+        """Compile a part; ``layout`` is "wide", "long", "summary" or "rows:" and a statistic.
+
+        ``rates`` is the stored series of ECB exchange rates, for conversions.
+        """
         levels = Levels(part.frequency, self._layer.indicators)
         measures = [(m, *levels.sql(m.node)) for m in part.measures]
         inputs = list(dict.fromkeys(leaf for m in part.measures for leaf in formulas.leaves(m.node)))
@@ -76,7 +79,7 @@ class Compiler:
         return Statement(f"with {', '.join(steps)} {final}", parameters)
 
     def _final(self, part: Part, layout: str, parameters: list[Any]) -> str:
-        """The sheet's own select."""
+        """Return the final SELECT of the layout."""
         if layout == "long":
             return self._long(part)
         if layout == "summary":
@@ -86,7 +89,10 @@ class Compiler:
         return summary.combined(part, self._query, self._wide(part, parameters))
 
     def _resampled(self, part: Part) -> str:
-        """obs at the part's density: the last value of each period, or the sum or mean of a whole one."""
+        """Return SQL that resamples obs to the part's frequency.
+
+        The result is the last value of each period, or the sum or mean of a complete one.
+        """
         bucket = BUCKETS.get(part.frequency)
         if not any(where[1].frequency != part.frequency for where in part.facts.values()) or bucket is None:
             return "select * from obs"
@@ -108,7 +114,7 @@ class Compiler:
                 f"select entity, indicator, {end}::date as date, {number} as number,"
                 f" max(text) filter (where date = {end}) as text from obs group by entity, indicator, {end}"
             )
-        # The last value of each period, under the last day that has one.
+        # The last value of each period, dated with the last day that has one.
         return (
             f"select entity, indicator, max(max(date)) over (partition by date_trunc('{bucket}', date)) as date,"
             f" arg_max(number, date) as number, arg_max(text, date) as text from obs"
@@ -120,7 +126,7 @@ class Compiler:
             return "select distinct date from rows"
         step, bucket = MONTHS[part.frequency], BUCKETS[part.frequency]
         parameters += [self._observed.start(part, layout), self._query.end]
-        # Of an open period the spine reaches from the first to the last value that there is.
+        # The spine of an open period reaches from the first to the last value.
         return (
             f"select distinct last_day(unnest(generate_series(date_trunc('{bucket}', coalesce(?::date, min(date))"
             f"::timestamp), coalesce(?::date, max(date))::timestamp, interval '{step} months'))"
@@ -144,7 +150,7 @@ class Compiler:
         )
 
     def _rates(self, rates: Stored, below: str, measures: Sequence[Measure], parameters: list[Any]) -> list[str]:
-        """Rates of each currency against the euro on each date, at most a week old."""
+        """Return SQL steps that join each currency's rate against the euro on each date, at most a week old."""
         wanted = sorted(
             {c for m in measures if m.conversion.target for c in (m.conversion.source, m.conversion.target)}
         )
@@ -207,7 +213,7 @@ class Compiler:
         return f"select date::timestamp as date, {', '.join(selected)} from done group by date"
 
     def _long(self, part: Part) -> str:
-        """A row per entity and date, filtered and ordered."""
+        """Return SQL for one row per entity and date, filtered and ordered."""
         names = {m.spec.id: quoted(column_of(m)) for m in part.measures}
         shown = [f"{sql} as {quoted(ident)}" for ident, sql in names.items()]
         extra = dict.fromkeys(ident for entity in part.entities[:1] for ident in shown_inputs(part, entity.id))
@@ -232,7 +238,10 @@ def column_of(measure: Measure) -> str:
 
 
 def shown_inputs(part: Part, entity: str) -> list[str]:
-    """The inputs of derived measures that are no measures themselves; they stand beside them for checking."""
+    """Return the inputs of derived measures that are not measures themselves.
+
+    They are shown so that values can be checked.
+    """
     own = {measure.spec.id for measure in part.measures}
     inputs = [leaf for m in part.measures if m.spec.formula and (entity, m.spec.id) in part.cells for leaf in m.inputs]
     return [leaf for leaf in dict.fromkeys(inputs) if leaf not in own]

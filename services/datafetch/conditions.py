@@ -1,4 +1,4 @@
-"""Conditions on values: "above 10 %", 跌破3000点, "in how many months", "when first"; what fits is kept or counted."""
+"""Filters on values: "above 10 %", 跌破3000点, "in how many months", "when first"."""
 
 from __future__ import annotations
 
@@ -95,8 +95,11 @@ DENIED = {">": "<=", "<": ">=", ">=": "<", "<=": ">"}
 
 @dataclass(frozen=True)
 class Bound:
-    """One comparison; ``rate`` says that the number is a percentage, ``points`` that it is percentage points, ``scale``
-    what it is a multiple of, ``moved`` that it is of a rise (1) or a fall (-1)."""
+    """One comparison with a number.
+
+    ``rate`` marks a percentage, ``points`` percentage or basis points; ``scale`` multiplies ``value`` (1e8 for 亿);
+    ``moved`` is 1 for a rise, -1 for a fall and 0 for a level.
+    """
 
     operator: str
     value: float
@@ -108,8 +111,11 @@ class Bound:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a text asks of values. ``pick`` is "rows", "count", "first", "last" or "who"; ``kind`` of whom, ``every`` of
-    which periods."""
+    """The filters of a question.
+
+    ``pick`` is "rows", "count", "first", "last" or "who"; ``kind`` is the entity kind to choose from ("stock",
+    "currency") if ``pick`` is "who"; ``every`` is the length of the periods that are counted or listed.
+    """
 
     bounds: tuple[Bound, ...] = ()
     pick: str = "rows"
@@ -119,7 +125,7 @@ class Conditions:
 
 
 def find(text: str) -> Conditions | None:
-    """The conditions of a plain text; None when it sets none."""
+    """Parse the filters of a normalised text; return None when it has none."""
     bounds, spans = numeric(text)
     rest = blank(text, spans)
     selects = [pattern.search(rest) for pattern in (COUNTS, FIRST, LAST, WHEN, WHO, CURRENCIES)]
@@ -159,13 +165,13 @@ def find(text: str) -> Conditions | None:
 
 
 def told(*words: str) -> Frequency:
-    """The periods that words of counting and choosing name."""
+    """Return the period length that words such as "how many days" name, or ``NATIVE``."""
     found = (grain for word in words for pattern, grain in PERIODS if pattern.search(word))
     return next(found, Frequency.NATIVE)
 
 
 def numeric(text: str) -> tuple[list[Bound], list[tuple[int, int]]]:
-    """The comparisons with numbers, and where they stand."""
+    """Return the comparisons with numbers and their spans: "between 2 % and 3 %" gives ``>=`` and ``<=``."""
     bounds: list[Bound] = []
     spans: list[tuple[int, int]] = []
     between = BETWEEN.search(text)
@@ -191,9 +197,9 @@ def numeric(text: str) -> tuple[list[Bound], list[tuple[int, int]]]:
 
 
 def asserted(text: str, match: re.Match[str], operator: str) -> tuple[str, int] | None:
-    """The operator that a comparison states and where it begins: "not above" is "at most".
+    """Return the operator after negation and the start of the phrase: "not above" is ``<=``.
 
-    None for one that is denied for a whole period ("never above"): no condition on single values expresses it.
+    Return None for a negation over the whole period ("never above"), which no filter on single values expresses.
     """
     denied = denial_ahead(text, match.start())
     if denied is None:
@@ -203,7 +209,8 @@ def asserted(text: str, match: re.Match[str], operator: str) -> tuple[str, int] 
 
 
 def amount(match: re.Match[str], suffix: str) -> Bound | None:
-    """The number of a match; the groups of its second alternative end in an underscore."""
+    """Parse the number, scale and unit of a match, or return None; basis points are converted to percentage points."""
+    # The groups of the second alternative of a pattern end in an underscore.
     groups = match.groupdict()
     found = {key: groups.get(f"{key}{suffix}") or groups.get(f"{key}{suffix}_") or "" for key in "nsu"}
     if not found["n"]:
@@ -217,7 +224,7 @@ def amount(match: re.Match[str], suffix: str) -> Bound | None:
 
 
 def is_year(match: re.Match[str], found: Bound) -> bool:
-    """Whether a number is rather a year: "over 2019", "2010年以上" of no unit."""
+    """Return whether a number is a year rather than an amount: "over 2019", "2010年以上"."""
     bare = (
         found.scale == 1.0 and not found.rate and not any(v for k, v in match.groupdict().items() if k[0] == "u" and v)
     )

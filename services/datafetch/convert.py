@@ -1,4 +1,4 @@
-"""proto ⇄ model, no logic."""
+"""Conversion between protobuf messages and the model, without logic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VINTAGES = ("", "latest", "first")
 
 
 def day(text: str, field: str) -> date | None:
-    """An ISO date; None for ""."""
+    """Parse an ISO date; None for "". Raises ``InvalidField(field)``."""
     try:
         return date.fromisoformat(text) if text else None
     except ValueError as error:
@@ -53,7 +53,7 @@ def query_from_proto(typed: pb.TypedQuery) -> Query:
 
 
 def name_of(enum: Any, value: int, field: str) -> str:
-    """Raises ``InvalidField`` for a number that the contract does not know."""
+    """Return the name of an enum value; raises ``InvalidField(field)`` for a number that the contract lacks."""
     try:
         return str(enum.Name(value))
     except ValueError as error:

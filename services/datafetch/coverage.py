@@ -1,4 +1,4 @@
-"""Check that a query covers its question: words that nothing has read are named, never dropped."""
+"""Coverage check: words of a question that its query does not express are reported, never dropped."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from services.datafetch.semantic.layer import Layer
 from services.datafetch.semantic.schema import IndicatorSpec
 from services.datafetch.semantic.text import blank, normal
 
-# Words that the reader of names must pass over, but that ask for something when nothing has consumed them.
+# Stop words for names that still ask for something when no rule has consumed them.
 ASKING = frozenset(
     "moving ratio open opened opening adjusted unadjusted nominal rank second third fourth CEO Rank Net".split()  # noqa: SIM905
 )
 FUNCTION_WORDS = (STOP_WORDS | COMMON | {"economy", "people", "occurred", "happened"}) - ASKING
-# What words of degree and of method say is said by the statistic that was read beside them.
+# Words of degree and method that a parsed statistic already expresses.
 EXPRESSED: dict[frozenset[str], frozenset[str]] = {
     frozenset({Statistic.CAGR, Statistic.VOLATILITY, Statistic.DRAWDOWN, Statistic.RETURN}): frozenset(
         {
@@ -47,19 +47,19 @@ OFFSET = re.compile(
     re.IGNORECASE,
 )
 SHARE = re.compile(r"\bper ?cent(?:age)? of(?=\s*(?:the\s+)?\0)", re.IGNORECASE)
-# Names by which the library gives prices as the material of a measure that no query computes.
+# Names under which the catalog lists prices as the input of a measure that no query computes.
 MEASURES = re.compile(r"sharpe|moving average|夏普(?:比率)?|(?:移动)?(?:均线|平均线)|beta", re.IGNORECASE)
 DEGREE = re.compile(r"\bhow\s+$", re.IGNORECASE)
-# What is left of a Chinese run is trimmed to one character by phrases around it; these only move, price or count.
+# Single characters that remain after trimming a Chinese run and only express a move, a price or a count.
 SINGLE = frozenset("涨跌升降价兑除么数指出三四五六七八九十")
 CHINESE = re.compile(r"[A-Za-z0-9&·]*[\u3400-\u9fff]+[A-Za-z0-9&·\u3400-\u9fff]*")
 PIECES = re.compile(r"中位数|众数|分位数?")
-# "Boeing … no, General Electric": what is before an ellipsis is taken back.
+# "Boeing … no, General Electric": words before an ellipsis are withdrawn.
 TAKEN_BACK = re.compile(r"\s*(?:…|\.{3})")
 
 
 def uncovered(draft: Draft, query: Query, layer: Layer) -> list[str]:
-    """Return the words of a question that no part of its query stands for, in their order."""
+    """Return the words of a question that no part of its query expresses, in their order."""
     rest = draft.rest
     if "(nsa)" in units_of(query, layer):
         rest = blank(rest, [match.span() for match in UNADJUSTED.finditer(rest)])
@@ -76,7 +76,7 @@ def uncovered(draft: Draft, query: Query, layer: Layer) -> list[str]:
 
 
 def leftovers(rest: str, said: set[str]) -> Iterator[tuple[int, str]]:
-    """Content words of a question whose known words are NUL characters, with their places."""
+    """Yield the unmatched content words of a blanked question with their positions."""
     for match in WORD.finditer(rest):
         word = match[0].strip("-'")
         lower = word.lower().removesuffix("'s")
@@ -87,11 +87,11 @@ def leftovers(rest: str, said: set[str]) -> Iterator[tuple[int, str]]:
             yield match.start(), word.removesuffix("'s")
     for run in CHINESE.finditer(rest):
         start, end = trimmed(rest, *run.span())
-        # One character that remains was cut out of a word by phrases of one character: 税前, 市值, 预计.
+        # A single remaining character was cut out of a word by one-character phrases: 税前, 市值, 预计.
         if end - start == 1 and rest[start] not in SINGLE:
             start, end = max(run.start(), start - 1), min(run.end(), end + 1)
         elif end == start and (whole := PIECES.search(run[0])):
-            # Nor is 中位数 the phrases 中, 位 and 数.
+            # 中位数 consists of the phrases 中, 位 and 数, but is a word.
             start, end = run.start() + whole.start(), run.start() + whole.end()
         words = rest[start:end].lstrip("的")
         if len(words) > 1 and words not in said and not TAKEN_BACK.match(rest, end):
@@ -99,13 +99,13 @@ def leftovers(rest: str, said: set[str]) -> Iterator[tuple[int, str]]:
 
 
 def expressed(query: Query) -> set[str]:
-    """Words that the statistics and the combination of a query stand for."""
+    """Return the words that the statistics and the combination of a query express."""
     asked = {*query.statistics, query.combination, query.outer}
     return {word for kinds, words in EXPRESSED.items() if kinds & asked for word in words}
 
 
 def names_of(query: Query, layer: Layer) -> Iterator[str]:
-    """All names of what a query asks for."""
+    """Yield all names of a query's indicators and entities."""
     for spec in specs_of(query, layer):
         yield from (spec.name, spec.name_zh, *layer.indicator_names.of(spec.id))
     for entity in (layer.entities[name] for name in query.entities if name in layer.entities):
@@ -117,11 +117,11 @@ def units_of(query: Query, layer: Layer) -> str:
 
 
 def specs_of(query: Query, layer: Layer) -> list[IndicatorSpec]:
-    """The indicators of a query, also those within expressions: ``yoy(gdpc1)``."""
+    """Return the indicators of a query, including those within expressions such as ``yoy(gdpc1)``."""
     names = dict.fromkeys(name for text in query.indicators for name in re.findall(r"[a-z]\w*", text))
     return [layer.indicators[name] for name in names if name in layer.indicators]
 
 
 def is_in(words: str, names: str) -> bool:
-    """Whether words belong to a name; a plural is its singular."""
+    """Return whether words are part of the names, in singular or plural."""
     return words in names or (words.isascii() and words.removesuffix("s") in names)

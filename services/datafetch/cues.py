@@ -1,4 +1,4 @@
-"""Words that say what is done with values: statistics of a period, the last value, a density, two things compared."""
+"""Cue words for operators: statistics, newest value, output frequency, growth and combinations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STATISTICS: list[tuple[re.Pattern[str], Statistic]] = [
     ]
 ]  # fmt: skip
 EXPLICIT = re.compile(r"回报|涨幅|跌幅|收益(?!率)|\breturns?\b|\bperformance\b", re.I | re.A)
-"""Words that ask for a relative change even of a rate."""
+"""Words that ask for a relative change, even of a rate."""
 SEVERALLY = re.compile(
     r"分别|各自|各是|各为|每年|逐年|\beach\b|\brespectively\b|\bindividually\b|\bseparately\b", re.I | re.A
 )
@@ -103,7 +103,7 @@ RANKED = [
         re.I | re.A,
     ),
 ]
-"""Words that choose among several by a statistic; the statistic is what is asked for."""
+"""Words that select by a superlative of a statistic; the statistic itself is requested."""
 RIVALS = re.compile(
     r"(?:谁|哪[个只家支种]|哪一[个只家]).{0,16}?(?:涨|跌|表现|赚|亏|跑赢)|跑赢|\b(?:did|do|does|fared?|performed?|perform) (?:better|worse|best|worst)\b"
     r"|\boutperform(?:ed|s)?\b|\bbeat\b|\b(?:better|best|worse|worst)[\s-]perform",
@@ -113,7 +113,8 @@ HIGHER = re.compile(
     r"[高低升降](?:了|出)?多少(?!%|百分之)|(?:上升|下降|变化|变动|升高|降低)(?:了)?(?:多少)?(?!率|百分之)|\b(?:higher|lower|changes?|rise|risen|rose|fall|fell|up|down)\b(?!.*(?:%|per ?cent(?!age p)))",
     re.I | re.A,
 )
-"""Words by which a rate moves in points."""
+"""Words for the change of a rate in points."""
+# Words for a change without a unit or an amount.
 CHANGED = re.compile(
     r"\bchanges? (?:in|of|for|on) (?!per ?cent)|\bchange[?.]?$|\bjob (?:gains?|losses|growth|creation)\b|\bjobs (?:added|lost|created|shed)\b|\b(?:gains?|increases?|rises?|drops?|declines?|falls?|loss(?:es)?) in\b|(?:变化|变动)(?:值|量|额|幅度|了?多少)?\s*(?:是|为)?(?:多少)?[?？]?$",
     re.I | re.A,
@@ -134,20 +135,19 @@ FIRST_DAY = re.compile(
     r"(?:的)?(?:第一个?|首个?)(?:交易日|工作日|天)(?:的)?|\b(?:on )?(?:the )?first (?:trading |business )?(?:day|session) (?:of|in)\b",
     re.I | re.A,
 )
-"""Words of a change that say neither in what nor by how much."""
 COMPARED = re.compile(r"比|较|相对|\b(?:than|versus|vs\.?|compared|against|relative|over|from)\b", re.I | re.A)
 EACH = re.compile(r"每|各|\d个[月季]度?的?[月季]度?末|逐|按|\beach\b|\bevery\b", re.I | re.A)
 ANNUAL = re.compile(r"年度数据|年度值|全年|\bfull[\s-]year\b|\bwhole year\b|\bannual\b|\byearly\b", re.I | re.A)
 
 
 def spoken(text: str) -> list[tuple[int, int]]:
-    """Where a text says what is done with values, rather than of what."""
+    """Return the spans of all operator cues, which name an operation rather than an indicator."""
     patterns = [AGAINST, LATEST, SPREAD, RIVALS, *(pattern for pattern, _ in (*STATISTICS, *DENSITIES))]
     return [match.span() for pattern in patterns for match in pattern.finditer(text) if match.group()]
 
 
 def statistics(text: str) -> tuple[Statistic, ...]:
-    """The statistics that a text asks for; none when it asks for a series as well."""
+    """Return the statistics that a text asks for; none when it asks for a chart or for performance in general."""
     if not RIVALS.search(text) and (SERIES.search(text) or BROAD.search(text)):
         return ()
     found: list[Statistic] = []
@@ -166,17 +166,17 @@ def statistics(text: str) -> tuple[Statistic, ...]:
 
 
 def counted(text: str) -> bool:
-    """Whether a text asks by how many units something has moved."""
+    """Return whether a text asks for a change in absolute units ("by how many points")."""
     return next(pattern for pattern, item in STATISTICS if item == Statistic.CHANGE).search(text) is not None
 
 
 def density(text: str) -> Frequency:
-    """The density that a text asks for; NATIVE for none."""
+    """Return the output frequency that a text asks for, or ``NATIVE``."""
     return next((found for pattern, found in DENSITIES if pattern.search(text)), Frequency.NATIVE)
 
 
 def combination(text: str) -> Combination:
-    """Whether two series are set against each other."""
+    """Return ``SPREAD`` or ``RATIO`` when the text asks to combine two series, otherwise ``NONE``."""
     if SPREAD.search(text):
         return Combination.SPREAD
     return Combination.RATIO if RATIO.search(text) else Combination.NONE

@@ -1,4 +1,4 @@
-"""The first reading of a question: its unit, and whom and what it names."""
+"""First pass over a question: extract its unit, entities and indicators."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MEASURED = re.compile(
 
 @dataclass
 class Draft:
-    """A question half read: ``rest`` is what nothing has explained yet, its known words as NUL characters."""
+    """A partially parsed question; parsed spans of ``rest`` are blanked with NUL characters."""
 
     shown: str
     rest: str
@@ -58,24 +58,25 @@ class Draft:
 
     @property
     def entities(self) -> list[str]:
-        """Ids, once each."""
+        """Return the entity ids without duplicates, in the order of the text."""
         return list(dict.fromkeys(item.ids[0] for item in self.found))
 
 
 class Drafter:
-    """Finds the names of a question in one layer."""
+    """An extractor of units, entities and indicators, based on the names of one semantic layer."""
 
     def __init__(self, layer: Layer, matcher: Matcher, resolver: Resolver, asked: Asked) -> None:
         self._layer, self._matcher, self._resolver, self._asked = layer, matcher, resolver, asked
 
     def draft(self, shown: str, as_of: date | None, seen: Understanding, kind: str = "") -> Draft:
-        """The unit, the entities and the indicators that a question names, each taken out of what is left.
+        """Extract unit, entities, indicators and ranking, and blank each of them in ``rest``.
 
-        ``kind``: all of which kind are meant where the question names none.
+        ``as_of`` anchors relative periods, today by default. ``kind`` is the entity kind to rank over if the question
+        names no entity. Matches and ambiguous names are added to ``seen``.
         """
         unit, rest = self._unit(shown)
         if unit and self._is_rate(rest):
-            # "How many yen for one pound": a currency that is asked for, and no unit of something else.
+            # "How many yen for one pound": the currency is the subject, not a unit.
             unit, rest = "", shown
         found, rest = self._entities(rest, seen)
         found, currency = self._converted(found, shown, seen)
@@ -86,6 +87,7 @@ class Drafter:
         if mentions:
             rest = blank(rest, [m.span() for m in INFLATION.finditer(rest)])
         if not found:
+            # Fuzzy matching must not take words of a period for a misspelt name.
             timeless = blank(rest, grammar.read(rest, as_of or date.today()).spans)
             found = self._taken(self._resolver.approximate(timeless), seen)
             rest = blank(rest, [(item.start, item.end) for item in found])
@@ -104,13 +106,13 @@ class Drafter:
         return draft
 
     def _is_rate(self, rest: str) -> bool:
-        """Whether all that a text names besides its unit is a currency or the euro."""
+        """Return whether the text names, besides its unit, nothing but currencies or the euro."""
         named = [self._layer.entities[mention.id].kind for mention in self._layer.entity_names.find(rest)]
         others = [m for m in self._layer.indicator_names.find(rest) if m.id != "eur_rate"]
         return not others and set(named) <= {"currency"} and bool(named or EURO.search(rest))
 
     def _whole(self, shown: str, mentions: list[Mention]) -> list[Mention]:
-        """Without those that only say more of the one before: "hourly earnings of production workers"."""
+        """Merge mentions that only qualify the previous one: "hourly earnings of production workers"."""
         kept: list[Mention] = []
         for mention in mentions:
             if kept and QUALIFIES.fullmatch(shown[kept[-1].end : mention.start]):
@@ -123,7 +125,11 @@ class Drafter:
         return kept
 
     def _priced(self, shown: str, mentions: list[Mention]) -> list[Mention]:
-        """ "Housing inflation" is the growth of the housing CPI; "30-year fixed mortgage rate" is no Treasury yield."""
+        """Extend mentions by the word before them that selects a more specific indicator.
+
+        "Housing inflation" is the growth of the housing CPI; in "30-year fixed mortgage rate" the maturity belongs to
+        the mortgage rate, not to a Treasury yield.
+        """
         kept: list[Mention] = []
         for mention in mentions:
             if (
@@ -145,7 +151,7 @@ class Drafter:
         return kept
 
     def _inflated(self, shown: str, mentions: list[Mention]) -> list[Mention]:
-        """Without "inflation" that is the growth of the price index named right before it."""
+        """Drop "inflation" right after a price index, where it means the growth of that index."""
         kept: list[Mention] = []
         for mention in mentions:
             if kept and INFLATION.fullmatch(mention.surface) and not shown[kept[-1].end : mention.start].strip(" 的"):
@@ -156,14 +162,18 @@ class Drafter:
         return kept
 
     def _converted(self, found: list[Found], shown: str, seen: Understanding) -> tuple[list[Found], str]:
-        """A currency beside something else that words set as its measure is what values are wanted in."""
+        """Split off the target currency, a single currency beside other entities after words such as "in" or "按"."""
         money = [item for item in found if self._layer.entities[item.ids[0]].kind == "currency"]
         if len(money) != 1 or len(money) == len(found) or not MEASURED.search(shown[: money[0].start]):
             return found, ""
         return [item for item in found if item is not money[0]], money[0].ids[0]
 
     def _chosen(self, draft: Draft, seen: Understanding) -> None:
-        """An indicator for each mention; words like "rise" name a price only where nothing else is named."""
+        """Choose an indicator for each mention.
+
+        Generic words such as "rise", which name a default indicator, are dropped if the question names another
+        indicator and no entity.
+        """
         chosen = [(mention, self._choose(mention, draft.kinds, seen)) for mention in draft.mentions]
         specific = [name for _, name in chosen if name and not self._layer.indicators[name].default]
         if specific and not draft.found:
@@ -178,7 +188,7 @@ class Drafter:
         return (found[0], blank(text, [found[1]])) if found else ("", text)
 
     def _entities(self, text: str, seen: Understanding) -> tuple[list[Found], str]:
-        """The entities, and the text without them. Names of indicators win over names of entities inside them."""
+        """Return the entities and the text without them; names inside a longer name of an indicator do not count."""
         found = self._resolver.exact(text)
         inside = self._layer.indicator_names.find(text)
         found = [
@@ -192,7 +202,10 @@ class Drafter:
         return kept, blank(text, [(item.start, item.end) for item in kept])
 
     def _cut(self, item: Found, indicators: Sequence[Mention]) -> Found:
-        """An entity whose end begins an indicator's name ends before it, if it is one there too: 美国|银行贷款利率."""
+        """Shorten an entity name that overlaps the start of an indicator name: 美国|银行贷款利率.
+
+        The shortened name must itself name an entity.
+        """
         for mention in indicators:
             if item.start < mention.start < item.end < mention.end:
                 ids = self._layer.entity_names.all(item.surface[: mention.start - item.start])
@@ -203,7 +216,7 @@ class Drafter:
         return item
 
     def _taken(self, found: Sequence[Found], seen: Understanding) -> list[Found]:
-        """What is taken as meant; ambiguity is noted, and slips that could be several names are not taken."""
+        """Return the accepted entities and report ambiguous ones; ambiguous misspellings are rejected."""
         kept = []
         for item in found:
             if item.ambiguous and item.how == "typo":
@@ -223,10 +236,10 @@ class Drafter:
         return Missing(item.surface, "UNKNOWN_ENTITY", detail, aspect="ambiguous name", nearest=names)
 
     def _choose(self, mention: Mention, kinds: set[str], seen: Understanding) -> str:
-        """Of several indicators of one name the one that the entities have."""
+        """Return the indicator of a mention that applies to the entity kinds, or "" if a default indicator does not."""
         specs = [self._layer.indicators[ident] for ident in mention.ids]
         if specs[0].default and kinds and not kinds & set(specs[0].kinds):
-            # "Trend", "rise" and the like are no wish for a price where there is none.
+            # "Trend" and "rise" do not ask for a price of an entity without prices.
             return ""
         fitting = [spec for spec in specs if kinds & set(spec.kinds)] or specs
         others = tuple(spec.id for spec in specs if spec is not fitting[0])

@@ -1,4 +1,4 @@
-"""Questions and typed queries over the tables: understood, compiled to DuckDB, never guessed."""
+"""Query engine: parses questions, compiles queries to DuckDB SQL and runs them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CACHE_BYTES = 64 << 20
 
 
 class Engine:
-    """Ready after ``start``."""
+    """The query engine of the service; ready after ``start``."""
 
     def __init__(self, config: Config, associate: Associate | None = None, resort: LastResort | None = None) -> None:
         self._config, self._associate, self._resort = config, associate, resort
@@ -56,13 +56,13 @@ class Engine:
 
     @property
     def warehouse(self) -> Warehouse:
-        """The tables; raises ``NotReady`` before ``start``."""
+        """Return the tables; raises ``NotReady`` before ``start``."""
         if self._warehouse is None:
             raise NotReady("the data are being opened")
         return self._warehouse
 
     async def start(self) -> None:
-        """Verifies and opens the data; raises ``CorruptData`` naming the file and the remedy."""
+        """Verify and open the data; raises ``CorruptData`` with the file and the remedy."""
         self.manifest = await asyncio.to_thread(verify, self._config.data_dir)
         await asyncio.to_thread(self._open)
 
@@ -78,12 +78,12 @@ class Engine:
         self._planner = Planner(self.layer, self.warehouse)
         own = self._config.frameworks_dir
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
-        # A question takes only what an indicator is called; what a framework calls it widens, and proves nothing.
+        # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
         self.matcher = Matcher(self.layer.indicators.values())
         self.reader = Reader(self.layer, self.matcher, self.latest)
 
     async def match(self, mention: str, limit: int = 20) -> list[Scored]:
-        """Indicators for free text, best first, by the parts that are switched on."""
+        """Return indicators for free text, best first, from the sources that are switched on."""
         if mention in self.layer.indicators:
             return [Scored(mention, 1.0, mention, "exact")]
         async with self._widens:
@@ -92,7 +92,7 @@ class Engine:
         return await widened(mention, self._parts, self.layer, limit)
 
     def _widening(self) -> Parts:
-        """The parts that widen a text, made when one is first widened: questions of exact names need none of them."""
+        """Build the sources of candidate indicators on the first match; questions with exact names need none."""
         config = self._config
         names = framework_names(self.frameworks, self.layer) if config.frameworks else []
         tables = {
@@ -107,7 +107,10 @@ class Engine:
         return Parts(finder, frameworks, self._associate, meaning, config.embedding_wait_seconds)
 
     def latest(self, entities: Sequence[str], indicators: Sequence[str]) -> date:
-        """Last day with data of what is asked for, or of all prices: "today" for relative periods."""
+        """Return the earliest last day with data of the requested series, or of the entities' series.
+
+        It anchors relative periods. Without any such series, return the current date.
+        """
         days = []
         for ident in indicators:
             spec = self.layer.indicators[ident]
@@ -122,12 +125,15 @@ class Engine:
         return min(days, default=date.today())
 
     def listed(self, ident: str) -> bool:
-        """Whether an entity is a company on a US exchange."""
+        """Return whether an entity is a company on a US exchange."""
         spec = self.layer.entities.get(ident)
         return spec is not None and spec.kind == "stock" and spec.market == "US"
 
     async def ask(self, question: str, as_of: date | None) -> Result:
-        """Answers a question of 1 to 2,000 characters."""
+        """Answer a question of 1 to 2,000 characters; raises ``InvalidField`` for any other length.
+
+        ``as_of`` limits the data to what was published by that day.
+        """
         question = question.strip()
         if not 1 <= len(question) <= MAX_QUESTION_CHARS:
             raise InvalidField("question", f"must have 1 to {MAX_QUESTION_CHARS:,} characters")
@@ -141,19 +147,19 @@ class Engine:
         try:
             result = await self.run(seen.query, as_of)
         except InvalidField as error:
-            # The question, not a field, asked for it: the caller learns it as something missing.
+            # The caller set no such field, so the error is reported as a missing item.
             result = Result((), (Missing(question[:80], "NO_MATCH", error.message),), seen.query, self.snapshot)
         unknown = any(item.reason == "UNKNOWN_ENTITY" for item in missing)
-        # Who is meant is said already, when a name is unknown.
+        # An unknown name is reported already; do not also ask for a name.
         more = [item for item in result.missing if not (unknown and NAMELESS in item.detail)]
         result = replace(result, missing=tuple(dict.fromkeys((*missing, *more))), matches=tuple(seen.matches))
         if self._resort is None or result.sheets or unknown or as_of is not None:
-            # A statement that a model writes knows no day of publication, and no name that is not here.
+            # Model-written SQL can neither respect as_of nor answer for unknown names.
             return result
         return await self._free(self._resort, question, result)
 
     async def _free(self, resort: LastResort, question: str, result: Result) -> Result:
-        """The result with a sheet of free SQL, marked as such; what was not understood stays missing."""
+        """Return the result with a sheet of model-written SQL, marked as unchecked; missing items are kept."""
         schema = self.warehouse.schema()
         try:
             written = await resort.statement(question, schema, self.warehouse.connection, self.warehouse.hints())
@@ -170,20 +176,20 @@ class Engine:
         return replace(result, sheets=(sheet,))
 
     async def encode_library(self) -> None:
-        """Encodes the library now and keeps its vectors; raises what ``Meaning.load`` does."""
+        """Compute and cache the embeddings of all names now; raises what ``Meaning.load`` does."""
         parts = await asyncio.to_thread(self._widening)
         if parts.meaning is not None:
             await asyncio.to_thread(parts.meaning.load)
 
     async def close(self) -> None:
-        """Also after a start that failed."""
+        """Release resources; safe after a failed start."""
         if self._parts is not None and self._parts.meaning is not None:
             await self._parts.meaning.close()
         if self._warehouse is not None:
             await asyncio.to_thread(self._warehouse.close)
 
     async def run(self, query: Query, as_of: date | None) -> Result:
-        """Runs a typed query; raises ``InvalidField`` for a start after the end or too many columns."""
+        """Run a typed query; raises ``InvalidField`` for a start after the end or too many names or columns."""
         return await self.flight.get((query, as_of), lambda: self._run(query, as_of))
 
     async def _run(self, query: Query, as_of: date | None) -> Result:
@@ -205,7 +211,7 @@ class Engine:
     async def _sheet(
         self, part: Part, query: Query, as_of: date | None, layout: str
     ) -> tuple[Sheet | None, list[Missing]]:
-        """One part's sheet, None when nothing is in it, and what is missing of it."""
+        """Return the sheet of one part, or None when it is empty, and its missing items."""
         compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._rates())
         table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
         if layout == "summary" and query.kind and table.num_rows:
@@ -222,14 +228,17 @@ class Engine:
         return sheet, missing
 
     def _runs(self, part: Part, query: Query) -> list[tuple[str, Query]]:
-        """The layouts of a part; statistics of periods that are named one by one are told of each."""
+        """Return the layouts of a part with their queries; statistics of listed periods give one query per period."""
         if not (query.statistics and query.periods):
             return [(layout, query) for layout in self._layouts(part, query)]
         each = [replace(query, start=start, end=min(end, query.end or end), periods=()) for start, end in query.periods]
         return [(layout, one) for one in each for layout in self._layouts(part, one)]
 
     def _layouts(self, part: Part, query: Query) -> list[str]:
-        """Wide for series, summary and rows for statistics, long for rankings, conditions and too many columns."""
+        """Choose the layouts: wide for series, summary and rows for statistics, long for rankings.
+
+        Filters over several entities are long too. Raises ``InvalidField`` for too many columns.
+        """
         if query.statistics and query.kind and len(part.cells) <= MOST_RANKED:
             return ["summary"]
         if query.order or query.kind or (query.filters and not query.statistics and len(part.entities) > 1):
@@ -252,7 +261,7 @@ class Engine:
         return Missing(names, "NO_DATA_IN_PERIOD", f"no row of {names} fits the conditions", period=period)
 
     def _title(self, part: Part, query: Query) -> str:
-        """What the sheet holds, for a person."""
+        """Return a human-readable title of the sheet."""
         names = [entity.name for entity in part.entities]
         who = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         measures = ", ".join(measure.spec.name for measure in part.measures)
@@ -263,16 +272,19 @@ class Engine:
         return f"{who}: {measures}{shown}, {part.frequency}, {start} to {end}"
 
     async def sql(self, statement: str, sheets: Mapping[str, bytes], rows: int, seconds: float) -> Sheet:
-        """A read-only SELECT over sheets by their ids."""
+        """Run a read-only SELECT over sheets, named by their ids.
+
+        ``rows`` limits the result, ``seconds`` the run time. Raises ``InvalidField("sql")`` and ``DeadlineExceeded``.
+        """
         return await asyncio.to_thread(run_sql, statement, sheets, rows, seconds)
 
 
 def weight_of(result: Result) -> int:
-    """Bytes that a result holds."""
+    """Return the approximate size of a result in bytes."""
     return 1_000 + sum(len(sheet.arrow) for sheet in result.sheets)
 
 
 def fingerprint(folder: Path, data: Path) -> list[str]:
-    """What changes when a user's semantic folder or its tables change."""
+    """Return strings that change when a user's semantic folder or its tables change."""
     paths = sorted({*folder.glob("*.yaml"), *(path for path in data.iterdir() if path.is_file())})
     return [f"{path.name}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in paths]

@@ -1,4 +1,7 @@
-"""Which entities a text names: exactly, in pinyin, or with one slip of the pen; ambiguity comes back as candidates."""
+"""Entity resolution: exact names, abbreviations, pinyin, homophones and misspellings.
+
+Ambiguous names return candidates.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from services.datafetch.semantic.pinyin import syllables
 from services.datafetch.semantic.text import CJK, folded, is_chinese, normal, plain
 
 COMPANY = re.compile(r"(?:集团)?(?:股份)?有限(?:责任)?公司$|股份公司$|\(集团\)$")
-# What many names end in says nothing about which of them is meant: a slip is looked for in what is before it.
+# Legal forms do not distinguish names, so misspellings are searched in the part before them.
 LEGAL_FORM = re.compile(
     r"(?:\(集团\)|集团|控股|股份|有限|责任|公司)+$"
     r"|(?:[\s,]+(?:incorporated|inc|corporation|corp|company|co|limited|ltd|llc|plc|ag|se|sa|nv|holdings?|group)\.?)+$"
@@ -34,7 +37,10 @@ LATIN_WORD = re.compile(r"[A-Za-z][A-Za-z.&'-]{3,}(?: [A-Za-z][A-Za-z.&'-]+){0,3
 
 @dataclass(frozen=True)
 class Found:
-    """A mention with the way it was read: ``exact``, ``short`` (a name's core), ``sound`` (pinyin) or ``typo``."""
+    """An entity mention.
+
+    ``how`` is ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo`` or ``near``.
+    """
 
     ids: tuple[str, ...]
     start: int
@@ -49,13 +55,13 @@ class Found:
 
 
 class Resolver:
-    """Looks names up; the indices of names that are not there exactly are built when one is first needed."""
+    """A resolver of entity names; its indices for inexact matches are built on first use."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer
 
     def _forms(self) -> Iterator[tuple[str, str, str]]:
-        """Every name with and without what companies are called: name, form, entity."""
+        """Yield every name with and without its Chinese legal form, as (name, form, entity id)."""
         for spec in self._layer.entities.values():
             for name in dict.fromkeys((spec.name, spec.name_zh, *spec.aliases, *spec.former_names)):
                 whole = normal(name)
@@ -80,7 +86,7 @@ class Resolver:
 
     @cached_property
     def _deletions(self) -> dict[str, list[tuple[str, str]]]:
-        """Cores of names by themselves with one character left out."""
+        """Index the cores of names by their variants with one character deleted."""
         found: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for core, ident in dict.fromkeys((core_of(form), ident) for _, form, ident in self._forms()):
             if len(core) >= (MIN_TYPO if is_chinese(core) else MIN_TYPO + 1):
@@ -90,18 +96,21 @@ class Resolver:
 
     @cached_property
     def _whole_cores(self) -> dict[str, list[str]]:
-        """Cores of names, as they stand."""
+        """Index the entity ids by the cores of their names."""
         found: dict[str, list[str]] = defaultdict(list)
         for core, ident in dict.fromkeys((core_of(form), ident) for _, form, ident in self._forms()):
             found[core].append(ident)
         return found
 
     def exact(self, text: str) -> list[Found]:
-        """Entities by their names as they stand, in the order of the text."""
+        """Return entities named exactly, in the order of the text."""
         return [self._exact(mention) for mention in self._bare(text) or self._layer.entity_names.find(text)]
 
     def approximate(self, text: str) -> list[Found]:
-        """Entities by a name that is shortened, spelt in pinyin, or has a slip; for texts without an exact one."""
+        """Return entities by shortened, romanised, homophone or misspelt names, by the first method that finds any.
+
+        Meant for texts without an exact name.
+        """
         for reader in (self._short, self._romanised, self._sound, self._typo):
             found = reader(text)
             if found:
@@ -109,7 +118,7 @@ class Resolver:
         return []
 
     def _bare(self, text: str) -> list[Mention]:
-        """Names that the text writes with brackets and the layer without: "学大(厦门)教育"."""
+        """Return names that the text writes with brackets and the catalog without: "学大(厦门)教育"."""
         found = self._layer.entity_names.find_loosely(text, "()") if "(" in plain(text) else []
         return found if any("(" in mention.surface for mention in found) else []
 
@@ -120,7 +129,7 @@ class Resolver:
         return Found(mention.ids, mention.start, mention.end, mention.surface, "exact", 1.0)
 
     def resolve(self, mention: str, limit: int = 5) -> list[Found]:
-        """Candidates for a whole mention, best first; empty when nothing is near."""
+        """Return candidates for a whole mention, best first; empty when no name is near."""
         ids = self._layer.entity_names.all(mention)
         if ids:
             return [Found((ident,), 0, len(mention), mention, "exact", 1.0) for ident in ids[:limit]]
@@ -137,11 +146,11 @@ class Resolver:
         return [Found((ident,), 0, len(mention), mention, "near", 0.5) for ident in ids[:limit]]
 
     def _short(self, text: str) -> list[Found]:
-        """A name without what every company is called: 有限公司, 集团."""
+        """Find names without their legal form: 有限公司, 集团."""
         return self._windows(text, 2 * MIN_TYPO, lambda window: (self._cores.get(window, ()), "short", 0.95), MIN_TYPO)
 
     def _romanised(self, text: str) -> list[Found]:
-        """Whole pinyin or initials as a word of its own."""
+        """Find full pinyin or initials that stand as a word of their own."""
         return [
             Found(m.ids, m.start, m.end, m.surface, "sound", 0.9)
             for m in self._layer.pinyin_names.find(text)
@@ -149,7 +158,7 @@ class Resolver:
         ]
 
     def _sound(self, text: str) -> list[Found]:
-        """Chinese names written with characters that sound alike."""
+        """Find Chinese names written with homophones."""
 
         def read(window: str) -> tuple[list[str] | tuple[()], str, float]:
             if not all(CJK.match(char) for char in window):
@@ -159,13 +168,13 @@ class Resolver:
         return self._windows(text, 20, read, MIN_SOUND)
 
     def _typo(self, text: str) -> list[Found]:
-        """Names with one character wrong, missing or too many; two in long ones."""
+        """Find names with one wrong, missing or extra character, or two in long names."""
         found = self._windows(text, 24, lambda window: (self._one_off(window), "typo", 0.85), MIN_TYPO)
         shown = plain(text)[:MAX_SCAN]
         return [item for item in found or self._long_typo(text) if not inside_name(shown, item.start, item.end)]
 
     def _one_off(self, window: str) -> list[str]:
-        """Names whose core is the window's but for one character; the legal forms of both count for nothing."""
+        """Return entities whose name core is within edit distance 1 of the window's core; legal forms are ignored."""
         from rapidfuzz.distance import OSA
 
         core = core_of(window)
@@ -185,7 +194,7 @@ class Resolver:
         return sorted(hits, key=lambda ident: hits[ident])
 
     def _long_typo(self, text: str) -> list[Found]:
-        """A long name with two slips, by its best alignment with the text."""
+        """Find names of 8 or more characters within edit distance 2, by their best alignment with the text."""
         from rapidfuzz import fuzz
         from rapidfuzz.distance import OSA
 
@@ -198,7 +207,7 @@ class Resolver:
                 if len(name) < 8 or sum(name[i : i + 2] in grams for i in range(len(name) - 1)) < len(name) // 2:
                     continue
                 hit = fuzz.partial_ratio_alignment(name, shown, score_cutoff=78)
-                # Two slips in a name, and no more, whatever its length.
+                # At most two errors in a name, whatever its length.
                 if (
                     hit is not None
                     and starts[hit.dest_start]
@@ -212,7 +221,7 @@ class Resolver:
         return [Found(ids, top[2], top[3], shown[top[2] : top[3]], "typo", top[0] / 100)]
 
     def _windows(self, text: str, longest: int, read, shortest: int) -> list[Found]:  # type: ignore[no-untyped-def]
-        """What ``read`` knows of any window of the text, longest first, without overlaps."""
+        """Apply ``read`` to the windows of the text, longest first, and return the hits without overlaps."""
         exact = plain(text)[:MAX_SCAN]
         lower = folded(exact)
         starts = name_starts(lower)
@@ -231,15 +240,16 @@ class Resolver:
 
 
 def core_of(name: str) -> str:
-    """The name without its legal form: what tells it from others."""
+    """Return the name without its legal form."""
     return LEGAL_FORM.sub("", name)
 
 
 def name_starts(text: str) -> list[bool]:
-    """Whether a name can begin at each place: only phrases stand between it and the last sign, digit or blank.
+    """Return for each position whether a name can begin there.
 
-    One phrase right before it is not enough: "能" is one, and 源 in 国家能源 begins no name.
+    A name begins at the start, after a non-Chinese character, or after filler phrases that follow such a position.
     """
+    # A single phrase right before the position is not enough: 能 is one, but no name begins at 源 in 国家能源.
     starts = [True]
     for place in range(1, len(text) + 1):
         phrases = (starts[place - size] and text[place - size : place] in PHRASES for size in SIZES if size <= place)
@@ -248,12 +258,15 @@ def name_starts(text: str) -> list[bool]:
 
 
 def ends_apart(text: str, end: int) -> bool:
-    """Whether a name can end at a place: a phrase, a sign or a digit follows, not more of a name."""
+    """Return whether a name can end at a position: at the end, or before a filler phrase or a non-Chinese character."""
     return end == len(text) or not CJK.match(text[end]) or any(text.startswith(word, end) for word in WORDS)
 
 
 def inside_name(text: str, start: int, end: int) -> bool:
-    """Whether a longer name goes on around a place: up to a legal form in Chinese, in capitalised words in English."""
+    """Return whether a span is part of a longer name.
+
+    A longer name has a legal form in Chinese, or capitalised words in English.
+    """
     if LONGER_NAME.match(text, end) and not LEGAL_FORM_NEXT.match(text, end):
         return True
     words = [*WORD_BEFORE.findall(text[:start]), *WORD_AFTER.findall(text[end:])]
@@ -261,7 +274,7 @@ def inside_name(text: str, start: int, end: int) -> bool:
 
 
 def bounded(text: str, start: int, end: int) -> bool:
-    """Latin windows begin and end with a word; windows have no blank at their ends."""
+    """Return whether a window has no blanks at its ends and does not cut a Latin word."""
     window = text[start:end]
     if window != window.strip():
         return False

@@ -1,4 +1,4 @@
-"""One computation for callers who ask the same at the same time, and a memory of the last answers."""
+"""Single-flight LRU cache: equal concurrent requests share one computation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 class Flight(Generic[T]):
-    """Answers by key. ``entries`` and ``weight`` (with ``weigh``, bytes) bound what is remembered; failures are not.
+    """A cache of answers by key, bounded by ``entries`` and by total ``weight`` (bytes, by ``weigh``).
 
-    A caller who is cancelled leaves the computation to the others; it ends when the last of them has gone.
+    Failures are not cached. A cancelled caller leaves the computation to the others; it is cancelled with the last of
+    them.
     """
 
     def __init__(self, entries: int, weight: int, weigh: Callable[[T], int]) -> None:
@@ -25,7 +26,7 @@ class Flight(Generic[T]):
         self.asked = self.computed = 0
 
     async def get(self, key: Hashable, compute: Callable[[], Awaitable[T]]) -> T:
-        """The answer for a key, computed once for all who ask meanwhile; raises what ``compute`` raises."""
+        """Return the answer of a key, computed once for all concurrent callers; raises what ``compute`` raises."""
         self.asked += 1
         if key in self._kept:
             self._kept.move_to_end(key)

@@ -1,9 +1,9 @@
-"""Formulas of derived indicators: a small closed language over indicator ids, checked before it runs.
+"""Formula language of derived indicators, parsed and checked before anything runs.
 
-``+ - * /``, numbers, parentheses, and the functions ``prev(x)`` (a year before), ``prev(x, months)``, ``yoy(x)``,
-``qoq(x)``, ``mom(x)`` (fractions), ``change(x)`` (a year's difference), ``single(x)`` (one quarter), ``ytd(x)``,
-``ttm(x)``,
-``running(x)``, ``average(x)`` (of a period's begin and end) and ``abs(x)``. What divides by zero is null.
+It has ``+ - * /``, numbers, parentheses, and the functions ``prev(x)`` (a year before), ``prev(x, months)``,
+``yoy(x)``, ``qoq(x)``, ``mom(x)`` (fractions), ``change(x)`` (a year's difference), ``single(x)`` (one quarter),
+``ytd(x)``, ``ttm(x)``, ``running(x)``, ``average(x)`` (of the values at begin and end of a year) and ``abs(x)``.
+Division by zero gives null.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ MAX_CHARS = 2_000
 
 @dataclass(frozen=True)
 class Leaf:
-    """A stored indicator."""
+    """A node for a stored indicator."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class Number:
-    """A constant."""
+    """A node for a constant."""
 
     value: float
 
 
 @dataclass(frozen=True)
 class Binary:
-    """``operator`` is one of + - * /."""
+    """A node for an arithmetic operation; ``operator`` is one of + - * /."""
 
     operator: str
     left: Node
@@ -46,7 +46,7 @@ class Binary:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of ``FUNCTIONS``; ``months`` belongs to ``prev``."""
+    """A node for a call of one of ``FUNCTIONS``; ``months`` applies to ``prev`` only."""
 
     name: str
     argument: Node
@@ -57,7 +57,7 @@ Node = Leaf | Number | Binary | Call
 
 
 def parse(text: str, where: str) -> Node:
-    """The tree of a formula, its names not yet looked up; raises ``InvalidField(where)``."""
+    """Parse a formula without looking up its names; raises ``InvalidField(where)``."""
     if len(text) > MAX_CHARS:
         raise InvalidField(where, f"a formula has at most {MAX_CHARS:,} characters")
     try:
@@ -68,7 +68,7 @@ def parse(text: str, where: str) -> Node:
 
 
 def read(node: ast.expr, where: str, depth: int) -> Node:
-    """One node; raises ``InvalidField`` for anything outside the language."""
+    """Convert one syntax node; raises ``InvalidField(where)`` for anything outside the language."""
     if depth > 50:
         raise InvalidField(where, "is nested too deeply")
     match node:
@@ -87,7 +87,7 @@ def read(node: ast.expr, where: str, depth: int) -> Node:
 
 
 def months_of(name: str, rest: list[ast.expr], where: str) -> int:
-    """The offset of ``prev``; raises ``InvalidField``."""
+    """Return the offset of ``prev`` in months, 12 by default; raises ``InvalidField(where)`` for other arguments."""
     if not rest:
         return 12
     if name == "prev" and len(rest) == 1 and isinstance(rest[0], ast.Constant):
@@ -98,7 +98,10 @@ def months_of(name: str, rest: list[ast.expr], where: str) -> int:
 
 
 def expand(ident: str, indicators: Mapping[str, IndicatorSpec], trail: tuple[str, ...] = ()) -> Node:
-    """The tree of an indicator down to stored ones; raises ``InvalidField`` for an unknown name or a circle."""
+    """Return the tree of an indicator, expanded down to stored indicators.
+
+    Raises ``InvalidField`` for an unknown name, a circular definition or a text.
+    """
     if ident in trail or len(trail) > MAX_DEPTH:
         raise InvalidField(f"semantic.{trail[0]}.formula", f"goes in a circle through {' → '.join((*trail, ident))}")
     spec = indicators.get(ident)
@@ -112,6 +115,7 @@ def expand(ident: str, indicators: Mapping[str, IndicatorSpec], trail: tuple[str
 
 
 def replace_leaves(node: Node, indicators: Mapping[str, IndicatorSpec], trail: tuple[str, ...]) -> Node:
+    """Return the tree with its leaves expanded; raises what ``expand`` does."""
     match node:
         case Leaf(id=ident):
             return expand(ident, indicators, trail)
@@ -123,7 +127,7 @@ def replace_leaves(node: Node, indicators: Mapping[str, IndicatorSpec], trail: t
 
 
 def leaves(node: Node) -> list[str]:
-    """The stored indicators of a tree, in the order of reading, once each."""
+    """Return the stored indicators of a tree in reading order, without duplicates."""
     match node:
         case Leaf(id=ident):
             return [ident]
@@ -135,7 +139,7 @@ def leaves(node: Node) -> list[str]:
 
 
 def lookback(node: Node) -> int:
-    """How many months before a period its value reads."""
+    """Return how many months before a period the value of a tree reads."""
     match node:
         case Binary(left=left, right=right):
             return max(lookback(left), lookback(right))
@@ -146,7 +150,7 @@ def lookback(node: Node) -> int:
 
 
 def metric_type(spec: IndicatorSpec) -> str:
-    """``simple``, ``ratio``, ``derived``, ``cumulative`` or ``offset``."""
+    """Return ``simple``, ``ratio``, ``derived``, ``cumulative`` or ``offset``."""
     if not spec.formula:
         return "simple"
     node = parse(spec.formula, spec.id)

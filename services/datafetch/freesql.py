@@ -1,7 +1,8 @@
-"""The last resort: a model writes SQL for a question that no typed query fits. Checked before it runs, marked after.
+"""Fallback for questions that no typed query fits: a model writes SQL, which is checked before it runs.
 
-A statement is one SELECT by its syntax tree; every table and column in it is one of the schema, otherwise the nearest
-names go back to the model, once. It runs read-only with limits of time and rows.
+A statement must parse as one SELECT, and every table and column in it must be in the schema; otherwise the error with
+the nearest names goes back to the model, once. It runs read-only with limits of time and rows, and its sheet is marked
+as unchecked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from services.datafetch.semantic.files import duckdb
 Schema = Mapping[str, Sequence[tuple[str, str]]]
 """The columns of each table with their types."""
 Write = Callable[[str], Awaitable[str]]
-"""What a model says to a prompt; "" when it does not answer in time."""
+"""Returns a model's reply to a prompt, or "" when it does not answer in time."""
 ATTEMPTS = 2
 MAX_STATEMENT = 8_000
 MAX_SCHEMA_COLUMNS = 400
@@ -44,7 +45,7 @@ AGAIN = "{prompt}{statement}\n\nThis statement is wrong: {fault}\nThe right stat
 
 @dataclass(frozen=True)
 class Written:
-    """A statement that passed the checks; empty when none did, with what was wrong with the last."""
+    """A statement that passed the checks; empty when none did, with the fault of the last one."""
 
     statement: str = ""
     fault: str = ""
@@ -53,7 +54,10 @@ class Written:
 
 @dataclass
 class Names:
-    """What a syntax tree refers to."""
+    """The tables, columns and functions that a syntax tree refers to.
+
+    ``made`` are the names that the statement itself defines, such as aliases.
+    """
 
     tables: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
@@ -63,7 +67,7 @@ class Names:
 
 
 def shown(schema: Schema) -> str:
-    """The schema as a model reads it; raises ``InvalidField("schema")`` when it has more columns than fit."""
+    """Format the schema for a prompt; raises ``InvalidField("schema")`` when it has too many columns."""
     if sum(len(columns) for columns in schema.values()) > MAX_SCHEMA_COLUMNS:
         raise InvalidField("schema", f"has more than {MAX_SCHEMA_COLUMNS} columns")
     return "\n".join(
@@ -73,7 +77,7 @@ def shown(schema: Schema) -> str:
 
 
 def statement_in(text: str) -> str:
-    """The first statement of what a model said: fenced or bare, without its semicolon; "" when there is none."""
+    """Extract the first statement of a reply, fenced or bare, without its semicolon; "" when there is none."""
     fenced = FENCED.search(text)
     body = fenced[1] if fenced else text
     begin = BEGINS.search(body)
@@ -81,7 +85,10 @@ def statement_in(text: str) -> str:
 
 
 def check(statement: str, schema: Schema, connection: Any) -> None:
-    """Raises ``InvalidField("sql")`` for more or other than one SELECT over the schema, naming the nearest names."""
+    """Raise ``InvalidField("sql")`` unless the statement is one SELECT over the schema.
+
+    The message has the nearest names.
+    """
     told = json.loads(connection.execute("select json_serialize_sql(?)", [statement]).fetchone()[0])
     if told["error"]:
         raise InvalidField("sql", f"is no SELECT: {told['error_message']}")
@@ -102,7 +109,10 @@ def check(statement: str, schema: Schema, connection: Any) -> None:
 
 
 def check_columns(names: Names, known: Mapping[str, Mapping[str, str]]) -> None:
-    """Every column is one of its table, or of any table that the statement reads, or made by the statement."""
+    """Raise ``InvalidField("sql")`` for a column that is not in its table, nor defined by the statement.
+
+    A column without a table may belong to any table that the statement reads.
+    """
     read = {column: name for table in names.tables.values() for column, name in known.get(table, {}).items()}
     for path in names.columns:
         column, owner = path[-1], path[-2] if len(path) > 1 else ""
@@ -120,7 +130,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 def collect(node: Any, names: Names) -> None:
-    """Walks DuckDB's syntax tree."""
+    """Collect the names of DuckDB's syntax tree into ``names``."""
     for item in walk(node):
         kind = item.get("type")
         if kind == "BASE_TABLE":
@@ -141,7 +151,7 @@ def collect(node: Any, names: Names) -> None:
 
 
 def walk(node: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping of a tree."""
+    """Yield every mapping of a tree."""
     stack = [node]
     while stack:
         item = stack.pop()
@@ -153,13 +163,13 @@ def walk(node: Any) -> Iterator[dict[str, Any]]:
 
 
 class LastResort:
-    """Asks a model for SQL over one database."""
+    """The fallback that asks a model for SQL over one database."""
 
     def __init__(self, write: Write, model: str) -> None:
         self._write, self.model = write, model
 
     async def statement(self, question: str, schema: Schema, connection: Any, notes: str = "") -> Written:
-        """A checked statement. What is wrong with one goes back to the model, once."""
+        """Return a checked statement; the fault of a rejected one goes back to the model, once."""
         prompt = PROMPT.format(schema=shown(schema), notes=notes, question=question)
         asked, fault, attempt = prompt, "", 0
         for attempt in range(1, ATTEMPTS + 1):
@@ -180,9 +190,9 @@ class LastResort:
 
 
 def execute(connection: Any, statement: str, rows: int, seconds: float) -> Any:
-    """The Arrow table of a checked statement, cut to so many rows.
+    """Run a checked statement and return its Arrow table, limited to ``rows``.
 
-    Raises ``InvalidField("sql")`` when it fails and ``DeadlineExceeded``.
+    Raises ``InvalidField("sql")`` when it fails, and ``DeadlineExceeded`` after ``seconds``.
     """
     cursor = connection.cursor()
     timer = threading.Timer(seconds, cursor.interrupt)

@@ -1,4 +1,4 @@
-"""The period grammar: which words name which period. Longer and more definite forms are read first."""
+"""Rules for time expressions, English and Chinese; longer and more specific forms are matched first."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ COMPARED = r"vs\.?|versus|than|compared (?:with|to)|relative to|against|相较�
 SEP = rf"\s*(?:,\s*)?(?:to|through|thru|until|till|and|{COMPARED}|-|–|~|至|到|和|与|及|以及|、|,|，|—)+\s*(?:于|在|in\s+|the\s+)?"
 ALONE = r"\s*(?:和|与|及|以及|、|,|，|比|较|\band\b|\bvs\.?|\bversus\b)\s*(?:on\s+)?"
 AT = r"(?:the\s+)?(?:year[\s-])?(?P<{0}>end|close|start|beginning)(?:[\s-]+of)?[\s-]+"
-# A month's name ends with its word, and its dot belongs to it (possessive): a look-ahead after "oct" or "Oct" must see
-# neither "ober" nor "." where it asks whether a year follows.
+# The name of a month includes its dot, by a possessive quantifier: a look-ahead for a year must not start at "ober" or
+# at the dot.
 MON = r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?![a-z])\.?+"
 
 
@@ -64,7 +64,10 @@ Reader = Callable[[Twin, date], "Period | tuple[Period, ...] | None"]
 
 @dataclass(frozen=True)
 class Reading:
-    """The periods of a text, those that cannot be, and what is asked of the values over time."""
+    """The time expressions of a text.
+
+    Holds the periods, impossible dates, the change over time that is asked for, and the matched spans.
+    """
 
     periods: tuple[Period, ...] = ()
     impossible: tuple[str, ...] = ()
@@ -73,7 +76,7 @@ class Reading:
 
     @property
     def whole(self) -> Period:
-        """From the first day to the last of all periods; open on both sides when there is none."""
+        """Return the period from the first to the last day of all periods; open on both sides when there is none."""
         if not self.periods:
             return Period()
         starts, ends = [p.start for p in self.periods], [p.end for p in self.periods]
@@ -89,7 +92,7 @@ class Reading:
 
 
 def digits(text: str) -> str:
-    """Years and months in Chinese numerals as digits, in as many characters, where they stand before 年, 月 or 季."""
+    """Convert Chinese numerals before 年, 月, 日 or 号 to digits without changing the length of the text."""
     text = re.sub(rf"[{ZH_DIGITS}]{{4}}(?=年|财年)", lambda m: "".join(DIGITS[c] for c in m[0]), text)
     text = re.sub(
         r"(?<=[\d年])([一二三四五六七八九十]{1,2})(?=月)|(?<=月)([一二三四五六七八九十]{1,3})(?=[日号])", padded, text
@@ -102,7 +105,7 @@ def digits(text: str) -> str:
 
 
 def padded(match: re.Match[str]) -> str:
-    """A Chinese number as digits, in as many characters: "三" is "3", "十三" is "13", "二十三" is " 23"."""
+    """Convert a Chinese numeral to digits, left-padded to its length: "三" → "3", "二十三" → " 23"."""
     value = chinese_number(match[0])
     return match[0] if value is None else f"{value:>{len(match[0])}}"
 
@@ -189,7 +192,7 @@ RULES: list[tuple[str, Reader]] = [
 ]  # fmt: skip
 BARE_QUARTER = re.compile(r"第(?P<q>[一二三四1-4])季度|\bq(?P<e>[1-4])\b", re.I | re.A)
 COMPILED = [(re.compile(pattern, re.I | re.A), reader) for pattern, reader in RULES]
-# Every group may have a twin with an underscore, since one pattern cannot name a group twice.
+# A group may have a twin with an underscore, as a pattern cannot use a group name twice.
 TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
     (re.compile(pattern, re.I | re.A), transform)
     for pattern, transform in [
@@ -207,7 +210,7 @@ TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
 
 
 def transform_of(text: str) -> tuple[Transform, list[tuple[int, int]]]:
-    """The change over time that a plain text asks for, and where it says so."""
+    """Return the change over time that a text asks for ("year over year" → ``YOY``) and its spans."""
     for words, kind in TRANSFORMS:
         spans = [match.span() for match in words.finditer(text)]
         if spans:
@@ -216,7 +219,10 @@ def transform_of(text: str) -> tuple[Transform, list[tuple[int, int]]]:
 
 
 def read(text: str, today: date) -> Reading:
-    """All periods of a text. ``today`` anchors relative ones: the present day of the data, not of the machine."""
+    """Parse all periods of a text: "first half of 2019" → 2019-01-01..2019-06-30.
+
+    ``today`` anchors relative periods; pass the last day with data, not the current date.
+    """
     rest = digits(plain(text))
     found: list[tuple[tuple[int, int], Period]] = []
     impossible: list[str] = []
@@ -244,17 +250,17 @@ def read(text: str, today: date) -> Reading:
 
 
 def rest_of(text: str) -> str:
-    """The text as the rules read it."""
+    """Return the normalised text that the rules are matched against."""
     return digits(plain(text))
 
 
 def find_period(text: str, today: date) -> Period:
-    """The one period from the first to the last day that a text names."""
+    """Return the one period from the first to the last day that a text names."""
     return read(text, today).whole
 
 
 def surfaces(text: str, reading: Reading) -> Iterator[str]:
-    """The words of each period."""
+    """Yield the words of each period."""
     shown = plain(text)
     for period in reading.periods:
         yield shown[slice(*period.span)]

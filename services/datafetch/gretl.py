@@ -1,4 +1,4 @@
-"""gretl's native database: an index in text, values as little-endian float32, one series after the other."""
+"""Reader of gretl's native database: a text index, and values as little-endian float32, one series after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MISSING = -999.0
 
 @dataclass(frozen=True)
 class Series:
-    """One series. Dates are the last days of their periods, when the value is over; NaN is a missing value."""
+    """One series; ``dates`` are the last days of its periods (ISO), and NaN marks a missing value."""
 
     id: str
     name: str
@@ -26,7 +26,7 @@ class Series:
 
 
 def read_database(index: str, data: bytes) -> list[Series]:
-    """All series; raises ``CorruptData`` when index and data do not fit together."""
+    """Parse all series; raises ``CorruptData`` when index and data do not match."""
     import numpy as np
 
     numbers = np.frombuffer(data, dtype="<f4").astype("float64")
@@ -51,7 +51,7 @@ def read_database(index: str, data: bytes) -> list[Series]:
 
 
 def described(text: str) -> tuple[str, str]:
-    """Name and unit of a description like "Unemployment Rate, %, SA"."""
+    """Split a description such as "Unemployment Rate, %, SA" into name and unit: "Unemployment Rate", "% (SA)"."""
     parts = [part.strip() for part in text.split(",")]
     if len(parts) < 3:
         return text, ""
@@ -59,7 +59,7 @@ def described(text: str) -> tuple[str, str]:
 
 
 def period_ends(start: str, per_year: int, count: int) -> Iterator[str]:
-    """ISO dates of the last days of ``count`` periods from ``start`` ("1959", "1959.1", "1959.01", "1959:1")."""
+    """Yield ISO dates of the last days of ``count`` periods from ``start`` ("1959", "1959.1", "1959.01", "1959:1")."""
     import calendar
 
     year, _, part = start.replace(":", ".").partition(".")

@@ -1,4 +1,7 @@
-"""Statistics of each day, month, quarter or year, and of those: "worst month", 单日最大跌幅, "average monthly return"."""
+"""Statistics per day, month, quarter or year, and aggregates of them.
+
+Examples: "worst month", 单日最大跌幅, "average monthly return".
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ COUNTED = re.compile(r"新增|增加|job|additions?", re.I | re.A)
 
 @dataclass(frozen=True)
 class Grouping:
-    """``inner`` of each ``every``, and ``outer`` of those; ``span`` is where the text says so."""
+    """A nested statistic: ``outer`` over the ``inner`` statistic of each ``every``.
+
+    ``span`` is its position in the text.
+    """
 
     every: Frequency
     inner: Statistic
@@ -61,12 +67,12 @@ class Grouping:
 
 
 def told(match: re.Match[str]) -> str:
-    """The word of number in a match."""
+    """Return the number word of a match."""
     return match["n"] or match["n_"]
 
 
 def find(text: str) -> Grouping | None:
-    """The nested statistic that a text asks for."""
+    """Parse a nested statistic, such as "the three worst months", or return None."""
     for pattern, outer in PATTERNS:
         match = pattern.search(text)
         if match is None:
@@ -83,15 +89,16 @@ def find(text: str) -> Grouping | None:
 
 
 def each(text: str, statistics: tuple[Statistic, ...], native: Frequency) -> Frequency:
-    """Of what the statistics of a text are told severally; NATIVE for the whole period at once.
+    """Return the period length that statistics are computed for, or ``NATIVE`` for the whole period.
 
-    The mean of a month's one value is the series itself; its change is not.
+    "Annual returns" gives ``ANNUAL``. Except for returns and changes, the length must be coarser than ``native``.
     """
-    # An end that is named once is no density: "up to the end of September".
+    # A single end is not a frequency: "up to the end of September".
     text = re.sub(r"(?<![每各逐按])[年月季](?:度)?[末底]", "\0", text)
     found = cues.density(text) or (Frequency.ANNUAL if YEARS.search(text) else Frequency.NATIVE)
     if not statistics or not found or set(statistics) & {Statistic.CAGR, Statistic.LAST}:
         return Frequency.NATIVE
+    # The mean of the only value of a month is the series itself; its change is not.
     order = list(Frequency)
     moves = {Statistic.RETURN, Statistic.CHANGE}
     if not set(statistics) <= moves and order.index(found) <= order.index(native):

@@ -1,4 +1,4 @@
-"""Free text → indicators of the library: dictionary, then n-grams, together with an embedding where there is one."""
+"""Matching of free text to indicators: exact names, n-grams, and sentence embeddings where available."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ STOP = frozenset(
     ]
 )
 Near = Callable[[str, int], "list[tuple[int, float]]"]
-"""Of a text the positions of names of like meaning, with a likeness of 0 to 1, best first."""
+"""Returns the positions of the names nearest in meaning to a text, with a similarity of 0 to 1, best first."""
 MEANT, MEANT_LONG, LONG = 0.7, 0.3, 16
-"""What likeness of meaning counts beside likeness of letters: of a mention, and of a text of more words (or Chinese
-characters) than 16, which means more than one name does."""
+"""Weight of the embedding similarity against the n-gram similarity: for a mention, and for a text of more than 16 words
+(or Chinese characters), which means more than a single name does."""
 SUPPORT, FRIENDS = 0.5, 3
-"""What the three likeliest indicators of a table add to all of its indicators."""
+"""Weight of the mean score of a table's three best indicators, which is added to all indicators of the table."""
 NEAR = 300
 STRANGE = 0.25
-"""The share of a mention's characters that an indicator's names may lack."""
+"""Share of a mention's Chinese characters that an indicator's names may lack."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A candidate; ``score`` is 1 for a name of its own, below that a share of the best possible."""
+    """A candidate indicator; ``score`` is 1 for an exact name and below 1 otherwise."""
 
     id: str
     score: float
@@ -65,7 +65,7 @@ class Scored:
 
 
 def grams(text: str) -> list[str]:
-    """Stems of Latin words, and single characters and pairs of Chinese ones."""
+    """Return stems of Latin words, and single characters and bigrams of Chinese runs."""
     found: list[str] = []
     for run in WORD.findall(normal(text)):
         if CJK.match(run):
@@ -77,7 +77,7 @@ def grams(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """A word without its plural and the like; crude, and the same on both sides."""
+    """Strip common English suffixes; crude, but applied alike to queries and names."""
     for ending in ("ies", "ing", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)] + ("y" if ending == "ies" else "")
@@ -85,7 +85,7 @@ def stem(word: str) -> str:
 
 
 class Matcher:
-    """Matches mentions to indicators. Every name is a document; an indicator scores as its best name."""
+    """A matcher of mentions to indicators: every name is a document, and an indicator scores as its best name."""
 
     def __init__(
         self,
@@ -93,7 +93,10 @@ class Matcher:
         extra: Iterable[tuple[str, str]] = (),
         tables: Mapping[str, str] | None = None,
     ) -> None:
-        """``extra``: further names, as pairs of id and name; ``tables``: the wide table of an indicator."""
+        """Index the names of all indicators.
+
+        ``extra`` are further names as pairs of id and name; ``tables`` maps an indicator id to its wide table.
+        """
         self._tables = tables or {}
         self._said: dict[str, set[str]] = {}
         self._documents: list[tuple[str, str]] = []
@@ -115,11 +118,11 @@ class Matcher:
 
     @property
     def texts(self) -> list[str]:
-        """The names, in the order in which ``near`` of ``match`` numbers them."""
+        """Return the indexed names, in the order of the positions that ``near`` of ``match`` returns."""
         return [name for _, name in self._documents]
 
     def match(self, mention: str, limit: int = 20, near: Near | None = None) -> list[Scored]:
-        """Candidates, best first. ``near`` gives names of like meaning; an exact name needs none."""
+        """Return candidates, best first; ``near`` adds names by embedding and is skipped when an exact name matches."""
         best: dict[str, Scored] = {}
         for ident in self._exact.get(normal(mention), ()):
             best[ident] = Scored(ident, 1.0, mention, "exact")
@@ -145,7 +148,11 @@ class Matcher:
     def covers(
         self, mention: str, ident: str, allowed: float = STRANGE, more: Callable[[str], Iterable[str]] | None = None
     ) -> bool:
-        """Whether the names of an indicator hold what a mention says: every Latin word, most Chinese characters."""
+        """Return whether the names of an indicator contain a mention.
+
+        They must have all of its Latin words, and all but a share of ``allowed`` of its Chinese characters. ``more``
+        supplies further names of the indicator.
+        """
         known = self._said.get(ident)
         if known is None:
             names = [name for own, name in self._documents if own == ident] + list(more(ident) if more else ())
@@ -157,7 +164,8 @@ class Matcher:
         return all(gram in known for gram in latin) and strange <= allowed * len(chars)
 
     def _support(self, scores: dict[int, float]) -> None:
-        """Adds to each indicator what speaks for its table: who asks for one column often means its neighbours too."""
+        """Add to each score the mean score of the three best indicators of the same table."""
+        # A request for one column of a table often means its neighbours too.
         likely: dict[str, dict[str, float]] = defaultdict(dict)
         for number, score in scores.items():
             ident = self._documents[number][0]
@@ -170,7 +178,7 @@ class Matcher:
                 scores[number] = (scores.get(number, 0.0) + support) / (1 + SUPPORT)
 
     def _lexical(self, mention: str) -> dict[int, float]:
-        """Cosine of n-gram weights with every name that shares one."""
+        """Return the cosine similarity of weighted n-grams with every name that shares at least one."""
         query = Counter(grams(mention))
         weights = {gram: self._idf.get(gram, self._rare) * n for gram, n in query.items()}
         norm = math.sqrt(sum(weight**2 for weight in weights.values())) or 1.0
@@ -182,5 +190,5 @@ class Matcher:
 
     @property
     def _rare(self) -> float:
-        """The weight of a gram that no name has: it counts against a match."""
+        """Return the weight of an n-gram that occurs in no name; it lowers the score of a match."""
         return math.log(1 + len(self._documents))

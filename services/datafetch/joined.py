@@ -1,4 +1,7 @@
-"""Names that share their end or beginning: "food and energy CPI", "imports from China and Japan", 10年期和2年期美债."""
+"""Coordinated names that share a head or tail.
+
+Examples: "food and energy CPI", "imports from China and Japan", 10年期和2年期美债.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ MAX_ROUNDS = 4
 
 
 def coordinated(text: str, mentions: Sequence[Mention], names: Names) -> list[Mention]:
-    """The mentions and further ones: what stands joined to one and is a name only with its end or its beginning.
+    """Return the mentions plus those that coordination implies, sorted by position.
 
-    A mention that is no more than the common end ("能源、食品两项CPI") gives way to those that it completes.
+    A mention that is only the common tail ("能源、食品两项CPI") is replaced by the names that it completes.
     """
     found = list(mentions)
     for mention in mentions:
@@ -36,11 +39,11 @@ def coordinated(text: str, mentions: Sequence[Mention], names: Names) -> list[Me
 
 
 def ahead(text: str, edge: Mention, whole: Mention, names: Names) -> Mention | None:
-    """ "food" of "food and energy CPI": a word that is a name with the end of the mention."""
+    """Return a mention before ``edge`` that shares the tail of ``whole``, or None: "food" in "food and energy CPI"."""
     before = COUNTED.sub("", text[: edge.start])
     match = BEFORE.search(before)
     if match is None and before != text[: edge.start]:
-        # "能源、食品两项CPI": the mention is the common end alone.
+        # "能源、食品两项CPI": the mention is only the common tail.
         match = re.search(r"(?P<word>[\u3400-\u9fff]{2,6})$", before)
     if match is None:
         return None
@@ -58,7 +61,10 @@ def ahead(text: str, edge: Mention, whole: Mention, names: Names) -> Mention | N
 
 
 def behind(text: str, edge: Mention, whole: Mention, names: Names) -> Mention | None:
-    """ "Japan" of "imports from China and Japan": a word that is a name with the beginning of the mention."""
+    """Return a mention after ``edge`` that shares the head of ``whole``, or None.
+
+    Example: "Japan" in "imports from China and Japan".
+    """
     match = AFTER.search(text[edge.end :])
     if match is None:
         return None
@@ -76,7 +82,7 @@ def behind(text: str, edge: Mention, whole: Mention, names: Names) -> Mention | 
 
 
 def ends(surface: str) -> Iterator[str]:
-    """The ends of a name, longest first; of Latin ones whole words."""
+    """Yield the suffixes of a name, longest first: by character for Chinese names, by word for Latin ones."""
     if CJK.search(surface):
         yield from (surface[at:] for at in range(len(surface) - 1))
     else:
@@ -85,7 +91,7 @@ def ends(surface: str) -> Iterator[str]:
 
 
 def beginnings(surface: str) -> Iterator[str]:
-    """The beginnings of a name, longest first."""
+    """Yield the proper prefixes of a name, longest first: by character for Chinese names, by word for Latin ones."""
     if CJK.search(surface):
         yield from (surface[:at] for at in range(len(surface) - 1, 0, -1))
     else:

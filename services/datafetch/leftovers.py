@@ -1,4 +1,4 @@
-"""What is left of a question when all that is known is read: unknown names, unknown indicators, qualifiers."""
+"""Unmatched tokens: unknown entities, unknown indicators, and qualifiers that change an indicator."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ BEFORE_PRICES = re.compile(r"(?<![\w'-])(?P<w>[A-Za-z][A-Za-z-]{2,}(?: [A-Za-z][
 JOINT = re.compile(r"\s*(?:和|与|、|及|以及|跟|,|，)\s*")
 MARGIN = 0.04
 STRANGE, ALIEN = 0.35, 0.2
-# No reason of the interface says that words were not understood: the name may be known, and its data may be there.
+# The interface has no reason for words that were not understood: their name and data may exist.
 NOT_UNDERSTOOD = "UNSPECIFIED"
 
 
 @dataclass
 class Understanding:
-    """What was read in a question."""
+    """The result of parsing a question: query, matches, missing items and unmatched phrases."""
 
     query: Query = field(default_factory=Query)
     missing: list[Missing] = field(default_factory=list)
@@ -54,7 +54,10 @@ class Understanding:
 
 
 class Leftovers:
-    """Reads what nothing else has read. It takes an indicator only when it is alike enough and nothing else as near."""
+    """A handler of unmatched tokens.
+
+    It accepts an indicator only when its score is high and clearly above the next one's.
+    """
 
     def __init__(self, layer: Layer, matcher: Matcher, resolver: Resolver) -> None:
         self._layer, self._matcher, self._resolver = layer, matcher, resolver
@@ -69,7 +72,10 @@ class Leftovers:
         shown: str,
         seen: Understanding,
     ) -> None:
-        """What is left of the question: unknown names, words for an indicator that the dictionary lacks, qualifiers."""
+        """Classify the unmatched tokens in ``rest``: unknown entities, fuzzy matches of indicators, qualifiers.
+
+        Changes ``found``, ``mentions``, ``names`` and ``seen`` in place.
+        """
         for other in self._economies(rest, names):
             seen.missing.append(unknown_entity(other, ("United States",)))
             names.clear()
@@ -115,7 +121,10 @@ class Leftovers:
             ]
 
     def _runs(self, rest: str, found: list[Found], names: list[str], kinds: set[str], seen: Understanding) -> None:
-        """Runs of words that nothing explains: each must be an indicator's name, or none of them is taken for one."""
+        """Match runs of unmatched words to indicators.
+
+        One run without a match invalidates the matches of the others.
+        """
         strange = []
         for words in latin_leftovers(rest):
             if any(words in item.subject or item.subject in words for item in seen.missing):
@@ -131,12 +140,15 @@ class Leftovers:
             names.clear()
 
     def _phrase(self, rest: str, shown: str, kinds: set[str], names: list[str], seen: Understanding) -> bool:
-        """Words that prepositions join are tried as one name before each alone: "capacity utilization of manufacturing"."""
+        """Match words joined by prepositions as one name: "capacity utilization of manufacturing".
+
+        This precedes the match of each word alone.
+        """
         found = PHRASE.search(rest)
         return found is not None and self._match_free(found.group().strip(), kinds, names, seen, quiet=True)
 
     def _of(self, rest: str, mentions: list[Mention], names: list[str], kinds: set[str], seen: Understanding) -> None:
-        """ "Weekly hours in mining" are not those of all: what a preposition adds to a name makes it another one."""
+        """Handle qualifiers after a preposition: "weekly hours in mining" is not "weekly hours"."""
         for mention in list(mentions):
             more = OF.match(rest, mention.end)
             if more is None or mention not in mentions or len(mentions) != len(names):
@@ -148,7 +160,7 @@ class Leftovers:
     def _beside(
         self, rest: str, mentions: list[Mention], names: list[str], kinds: set[str], seen: Understanding
     ) -> None:
-        """ "Natural gas price", "consumer sentiment": a word right beside a name makes it another one."""
+        """Handle qualifiers right before or after a name: "natural gas price", "consumer sentiment"."""
         for mention in list(mentions):
             if mention not in mentions or len(mentions) != len(names):
                 continue
@@ -157,7 +169,7 @@ class Leftovers:
             before, after = BEFORE.search(rest[: mention.start]), AFTER.match(rest, mention.end)
             spec = self._layer.indicators[names[mentions.index(mention)]]
             if before and PRICES.fullmatch(before["w"]):
-                # "New car prices CPI": what the prices are of says which.
+                # "New car prices CPI": the words before "prices" select the indicator.
                 before = BEFORE_PRICES.search(rest[: mention.start]) or before
             words = [match["w"] for match in (before, after) if match and latin_leftovers(match["w"])]
             if after and PRICES.fullmatch(after["w"]) and "=" not in spec.unit and " per " not in spec.unit:
@@ -171,13 +183,13 @@ class Leftovers:
                 self._qualified(surface, mention, names, mentions, kinds, seen)
 
     def _economies(self, rest: str, names: Sequence[str]) -> list[str]:
-        """Economies that are named beside an indicator that is kept for another one."""
+        """Return the other economies named in the text, if all indicators belong to economies."""
         if not names or not all("economy" in self._layer.indicators[name].kinds for name in names):
             return []
         return [match.group() for match in ECONOMIES.finditer(rest)]
 
     def _unknown(self, words: str, kinds: set[str], found: Sequence[Found], seen: Understanding) -> None:
-        """Words for an indicator of someone that nothing is called."""
+        """Report words for an indicator of an entity that match no indicator name."""
         if words in seen.unmatched:
             return
         near = [item.id for item in self._matcher.match(words, 5) if self._fits(item.id, kinds) and item.score > 0.2]
@@ -195,7 +207,7 @@ class Leftovers:
         kinds: set[str],
         seen: Understanding,
     ) -> None:
-        """ "Price-to-earnings" is no price: a name with a hyphen on is another name."""
+        """Remove indicators whose name continues with a hyphen: "price-to-earnings" is not a price."""
         for mention in list(mentions):
             tied = re.match(r"-[A-Za-z]+(?:-[A-Za-z]+)*(?: (?:ratio|multiple))?", shown[mention.end :])
             if tied and mention in mentions and len(mentions) == len(names) and found:
@@ -207,7 +219,11 @@ class Leftovers:
     def _is_name(
         self, words: str, rest: str, start: int, end: int, found: Sequence[Found], names: Sequence[str]
     ) -> bool:
-        """Whether leftover words are a name: they end as a company does, stand beside one, or are all there is."""
+        """Return whether unmatched words are an entity name.
+
+        They are one if they end like a company name, are coordinated with an entity, or none of the indicators belongs
+        to economies and no entity was found.
+        """
         if not found and is_company(words, rest, end):
             return True
         joined = any(
@@ -219,14 +235,20 @@ class Leftovers:
         return not found and bool(needs) and len(needs) == len(names)
 
     def _is_strange(self, words: str, *, alone: bool) -> bool:
-        """Whether words are like no indicator: of two runs that are left the first is who, the second what."""
+        """Return whether words are unlike any indicator name.
+
+        Of two unmatched runs the first is more likely the entity.
+        """
         near = self._matcher.match(words, 1)
         return len(words) > 2 and (not near or near[0].score < (ALIEN if alone else STRANGE))
 
     def _longer(
         self, shown: str, rest: str, start: int, end: int, inside: Found, found: list[Found], seen: Understanding
     ) -> None:
-        """A known name inside a longer one is another company, unless the longer one is known but for a slip."""
+        """Handle a known name inside a longer one.
+
+        Use the longer name if it is a misspelt known one, otherwise report it.
+        """
         if inside not in found:
             return
         first, last = min(start, inside.start), max(end, inside.end)
@@ -260,7 +282,10 @@ class Leftovers:
         kinds: set[str],
         seen: Understanding,
     ) -> None:
-        """ "Overseas revenue" is not revenue: a word that clings to an indicator makes it another one."""
+        """Replace an indicator by the better match of its qualified name, or report it.
+
+        "Overseas revenue" is not "revenue".
+        """
         position = mentions.index(mention)
         if position >= len(names):
             return
@@ -284,7 +309,11 @@ class Leftovers:
     def _match_free(
         self, words: str, kinds: set[str], names: list[str], seen: Understanding, *, quiet: bool = False
     ) -> bool:
-        """Takes an indicator by likeness only when it is alike enough and nothing else is as near."""
+        """Match words to an indicator by score.
+
+        Return whether one scores at least ``ACCEPT`` with a margin of ``MARGIN``. Unless ``quiet``, words without a
+        match are reported as an unknown indicator.
+        """
         near = [item for item in self._matcher.match(words) if self._fits(item.id, kinds)]
         sure = near and near[0].score >= ACCEPT and (len(near) < 2 or near[0].score - near[1].score >= MARGIN)
         if sure and self._covers(words, near[0].id):
@@ -309,22 +338,22 @@ class Leftovers:
 
 
 def is_not_understood(item: Missing) -> bool:
-    """True for an item of ``not_understood``."""
+    """Return whether a missing item was made by ``not_understood``."""
     return item.reason == NOT_UNDERSTOOD
 
 
 def not_understood(phrase: str, why: str) -> Missing:
-    """Words of a question that no part of its query stands for, named for the reader of the answer."""
+    """Return a missing item for words of a question that the query does not express."""
     aspect = "未能理解" if is_chinese(phrase) else "not understood"
     return Missing(phrase, NOT_UNDERSTOOD, f"I do not understand {phrase!r} here: {why}", aspect=aspect)
 
 
 def unknown_entity(name: str, nearest: tuple[str, ...]) -> Missing:
-    """What is said of a name that stands for nothing here."""
+    """Return a missing item for a name that is no known entity, with the nearest known names."""
     detail = f"no company, index, fund, currency or economy called {name!r} has data here"
     return Missing(name, "UNKNOWN_ENTITY", detail, nearest=nearest)
 
 
 def shown_name(spec: IndicatorSpec, like: str) -> str:
-    """An indicator's name in the language of the text."""
+    """Return an indicator's name in the language of the text."""
     return spec.name_zh if spec.name_zh and is_chinese(like) else spec.name

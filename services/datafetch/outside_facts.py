@@ -1,8 +1,8 @@
-"""What vendors know beyond prices: companies' statements, macro series that go on, other economies.
+"""Data from vendors beyond prices: company statements, newer macro values, other economies.
 
-A company's figures come from EDGAR when the tables have no such indicator, a macro series from FRED when the bundled
-one ends before the period, another economy's figures from the World Bank. Each stands in a sheet of its own with its
-vendor; what none gives stays in ``missing``, with the vendor's reason. Transforms and statistics are not computed here.
+A company's figures come from EDGAR when the tables lack the indicator, a macro series from FRED when the bundled one
+ends before the period, another economy's figures from the World Bank. Each is a separate sheet with its vendor;
+failures stay in ``missing`` with the vendor's reason. Transforms and statistics are not computed here.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ MOST_CALLS = 8
 
 @dataclass(frozen=True)
 class Wanted:
-    """One call: what is asked for, and the items of ``missing`` that its answer takes away."""
+    """One vendor call: its request, and the missing items that an answer resolves."""
 
     request: DataRequest
     answers: tuple[Missing, ...]
 
 
 class OutsideFacts:
-    """Fills the gaps of results with statements and series."""
+    """The filler of gaps in results with statements and macro series."""
 
     def __init__(self, vendors: Vendors, listed: Callable[[str], bool]) -> None:
-        """``listed`` tells whether an entity's id is a company on a US exchange."""
+        """Store the vendors; ``listed`` returns whether an entity id is a company on a US exchange."""
         self._vendors, self._listed = vendors, listed
 
     @cached_property
@@ -43,7 +43,7 @@ class OutsideFacts:
         return Known.read()
 
     async def fill(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
-        """The result with what vendors have; ``deadline`` is on the monotonic clock, in seconds."""
+        """Return the result with the vendors' data added; ``deadline`` is in seconds of the monotonic clock."""
         if not result.missing or not whole(result.understood):
             return result
         wanted = [*self._statements(result), *self._continued(result, as_of), *self._economies(result, as_of)]
@@ -56,7 +56,7 @@ class OutsideFacts:
         return replace(result, sheets=(*result.sheets, *sheets), missing=tuple(dict.fromkeys((*kept, *failed))))
 
     async def _one(self, wanted: Wanted, as_of: date | None, deadline: float | None) -> Sheet | Missing | None:
-        """None when no vendor of its kind is on."""
+        """Fetch one request; None when no vendor of its kind is enabled."""
         try:
             answer = await self._vendors.fetch(wanted.request, as_of, deadline)
         except VendorOff:
@@ -66,7 +66,7 @@ class OutsideFacts:
         return await asyncio.to_thread(sheet_of, answer.fetched)
 
     def _statements(self, result: Result) -> list[Wanted]:
-        """Companies × figures of their statements that the tables lack."""
+        """Return requests for statement figures of companies that the tables lack."""
         query = result.understood
         gaps = [item for item in result.missing if item.reason in ASKED_IN_VAIN]
         companies = [name for name in query.entities if self._listed(name)]
@@ -84,7 +84,7 @@ class OutsideFacts:
         return list({(item.request.symbol, item.request.fields): item for item in found}.values())
 
     def _continued(self, result: Result, as_of: date | None) -> list[Wanted]:
-        """Macro series whose bundled values do not reach the period: their ids are FRED's."""
+        """Return requests for macro series whose bundled values do not reach the period; their ids are FRED's."""
         gaps = [item for item in result.missing if item.reason == "NO_DATA_IN_PERIOD" and item.subject == "US"]
         query = result.understood
         return [
@@ -94,7 +94,7 @@ class OutsideFacts:
         ]
 
     def _economies(self, result: Result, as_of: date | None) -> list[Wanted]:
-        """Indicators of economies that the tables do not have."""
+        """Return requests for indicators of economies that the tables lack."""
         query = result.understood
         words = [*query.indicators, *(word for match in result.matches for word in (match.surface, match.id))]
         words += [item.aspect for item in result.missing if item.reason in ASKED_IN_VAIN]
@@ -103,7 +103,7 @@ class OutsideFacts:
         for item in result.missing:
             country = self._known.country(item.subject) if item.reason == "UNKNOWN_ENTITY" else ""
             if country and series:
-                # The bank keeps no vintages: its figures are taken only where none are asked for.
+                # The World Bank has no vintages, so strict requests as of an earlier day fail.
                 request = DataRequest(
                     Kind.SERIES, series, (), query.start, query.end, entity=country, vintage=Vintage.STRICT
                 )
@@ -113,7 +113,7 @@ class OutsideFacts:
 
 
 def phrases(query: Query, gaps: Sequence[Missing]) -> list[tuple[tuple[str, ...], tuple[Missing, ...]]]:
-    """What was asked in vain, in the words that were used, with the items that say so."""
+    """Return the words of each unanswered request, with the missing items that report it."""
     found = [((item.aspect, item.subject), (item,)) for item in gaps]
     known = {word for words, _ in found for word in words}
     return [*found, *(((name,), ()) for name in query.indicators if name not in known)]
@@ -124,13 +124,13 @@ def said(gaps: set[Missing]) -> set[str]:
 
 
 def whole(query: Query) -> bool:
-    """Whether figures as they were reported are an answer."""
+    """Return whether figures as reported answer the query."""
     nothing = query.transform == Transform.NONE and query.combination == Combination.NONE
     return nothing and not (query.filters or query.statistics or query.order or query.unit or query.currency)
 
 
 def is_code(name: str) -> bool:
-    """Whether an unknown name is a code of a US exchange: letters alone."""
+    """Return whether an unknown name looks like a US ticker: up to five capital letters."""
     try:
         return name.isascii() and name.isupper() and normalise(name) is not None and len(name) <= 5
     except InvalidField:

@@ -1,4 +1,4 @@
-"""Periods in questions, English and Chinese, in one canonical form, and their arithmetic."""
+"""Periods, their arithmetic and their canonical labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MONTHS_OF = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
 
 
 class Kind(StrEnum):
-    """A *point* is the state at the period's end, a *flow* the amount over it."""
+    """The kind of a period: a *point* is the state at its end, a *flow* the amount over it."""
 
     POINT = "point"
     FLOW = "flow"
@@ -21,13 +21,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Period:
-    """Both days inclusive; None is open.
+    """A range of days, both inclusive; None is open.
 
-    ``grain`` is the density that the words imply ("" for none), ``cumulative`` whether the flow runs from the start of
-    the fiscal year ("the first three quarters"), ``fiscal`` whether years are the entity's own, ``listed`` whether
-    it is one of several named one by one, ``rows`` how many trading days are meant (0 for all), ``steps`` how
-    many times ``step`` months up to today, ``span`` where it
-    stands in the text.
+    ``grain`` is the frequency that the words imply ("" for none), ``cumulative`` marks a flow from the start of the
+    fiscal year ("the first three quarters"), ``fiscal`` marks the entity's own years, ``relative`` marks a period told
+    from today, ``listed`` marks one of several named one by one. ``rows`` is the number of trading days (0 for all),
+    ``steps`` the number of spans of ``step`` months up to today, ``span`` the position in the text.
     """
 
     start: date | None = None
@@ -53,7 +52,7 @@ def quarter_period(year: int, quarter: int) -> Period:
 
 
 def to_date(year: int, month: int) -> Period:
-    """From the year's start to a month's end: what a cumulative statement covers."""
+    """Return the period from the start of a year to the end of a month, which a cumulative statement covers."""
     return Period(date(year, 1, 1), month_end(year, month), Frequency.QUARTERLY, Kind.FLOW, cumulative=True)
 
 
@@ -66,7 +65,7 @@ def day_period(day: date) -> Period:
 
 
 def in_fiscal(period: Period, spec: CalendarSpec) -> Period:
-    """A period whose years are fiscal, on the calendar: FY2024 to September is 2023-10-01 to 2024-09-30."""
+    """Return a fiscal period in calendar dates: FY2024 of a year that ends in September is 2023-10-01..2024-09-30."""
     if not period.fiscal or period.start is None or period.end is None or spec.fiscal_year_end == 12:
         return period
     # The fiscal year that ends in month m of year y begins 12 - m months before January of y.
@@ -78,7 +77,7 @@ def in_fiscal(period: Period, spec: CalendarSpec) -> Period:
 
 
 def split(period: Period, grain: Frequency) -> list[Period]:
-    """A range as its periods of a density: 2020 to 2023 are four years. Open or daily ranges stay whole."""
+    """Split a range into periods of a frequency: 2020 to 2023 are four years. Open or daily ranges stay whole."""
     months = MONTHS_OF.get(grain)
     if months is None or period.start is None or period.end is None:
         return [period]
@@ -92,7 +91,7 @@ def split(period: Period, grain: Frequency) -> list[Period]:
 
 
 def label(period: Period) -> str:
-    """The canonical writing of a period: 2021, 2021Q3, 2021-07, 2021-07-27, or first..last."""
+    """Format a period: 2021, 2021Q3, 2021-07, 2021-07-27, or first..last."""
     start, end = period.start, period.end
     if start is None or end is None:
         return f"{start or ''}..{end or ''}"
@@ -108,7 +107,7 @@ def label(period: Period) -> str:
 
 
 def back(day: date, months: int) -> date:
-    """The same day some months earlier, or that month's last day."""
+    """Return the same day some months earlier, or the last day of that month if it is shorter."""
     month = day.year * 12 + day.month - 1 - months
     year, month = month // 12, month % 12 + 1
     return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
@@ -119,7 +118,7 @@ def month_end(year: int, month: int) -> date:
 
 
 def safe_day(year: int, month: int, day: int) -> date | None:
-    """The day, when there is one."""
+    """Return the day, or None if there is no such day."""
     try:
         return date(year, month, day)
     except ValueError:
@@ -127,7 +126,7 @@ def safe_day(year: int, month: int, day: int) -> date | None:
 
 
 def week_of(day: date) -> tuple[date, date]:
-    """The Monday and the Sunday around a day."""
+    """Return the Monday and the Sunday of the week of a day."""
     monday = day - timedelta(days=day.weekday())
     return monday, monday + timedelta(days=6)
 

@@ -1,4 +1,4 @@
-"""A typed query, checked against the layer: which measures of which entities to compute, and what is missing."""
+"""Query planner: checks a typed query and lists the measures to compute and the missing items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = {Frequency.DAILY: 0, Frequency.WEEKLY: 0, Frequency.MONTHLY: 1, Frequenc
 
 @dataclass(frozen=True)
 class Measure:
-    """One indicator as it is computed. ``node`` is its tree with the query's transform on top."""
+    """One indicator to compute; ``node`` is its formula tree with the query's transform applied."""
 
     spec: IndicatorSpec
     node: formulas.Node
@@ -32,7 +32,7 @@ class Measure:
 
     @property
     def formula(self) -> str:
-        """What a column shows; "" for stored values as they are."""
+        """Return the formula shown for a column; "" for stored values."""
         text = self.spec.formula
         if self.transform:
             text = f"{self.transform}({text or self.spec.id})"
@@ -41,7 +41,7 @@ class Measure:
 
 @dataclass
 class Part:
-    """What goes into one sheet: entities × measures of one density. ``facts`` are those of the stored inputs."""
+    """The content of one sheet: entities × measures of one frequency, and the facts of their stored inputs."""
 
     frequency: Frequency
     regular: bool
@@ -53,20 +53,20 @@ class Part:
 
 @dataclass
 class Plan:
-    """The parts to compute and what is known to be missing."""
+    """The parts to compute and the items known to be missing."""
 
     parts: list[Part] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
 
 
 class Planner:
-    """Checks every name before anything runs."""
+    """The checker of queries: every name is resolved before anything runs."""
 
     def __init__(self, layer: Layer, warehouse: Warehouse) -> None:
         self._layer, self._warehouse = layer, warehouse
 
     def plan(self, query: Query) -> Plan:
-        """Raises ``InvalidField`` for a unit or a transform that an indicator cannot have."""
+        """Plan a query; raises ``InvalidField`` for a unit or a transform that does not apply to an indicator."""
         plan = Plan()
         entities = self._entities(query, plan)
         named = [self._indicator(name, entities, plan) for name in query.indicators]
@@ -108,7 +108,7 @@ class Planner:
         return list(known.values())
 
     def ambiguous(self, name: str, ids: tuple[str, ...]) -> Missing:
-        """Says that a name stands for several, of which the first was taken."""
+        """Return a missing item for an ambiguous name, of which the first entity is used."""
         names = [f"{self.name(ident)} ({ident})" for ident in ids]
         detail = f"{name!r} can be {', '.join(names[:5])}; {names[0]} was taken"
         return Missing(name, "UNKNOWN_ENTITY", detail, aspect="ambiguous name", nearest=tuple(names[:5]))
@@ -118,7 +118,7 @@ class Planner:
         return spec.name
 
     def unknown_entity(self, name: str) -> Missing:
-        """What is said of a name that stands for nothing here."""
+        """Return a missing item for a name that is no known entity, with the nearest known names."""
         nearest = tuple(self._layer.entity_names.nearest(name))
         detail = f"no company, index, fund, currency or economy called {name!r} has data here"
         return Missing(name, "UNKNOWN_ENTITY", detail, nearest=nearest)
@@ -140,7 +140,7 @@ class Planner:
         return next((specs[ident] for ident in ids if kinds & set(specs[ident].kinds)), specs[ids[0]])
 
     def _expression(self, text: str, plan: Plan) -> IndicatorSpec | None:
-        """A formula in the place of a name: ``yoy(net_profit)``; its names must be ids."""
+        """Parse a formula in place of a name, such as ``yoy(net_profit)``; its names must be ids of indicators."""
         try:
             node = formulas.parse(text, "typed.indicators")
         except InvalidField:
@@ -169,7 +169,10 @@ class Planner:
         return first.model_copy(update=update)
 
     def _owners(self, spec: IndicatorSpec, entities: list[EntitySpec], query: Query, plan: Plan) -> list[EntitySpec]:
-        """The entities that an indicator is asked of. One that only one entity has needs no name."""
+        """Return the entities that an indicator applies to.
+
+        An indicator of economies takes the first that has it, if none is named.
+        """
         owners = [entity for entity in entities if entity.kind in spec.kinds]
         if owners:
             return owners
@@ -202,7 +205,7 @@ class Planner:
         return Measure(spec, node, inputs, conversion(spec, target, currency), query.transform)
 
     def _place(self, owner: EntitySpec, measure: Measure, query: Query, plan: Plan) -> None:
-        """Puts a cell into the part of its density, or says which input it lacks."""
+        """Add a cell to the part of its frequency, or report why it cannot be computed."""
         found = {leaf: self._warehouse.of(owner.id, leaf) for leaf in formulas.leaves(measure.node)}
         lacking = [leaf for leaf, where in found.items() if where is None]
         if lacking:
@@ -260,21 +263,21 @@ class Planner:
 
 
 def tree(spec: IndicatorSpec, layer: Layer) -> formulas.Node:
-    """An indicator's tree down to stored ones."""
+    """Return the formula tree of an indicator, expanded down to stored indicators."""
     if spec.id in layer.indicators or not spec.formula:
         return formulas.expand(spec.id, layer.indicators)
     return formulas.replace_leaves(formulas.parse(spec.formula, "typed.indicators"), layer.indicators, ("typed",))
 
 
 def plural(kind: str) -> str:
-    """A kind of entity as people say it."""
+    """Return the plural of an entity kind for messages."""
     return {"economy": "economies", "currency": "currencies", "index": "indices", "commodity": "commodities"}.get(
         kind, f"{kind}s"
     )
 
 
 def no_series(entity: EntitySpec, specs: list[IndicatorSpec]) -> Missing:
-    """An entity of which nothing that was asked for is kept."""
+    """Return a missing item for an entity to which none of the indicators applies."""
     names = ", ".join(spec.name for spec in specs)
     kinds = ", ".join(dict.fromkeys(plural(kind) for spec in specs for kind in spec.kinds))
     detail = f"{entity.name} has no {names}: that is kept for {kinds}"
@@ -282,7 +285,7 @@ def no_series(entity: EntitySpec, specs: list[IndicatorSpec]) -> Missing:
 
 
 def bounded(query: Query, as_of: date | None) -> Query:
-    """The query without what lies after ``as_of``; raises ``InvalidField`` for a start after the end."""
+    """Return the query with its end limited to ``as_of``; raises ``InvalidField`` for a start after the end."""
     if query.start and query.end and query.start > query.end:
         raise InvalidField("typed.start_date", "is after end_date")
     return replace(query, end=min(filter(None, (query.end, as_of)), default=None))

@@ -1,4 +1,4 @@
-"""A question becomes a typed query. What is not understood is said; nothing is filled in."""
+"""Rule-based parser from a natural-language question to a typed query; tokens it cannot parse are reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TOGETHER = re.compile(r"和|与|、|及|对比|比较|相比|,|，|\b(?:and|vers
 
 
 class Reader:
-    """Reads questions against one layer."""
+    """A question parser for one semantic layer."""
 
     def __init__(self, layer: Layer, matcher: Matcher, latest: Callable[[Sequence[str], Sequence[str]], date]) -> None:
         self._layer, self._latest = layer, latest
@@ -50,19 +50,24 @@ class Reader:
         return self._resolver
 
     def read(self, question: str, as_of: date | None) -> Understanding:
-        """The typed query of a question of 1 to 2,000 characters."""
+        """Parse a question of 1 to 2,000 characters into a typed query with its matches and missing items.
+
+        ``as_of`` anchors relative periods ("last year"); without it the last day with data for the parsed entities and
+        indicators does. A question with an exclusion or a negated comparison yields an empty query and one missing item
+        per phrase.
+        """
         seen = Understanding()
         shown = paired(re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question)))
         shown = TO.sub(self._apart, shown)
         asked = conditions.find(shown)
         refused = self._inexpressible(shown, blank(shown, asked.spans) if asked else shown)
         if refused:
-            # To answer the rest would be to answer the opposite: nothing of such a question is fetched.
+            # Answering only the rest would answer the opposite, so nothing is fetched.
             seen.missing += [not_understood(phrase, INEXPRESSIBLE) for phrase in refused]
             return seen
         shown = blank(shown, asked.spans) if asked else shown
         words = shown
-        # The edge of a period is no period of trading days.
+        # "The last day of March" must not be parsed as a period of one trading day.
         shown = cues.LAST_DAY.sub(lambda m: "\0" * len(m[0]), cues.FIRST_DAY.sub(lambda m: "\0" * len(m[0]), shown))
         grouping = groups.find(shown)
         shown = blank(shown, [grouping.span]) if grouping else shown
@@ -76,7 +81,7 @@ class Reader:
         return seen
 
     def _covered(self, draft: Draft, seen: Understanding) -> None:
-        """Names what the query does not stand for: the answer is then given under a warning."""
+        """Report words that the query leaves out, so that the answer carries a warning."""
         if not seen.query.indicators:
             return
         told = " ".join(f"{item.subject} {item.aspect}" for item in seen.missing)
@@ -84,28 +89,38 @@ class Reader:
         seen.missing += [not_understood(phrase, "the figures leave it out of account") for phrase in words]
 
     def _inexpressible(self, shown: str, rest: str) -> list[str]:
-        """Phrases that leave something out or deny a comparison, which no query expresses; not those within names."""
+        """Return the phrases that exclude something or negate a comparison, which no query can express.
+
+        Phrases inside the names of entities and indicators do not count.
+        """
         known = [*self._layer.loose_names.find_loosely(shown, PARTICLES), *self._layer.entity_names.find(shown)]
         within = [(m.start, m.end) for m in known] + [m.span() for m in cues.UNADJUSTED.finditer(shown)]
         spans = [*find_exclusions(shown), *find_denials(rest)]
         return [
             shown[start:end].strip()
             for start, end in sorted(spans)
-            # 英伟达以外 begins with a name and goes on beyond it: the name is what is left out.
+            # 英伟达以外 begins with a name and extends beyond it: the name itself is excluded.
             if not any(first < start < last or (first <= start and end <= last) for first, last in within)
         ]
 
     def _apart(self, match: re.Match[str]) -> str:
-        """ "Gold-to-oil ratio" is gold to oil, and "price-to-earnings" a name of its own."""
+        """Split "gold-to-oil ratio" into "gold to oil" when both words are entities.
+
+        Keep other hyphenated names such as "price-to-earnings".
+        """
         names = self._layer.entity_names
         return f"{match[1]} to {match[2]}" if names.all(match[1]) and names.all(match[2]) else match[0]
 
     def _timed(self, draft: Draft, as_of: date | None, seen: Understanding) -> grammar.Reading:
-        """The periods, told from the last day with data; what they and other phrases cover is taken out."""
+        """Parse the periods relative to ``as_of`` or the last day with data, and blank their spans in ``draft.rest``.
+
+        Impossible dates such as "31 February" are reported as missing items. Phrases of comparison, statistics and
+        growth are blanked too.
+        """
         anchor = as_of or self._latest(draft.entities, draft.names)
         rest = draft.rest
         transform, words = grammar.transform_of(rest)
-        # "12-month change" says how a value is measured, and names no period.
+        # "12-month change" describes a measure, not a period.
         measures = words if transform in STEP_MONTHS else []
         reading = grammar.read(blank(rest, [*measures, *(m.span() for m in cues.AGAINST.finditer(rest))]), anchor)
         reading = replace(reading, transform=transform)
@@ -117,7 +132,7 @@ class Reader:
         return reading
 
     def _completed(self, draft: Draft, seen: Understanding) -> None:
-        """A name alone, or beside an indicator of others, asks for what its kind is known by."""
+        """Add default indicators of entities named without one, and drop indicators that do not apply."""
         if seen.unmatched:
             return
         if (draft.entities or draft.ranking) and not draft.names:
@@ -132,7 +147,8 @@ class Reader:
             draft.names = [*draft.names, *self._defaults(draft.kinds - covered)]
 
     def _foreign(self, draft: Draft) -> bool:
-        """Whether all that is asked of a company belongs to economies: its capacity use is not that of the country."""
+        """Return whether all indicators belong to economies while all entities are something else."""
+        # "Capacity utilization of Apple" must not be answered with the figure for the country.
         economy = {"economy"}
         owned = draft.names and all(set(self._layer.indicators[name].kinds) == economy for name in draft.names)
         return bool(
@@ -144,7 +160,7 @@ class Reader:
         )
 
     def _query(self, draft: Draft, reading: grammar.Reading, seen: Understanding) -> Query:
-        """What is asked of the names over the periods."""
+        """Build the typed query from the draft and its periods."""
         shown, entities = draft.shown, draft.entities
         names, mentions = self._asked.shares(shown, draft.mentions, draft.names)
         spans = grammar.transform_of(shown)[1]
@@ -206,7 +222,10 @@ class Reader:
         return self._selection.conditioned(query, draft.conditions, seen) if draft.conditions else query
 
     def _later(self, reading: grammar.Reading, period: Period, transform: Transform) -> tuple[grammar.Reading, Period]:
-        """ "Q4 against Q3: quarterly growth" asks for the growth of Q4; the other is what it is measured from."""
+        """Keep the later of two periods that lie exactly one step of the transform apart.
+
+        "Q4 against Q3: quarterly growth" asks for the growth of Q4; Q3 is only its base.
+        """
         if len(reading.periods) != 2:
             return reading, period
         one, two = sorted(reading.periods, key=lambda item: item.start or date.min)
@@ -218,12 +237,15 @@ class Reader:
         return replace(reading, periods=(two,)), two
 
     def _turned(self, shown: str, entities: Sequence[str], seen: Understanding) -> bool:
-        """Whether the first of two currencies is the one that is priced: "USD/JPY", "一美元兑多少日元" are yen per dollar."""
+        """Return whether the first of two currencies is the one being priced.
+
+        "USD/JPY" and "一美元兑多少日元" are yen per dollar.
+        """
         one = [item.id for item in seen.matches if re.search(rf"(?:一|1|\bone)\s*{re.escape(item.surface)}", shown)]
         return one[0] == entities[0] if one else not re.search(r"\bper\b|每(?!个?(?:交易|[日天周月季年]))", shown)
 
     def _defaults(self, kinds: set[str]) -> list[str]:
-        """A name alone asks for what its kind is known by."""
+        """Return the ids of the default indicators of the given entity kinds."""
         return [spec.id for spec in self._layer.indicators.values() if spec.default and kinds & set(spec.kinds)]
 
     def _period(self, period: Period, entities: Sequence[str]) -> Period:
@@ -232,7 +254,7 @@ class Reader:
 
 
 def paired(text: str) -> str:
-    """ "EURUSD" is two currencies; words are spelt as the library does."""
+    """Split joined currency codes ("EURUSD" → "EUR/USD") and normalise "labour" to "labor", the catalog's spelling."""
     text = re.sub(r"\b([Ll])abour\b", r"\1abor", text)
     return PAIR.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
 
@@ -240,10 +262,10 @@ def paired(text: str) -> str:
 def apart(
     periods: Sequence[Period], whole: Period, shown: str, statistics: Sequence[Statistic]
 ) -> tuple[tuple[date, date], ...]:
-    """Periods named one by one, when they leave something out of the whole: "2021 against 2019" is two years.
+    """Return the ranges of periods listed one by one ("2021 against 2019"), or ``()`` when one range covers them all.
 
-    Statistics of periods that follow each other are told of each when the words say so, or when one over all would
-    rather be asked for by a range.
+    Ranges are returned if there is a gap between them. Adjacent ones are returned only if a statistic is asked for
+    each: the question says so ("respectively"), or all statistics are in ``EACH_PERIOD``.
     """
     named = sorted(
         (p.start, p.end) for p in periods if p.start and p.end and not p.fiscal and (p.start != p.end or p.listed)

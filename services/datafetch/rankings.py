@@ -1,4 +1,4 @@
-"""Questions for the first or last of all entities of a kind: "2021年涨幅最大的三只股票", "which stock had the worst return"."""
+"""Rankings of all entities of a kind: "2021年涨幅最大的三只股票", "which stock had the worst return"."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOSS = re.compile(r"跌幅|跌得|亏损|\b(?:loss|losses|losers?|lost|fell|decl
 
 @dataclass(frozen=True)
 class Ranking:
-    """Where a text asks for a ranking, of what kind, how many, and from which end."""
+    """A ranking in a text: position, entity kind, number of results, and ``low`` for ascending order."""
 
     span: tuple[int, int]
     kind: str
@@ -49,7 +49,7 @@ class Ranking:
 
 
 def find(text: str) -> Ranking | None:
-    """The ranking that a text asks for."""
+    """Parse a ranking, such as "the three best stocks", or return None."""
     for pattern in PATTERNS:
         match = pattern.search(text)
         if match:
@@ -64,9 +64,10 @@ def find(text: str) -> Ranking | None:
 
 
 def statistics_of(text: str, asked: Sequence[Statistic], ranking: Ranking) -> tuple[Statistic, ...]:
-    """The one statistic by which a ranking orders; "the best performing" is the one with the highest return.
+    """Return the one statistic to rank by; "best performing" is ranked by return.
 
-    Without any the highest price of each is compared with that of the others.
+    Otherwise it is ``LAST`` if that is asked for or the ranking covers all entities, else the lowest or highest value
+    of the period.
     """
     kept = [item for item in asked if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)]
     if not kept and re.search(
@@ -87,21 +88,21 @@ def statistics_of(text: str, asked: Sequence[Statistic], ranking: Ranking) -> tu
 
 
 def ranked(query: Query, ranking: Ranking, indicator: str, text: str) -> Query:
-    """The query over all entities of a kind, ordered by an indicator or by the statistic of its period."""
+    """Return the query over all entities of the kind, ordered by an indicator or by the statistic of its period."""
     falls = bool(query.statistics) and query.statistics[0] == Statistic.RETURN and LOSS.search(text) is not None
     drawn = bool(query.statistics) and query.statistics[0] == Statistic.DRAWDOWN
     # The greatest loss and the greatest drawdown are the lowest numbers.
     if ranking.kind == "currency" and query.statistics[:1] == (Statistic.RETURN,) and STRENGTH.search(text):
-        # Rates are units per euro: what has risen most has the rate that fell most.
+        # Rates are units per euro: the currency that has risen most has the rate that fell most.
         falls = not WEAKNESS.search(text)
     low = ranking.low != (falls or drawn) if not ((drawn or falls) and ranking.low and WORST.search(text)) else True
     return replace(query, kind=ranking.kind, order=indicator, descending=not low, limit=ranking.count)
 
 
 def first_columns(table: Any, query: Query) -> Any:
-    """Of the one row of a summary the key columns and the first ``limit`` values that fit the filters, in their order.
+    """Return the key columns of a one-row summary and the first ``limit`` values that pass the filters, sorted.
 
-    None when no value fits.
+    Return None when no value passes.
     """
     keys = [name for name in table.column_names if name in ("from", "to")]
     values = {name: table.column(name)[0].as_py() for name in table.column_names if name not in keys}

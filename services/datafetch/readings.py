@@ -1,4 +1,4 @@
-"""What each rule of the period grammar reads: the words of a match become a period, None when there is none."""
+"""Conversion of the matches of time rules to periods; None for impossible dates."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ MONTH = {name: number for number, name in enumerate(MONTH_NAMES.split(), 1)}
 
 @dataclass(frozen=True)
 class Twin:
-    """A match whose groups ``x`` and ``x_`` are one."""
+    """A regex match that treats the groups ``x`` and ``x_`` as one."""
 
+    # One pattern cannot use a group name twice.
     match: re.Match[str]
 
     def __getitem__(self, key: str | int) -> str:
@@ -64,7 +65,7 @@ WITHIN = re.compile(r"\s*(?:之间|期间|间)")
 
 
 def several(match: Twin, first: Period, last: Period, whole: Period) -> Period | tuple[Period, ...]:
-    """ "2019 and 2021" are two periods, "between 2019 and 2021" is one: what a separator of a list joins stays apart."""
+    """Return two listed periods or one range: "2019 and 2021" are two, "between 2019 and 2021" is one."""
     text, (start, end) = match.match.string, match.match.span()
     ahead = text[max(0, start - 12) : start]
     if (
@@ -78,12 +79,13 @@ def several(match: Twin, first: Period, last: Period, whole: Period) -> Period |
 
 
 def number(word: str) -> int | None:
+    """Parse digits, a Chinese numeral, or an English number word up to twelve; return None for anything else."""
     word = word.lower()
     return NUMBERS[word] if word in NUMBERS else chinese_number(word)
 
 
 def full_year(text: str) -> int:
-    """ "2021" and "21"; two digits are of this century up to 49."""
+    """Return a year of two or four digits; two digits up to 49 are 20xx, others 19xx."""
     value = int(text)
     return value if value > 99 else 2000 + value if value < 50 else 1900 + value
 
@@ -105,7 +107,7 @@ def named_days(match: Twin, today: date) -> Period | None:
 
 
 def month_days(match: Twin, today: date) -> Period | None:
-    """ "9 to 13 November 2020", "2015年8月17日至28日", "8月17日至9月2日" of one year."""
+    """Parse a range of days of one year: "9 to 13 November 2020", "2015年8月17日至28日", "2015年8月17日至9月2日"."""
     year = int(match["y"])
     month = MONTH[match["a"][:3].lower()] if match["a"] else int(match["m"])
     last_month = int(match["m2"] or month)
@@ -114,7 +116,7 @@ def month_days(match: Twin, today: date) -> Period | None:
 
 
 def day_pair(match: Twin, today: date) -> tuple[Period, ...] | None:
-    """ "23 and 24 June 2016", "6月23日和24日" of one year: two days that are named one by one."""
+    """Parse two single days of one year: "23 and 24 June 2016", "2016年6月23日和24日"."""
     year = int(match["y"])
     months = [MONTH[match[key][:3].lower()] if match[key] else 0 for key in ("a", "b")]
     one = months[0] or int(match["m"] or 0) or months[1]
@@ -124,18 +126,18 @@ def day_pair(match: Twin, today: date) -> tuple[Period, ...] | None:
 
 
 def bounds(match: Twin, today: date) -> Period | None:
-    """ "End of 2015 to end of 2022", 2015年初到2022年底: an end is the year's last day, a beginning its first."""
+    """Parse a range between year ends or beginnings: "end of 2015 to end of 2022" → 2015-12-31..2022-12-31."""
     first, last = int(match["y1"]), int(match["y2"])
     ends = re.compile(r"末|底|终|end|close", re.I)
     start = date(first, 12, 31) if ends.search(match["x"]) else date(first, 1, 1)
-    # What has begun by "the beginning of 2022" is the year before it.
+    # "The beginning of 2022" is the end of 2021.
     opens = match["z"] and not ends.search(match["z"])
     end = date(last - 1, 12, 31) if opens else date(last, 12, 31)
     return Period(start, end) if start <= end else None
 
 
 def year_until(match: Twin, today: date) -> Period | None:
-    """ "2022 up to 30 September", 2022年截至9月: from the year's beginning."""
+    """Parse a year up to a day or month of it: "2022 up to 30 September", 2022年截至9月."""
     year = int(match["y"])
     groups = match.groupdict()
     which = MONTH[groups["mon"][:3].lower()] if groups.get("mon") else int(groups["m"])
@@ -146,7 +148,7 @@ def year_until(match: Twin, today: date) -> Period | None:
 
 
 def middle(match: Twin, today: date) -> Period | None:
-    """ "Mid-2022": June."""
+    """Parse the middle of a year as its June: "mid-2022" → 2022-06-01..2022-06-30."""
     return month_period(int(match["y"]), 6)
 
 
@@ -156,13 +158,13 @@ def years(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
 
 
 def quarter_of_years(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
-    """ "2019年与2020年四季度": one quarter of several years."""
+    """Parse one quarter of two years: "2019年与2020年四季度"."""
     found = [quarter_of(match[key], match["q"]) for key in ("a", "b")]
     return tuple(replace(item, listed=True) for item in found if item is not None) or None
 
 
 def month_of_years(match: Twin, today: date) -> Period | tuple[Period, ...] | None:
-    """ "2019年和2020年的3月", "March of 2019 and 2020": one month of several years."""
+    """Parse one month of two years: "2019年和2020年的3月", "March of 2019 and 2020"."""
     which = MONTH[match["mon"][:3].lower()] if match["mon"] else int(match["m"])
     if not 1 <= which <= 12:
         return None
@@ -170,7 +172,7 @@ def month_of_years(match: Twin, today: date) -> Period | tuple[Period, ...] | No
 
 
 def american_day(match: Twin, today: date) -> Period | None:
-    """ "3/18/2019": the month first, unless only the day can stand there."""
+    """Parse a day written with slashes, month first unless that is impossible: "3/18/2019", "18/3/2019"."""
     first, second, year = int(match["m"]), int(match["d"]), int(match["y"])
     found = safe_day(year, second, first) if first > 12 else safe_day(year, first, second)
     return day_period(found) if found else None
@@ -195,18 +197,20 @@ def quarter(match: Twin, today: date) -> Period | None:
 
 
 def first_quarters(match: Twin, today: date) -> Period | None:
+    """Parse the first quarters of a year: "2021年前三季度" → 2021-01-01..2021-09-30."""
     which = number(match["q"])
     return to_date(full_year(match["y"]), which * 3) if which and 1 <= which <= 4 else None
 
 
 def report(match: Twin, today: date) -> Period | None:
-    """A statement: the first-quarter, interim or third-quarter report covers the year so far."""
+    """Parse a quarterly or interim report as the year to date that it covers: "2021年中报" → 2021-01-01..2021-06-30."""
     word = match["r"]
     months = {"一": 3, "1": 3, "三": 9, "3": 9}.get(word[0], 6)
     return to_date(full_year(match["y"]), months)
 
 
 def half(match: Twin, today: date) -> Period | None:
+    """Parse a half year: "first half of 2019" → 2019-01-01..2019-06-30."""
     year = full_year(match["y"])
     if match["h"].lower() in ("上", "h1", "1h", "first", "1"):
         return to_date(year, 6)
@@ -250,6 +254,7 @@ def named_month(match: Twin, today: date) -> Period | None:
 
 
 def fiscal(match: Twin, today: date) -> Period | None:
+    """Parse fiscal years and quarters ("FY2024", "Q3 FY24"), still with the dates of the calendar year."""
     year = full_year(match["y"])
     last = match.groupdict().get("z")
     which = match.groupdict().get("q")
@@ -258,12 +263,14 @@ def fiscal(match: Twin, today: date) -> Period | None:
 
 
 def decade(match: Twin, today: date) -> Period | None:
+    """Parse a decade: "the 1990s" → 1990-01-01..1999-12-31; without a century "30s" and above are 19xx."""
     tens = int(match["d"])
     first = int(match["c"]) * 100 + tens if match["c"] else (1900 if tens >= 30 else 2000) + tens
     return year_period(first, first + 9)
 
 
 def since(match: Twin, today: date) -> Period | None:
+    """Parse an open period: "since 2018" has no end."""
     return Period(date(full_year(match["y"]), int(match.groupdict().get("m") or 1), 1), None)
 
 
@@ -272,6 +279,7 @@ def after(match: Twin, today: date) -> Period | None:
 
 
 def before(match: Twin, today: date) -> Period | None:
+    """Parse a period without a start: "before 2020" ends on 2019-12-31."""
     return Period(None, date(full_year(match["y"]) - 1, 12, 31))
 
 

@@ -1,4 +1,4 @@
-"""Periods that are told from today: the past three years, last quarter, year to date."""
+"""Relative time expressions: the past three years, last quarter, year to date."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ QUARTER_WORDS = {
 
 
 def yesterday(match: Twin, today: date) -> Period | None:
+    """Parse yesterday (昨天) or the day before (前天)."""
     back_by = {"今": 0, "to": 0, "昨": 1, "ye": 1, "前": 2}.get(
         match[0][:1], {"to": 0, "ye": 1}.get(match[0][:2].lower(), 1)
     )
@@ -62,7 +63,7 @@ def yesterday(match: Twin, today: date) -> Period | None:
 
 
 def span_before(match: Twin, today: date) -> Period | None:
-    """ "1-year return", "3-month change": the period up to today that a return is told of."""
+    """Parse a span up to today that qualifies a statistic: "1-year return", "3-month change"."""
     count = number((match["n"] or "one").lower())
     unit = match["u"].lower()
     if count is None:
@@ -73,7 +74,7 @@ def span_before(match: Twin, today: date) -> Period | None:
 
 
 def past(match: Twin, today: date) -> Period | None:
-    """The last n years, quarters, months, weeks or days up to ``today``."""
+    """Parse the last n years, quarters, months, weeks, days or trading days up to ``today``."""
     word = (match["n"] or "one").lower()
     unit = re.sub(r"s$|^个|^fiscal\s+", "", match["u"].lower()).strip().removeprefix("个").removeprefix("完整")
     if word == "半":
@@ -82,7 +83,7 @@ def past(match: Twin, today: date) -> Period | None:
     if count is None:
         return None
     if unit in TRADING:
-        # Twice the days and a fortnight hold so many trading days whatever the holidays.
+        # Twice the days plus a fortnight contain enough trading days, whatever the holidays.
         return Period(days_before(today, 2 * count + 14), today, relative=True, rows=count)
     if unit in UNIT_DAYS:
         return Period(days_before(today, count * UNIT_DAYS[unit]), today, relative=True)
@@ -92,7 +93,7 @@ def past(match: Twin, today: date) -> Period | None:
 
 
 def this(match: Twin, today: date) -> Period | None:
-    """Last year, this quarter, the year before last …"""
+    """Parse a calendar year, quarter or month relative to today: "last year", "this quarter"."""
     words = re.sub(r"\s+", "", match[0].lower())
     for word, offset in YEAR_WORDS.items():
         if words.startswith(word):
@@ -106,22 +107,24 @@ def this(match: Twin, today: date) -> Period | None:
 
 
 def so_far(match: Twin, today: date) -> Period | None:
-    """Since the beginning of this month or quarter."""
+    """Parse the current month or quarter up to today: "month to date"."""
     quarterly = re.search(r"季|q", match[0], re.I) is not None
     month = (today.month - 1) // 3 * 3 + 1 if quarterly else today.month
     return Period(date(today.year, month, 1), today, relative=True)
 
 
 def week(match: Twin, today: date) -> Period | None:
-    """This week, or the one before it, from Monday to Sunday."""
+    """Parse this week or the week before it, from Monday to Sunday."""
     back_by = 0 if re.match(r"本|这|this", match[0], re.I) else 7
     first, last = week_of(days_before(today, back_by))
     return Period(first, last, Frequency.WEEKLY, relative=True)
 
 
 def year_to_date(match: Twin, today: date) -> Period | None:
+    """Parse the current year up to today."""
     return Period(date(today.year, 1, 1), today, kind=Kind.FLOW, relative=True)
 
 
 def trailing(match: Twin, today: date) -> Period | None:
+    """Parse the twelve months up to today."""
     return Period(back(today, 12), today, kind=Kind.FLOW, relative=True)

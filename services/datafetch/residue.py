@@ -1,4 +1,4 @@
-"""What is left of a question when everything known is taken out: unknown names, unknown indicators, mere phrases."""
+"""Detection of meaningful unmatched words, without stop words and filler phrases."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from services.datafetch.semantic.text import CJK
 
-# Capitalised words that look like a name; used only to report what is unknown, never to guess.
+# Capitalised words that look like a name; used only to report unknown names, never to guess.
 NAME_LIKE = re.compile(r"\b(?:[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*|[A-Z]{2,5})\b")
-# Words that begin a sentence or name a method, a unit or a time rather than something with data.
+# Words that begin a sentence, or that denote a method, a unit or a time rather than an entity.
 COMMON = frozenset(
     """A An And Annual At Average Between Both By CAGR CEO Calculate Chart Compare Compared Compute Daily
     Describe Did Do Does Draw During Explain Find For From GDP Get Give Global Has Have Hello Hi How I
@@ -85,12 +85,12 @@ COMPANY_END = re.compile(
 
 
 MULTIPLE = re.compile(r"\b(?:[A-Z]{1,3}/[A-Z]{1,6}|p/[ebs])\b")
-"""Multiples that stand for themselves: P/E, EV/EBITDA."""
+"""Valuation multiples: P/E, EV/EBITDA."""
 GLUE = "比对和与在从由给用各"
 
 
 def unknown_names(rest: str) -> list[str]:
-    """Latin words of a blanked question that look like names and stand for nothing here."""
+    """Return Latin words of a blanked question that look like names, and multiples such as "P/E"."""
     unknown: list[str] = [match.group() for match in MULTIPLE.finditer(rest)]
     rest = MULTIPLE.sub(lambda match: "\0" * len(match[0]), rest)
     for match in NAME_LIKE.finditer(rest):
@@ -108,7 +108,7 @@ def unknown_names(rest: str) -> list[str]:
 
 
 def latin_leftovers(rest: str) -> list[str]:
-    """Runs of Latin words of a blanked question that are more than phrases."""
+    """Return runs of Latin words of a blanked question, split at stop words."""
     runs: list[list[str]] = [[]]
     last = 0
     for match in WORD.finditer(rest):
@@ -124,12 +124,12 @@ def latin_leftovers(rest: str) -> list[str]:
 
 
 def chinese_leftovers(rest: str) -> Iterator[tuple[str, int, int]]:
-    """Runs of a blanked question that are more than phrases, with their place, phrases at their ends cut off."""
+    """Yield runs of Chinese words of a blanked question with their start and end, trimmed of filler phrases."""
     for run in RUN.finditer(rest):
         start, end = trimmed(rest, run.start(), run.end())
         words = rest[start:end]
         if len(words) == 2 and start > run.start() and rest[start - 1] in GLUE and CJK.match(rest[start]):
-            # 比亚迪 begins with what is a word of its own elsewhere.
+            # The first character of 比亚迪 is a word elsewhere and was trimmed.
             start -= 1
             words = rest[start:end]
         if len(words) >= 2 and FILLER.sub("", words):
@@ -137,7 +137,7 @@ def chinese_leftovers(rest: str) -> Iterator[tuple[str, int, int]]:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without the phrases at its ends."""
+    """Return the span without the filler phrases at its ends."""
     changed = True
     while changed and start < end:
         changed = False
@@ -153,6 +153,6 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def is_company(words: str, rest: str, end: int) -> bool:
-    """Whether leftover words look like a company: they end as companies do."""
+    """Return whether unmatched words end, or go on, like a company name: 公司, 集团, 银行."""
     tail = rest[end : end + 2]
     return bool(COMPANY_END.search(words)) or tail in ("公司", "集团", "股份", "企业")

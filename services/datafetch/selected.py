@@ -1,4 +1,4 @@
-"""Which periods and which values of a question count: statistics of groups, two points compared, conditions."""
+"""Selection of values: statistics per group, changes between two points, newest values and filters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ ORDER = list(Frequency)
 
 @dataclass(frozen=True)
 class Wanted:
-    """The statistics of a query, of what each, and which of those."""
+    """The statistics of a query.
+
+    ``every`` is their period length, ``outer`` the statistic over these periods, ``count`` the number of periods to
+    return.
+    """
 
     statistics: tuple[Statistic, ...] = ()
     every: Frequency = Frequency.NATIVE
@@ -39,7 +43,7 @@ class Wanted:
 
 
 class Selection:
-    """Reads what of a series is wanted."""
+    """An extractor of statistics, comparison points and filters for a query."""
 
     def __init__(self, layer: Layer, asked: Asked) -> None:
         self._layer, self._asked = layer, asked
@@ -54,7 +58,7 @@ class Selection:
         nested: Grouping | None,
         asked: Conditions | None,
     ) -> Wanted:
-        """The statistics of a question; those that it nests, and those of every period that it counts or chooses."""
+        """Return the statistics of a question, including nested ones and those computed per group for conditions."""
         specs = [self._layer.indicators[name] for name in self._asked.stored(indicators)]
         native = min((spec.frequency for spec in specs), key=ORDER.index, default=Frequency.NATIVE)
         if nested is not None and specs and not transform:
@@ -83,7 +87,7 @@ class Selection:
         native: Frequency,
         transform: Transform,
     ) -> Wanted:
-        """What conditions are set on: values as they are, or a move or a mean of each period."""
+        """Return the statistics that conditions apply to: none for raw values, or a change or mean of each period."""
         moved = any(bound.moved for bound in asked.bounds) and not transform
         coarser = ORDER.index(asked.every) > ORDER.index(native)
         inner: tuple[Statistic, ...] = tuple(
@@ -101,9 +105,10 @@ class Selection:
         return Wanted((Statistic.COUNT,)) if outer else Wanted()
 
     def between(self, shown: str, reading: grammar.Reading, period: Period) -> tuple[grammar.Reading, Period]:
-        """A move from one point to another: "April against February", "end of 2015 to end of 2022".
+        """Convert two compared points into one range: "April against February", "end of 2015 to end of 2022".
 
-        A start at a month's last day is measured from the last value up to it.
+        A start on the last day of a month moves to the next day, since a change is measured from the last value before
+        its start.
         """
         if len(reading.periods) == 2:
             one, other = sorted(reading.periods, key=lambda p: (p.end is None, p.end, p.start is None, p.start))
@@ -125,7 +130,7 @@ class Selection:
     def comparable(
         self, entities: Sequence[str], indicators: Sequence[str], together: Combination, seen: Understanding
     ) -> Combination:
-        """The same, when the two series have units of one kind; a difference of two kinds is said to be none."""
+        """Return the combination, or ``NONE`` for a spread of two different units, which is reported."""
         specs = [self._layer.indicators.get(name) for name in indicators]
         if together != Combination.SPREAD or len(specs) != 2 or None in specs:
             return together
@@ -138,7 +143,7 @@ class Selection:
         return Combination.NONE
 
     def newest(self, shown: str, query: Query, reading: grammar.Reading) -> Query:
-        """The query for the first or last day of its period, or for the newest n values of a regular series."""
+        """Limit the query to the first or last day of its period, or to the newest n values of a regular series."""
         if cues.EACH.search(shown):
             return query
         if cues.FIRST_DAY.search(shown) and not query.statistics:
@@ -151,18 +156,21 @@ class Selection:
         specs = [self._layer.indicators[name] for name in self._asked.stored(query.indicators)]
         steps = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
         if period.steps and specs and all(steps.get(spec.frequency) == period.step for spec in specs):
-            # What is not out yet is no value: the newest n reach further back.
+            # Unpublished periods have no value, so the newest n values reach further back.
             return replace(query, start=back(query.start, 6 + period.step), tail=period.steps)
         return query
 
     def in_points(self, shown: str, indicators: Sequence[str], statistics: Sequence[Statistic]) -> str:
-        """Basis points, when a move of rates is asked for in these."""
+        """Return "basis points" when the change of rates is asked for in basis points, otherwise ""."""
         specs = [self._layer.indicators.get(name) for name in indicators]
         rates = bool(specs) and all(spec is not None and spec.unit.startswith(("%", "percentage")) for spec in specs)
         return "basis points" if tuple(statistics) == (Statistic.CHANGE,) and rates and BASIS.search(shown) else ""
 
     def conditioned(self, query: Query, asked: Conditions, seen: Understanding) -> Query:
-        """The query with its filters; a number that cannot be compared with the series is said."""
+        """Return the query with filters.
+
+        Report a percentage bound on a series that is not a rate, and drop the indicators.
+        """
         if not query.indicators:
             return query
         bounds = [self._filter(query, bound) for bound in asked.bounds]
@@ -188,7 +196,10 @@ class Selection:
         return min((spec.frequency for spec in specs), key=ORDER.index, default=Frequency.NATIVE)
 
     def _filter(self, query: Query, bound: Bound) -> Filter | None:
-        """A bound in the unit of what it is set on; None when it has another."""
+        """Convert a bound to the unit of the filtered series.
+
+        Return None if a percentage is set on a series that is not a rate.
+        """
         name = query.indicators[0]
         operator, value = bound.operator, bound.value * bound.scale
         if query.kind == "currency" and query.statistics[:1] == (Statistic.RETURN,) and bound.rate and bound.moved:
@@ -216,5 +227,5 @@ class Selection:
 
 
 def scaleless(unit: str) -> str:
-    """A unit without its scale and its adjustment: "Bil. of $ (SAAR)" and "Mil. of $ (SA)" are both dollars."""
+    """Return a unit without scale and seasonal adjustment: "Bil. of $ (SAAR)" and "Mil. of $ (SA)" are both "$"."""
     return re.sub(r"^(?:Bil|Mil|Thous)\. of |U\.S\. |\s*\((?:SAAR|SA|NSA)\)$", "", unit)

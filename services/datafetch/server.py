@@ -1,4 +1,4 @@
-"""Datafetch's RPCs: proto ⇄ engine, no logic."""
+"""The RPC servicer of datafetch: conversion between messages and the engine, without logic of its own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAX_MENTIONS = 256
 
 
 def build(config: Config, deps: Deps) -> Service:
-    """Datafetch; the only constructor."""
+    """Build the datafetch service; this is its only constructor."""
     asks, writes = config.association, config.sql_model
     associate = Association(PolicyModel(deps.clients, asks, config.association_seconds)) if asks else None
     coder = PolicyModel(deps.clients, writes, config.sql_model_seconds) if writes else None
@@ -56,12 +56,12 @@ def build(config: Config, deps: Deps) -> Service:
 
 
 def last_whole_day(moment: datetime) -> date:
-    """The last day that is over: a day's figures are known at its end, which counts from its last second on."""
+    """Return the last complete day at a moment; from its last second on, a day counts as complete."""
     return (moment + timedelta(seconds=1)).date() - timedelta(days=1)
 
 
 class DatafetchServicer:
-    """Answers datafetch's RPCs. Sheets are objects in the store, so that any replica can serve them."""
+    """Servicer of datafetch's RPCs; sheets live in the object store, so that any replica can serve them."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class DatafetchServicer:
         )
 
     async def _keep(self, sheet: Sheet) -> pb.Sheet:
-        """Puts the sheet's data and description into the store."""
+        """Write the sheet's data and description to the store and return the sheet's message."""
         kept = await asyncio.to_thread(as_parquet, sheet.arrow)
         stored = await self._store.put(f"tables/{sheet.id}.parquet", kept, frames.PARQUET)
         message = sheet_to_proto(sheet)
@@ -103,7 +103,10 @@ class DatafetchServicer:
         return message
 
     async def _arrow(self, sheet_id: str) -> bytes:
-        """The sheet as an Arrow stream, out of the parquet that is kept, or of an older sheet's own stream."""
+        """Return a sheet as an Arrow stream; raises ``NotFound``.
+
+        Sheets stored by older versions are Arrow streams, newer ones are parquet.
+        """
         key = f"tables/{checked_id('sheet_id', sheet_id)}"
         try:
             return await asyncio.to_thread(as_arrow, await self._store.get(f"{key}.parquet"), sheet_id)
@@ -159,7 +162,7 @@ class DatafetchServicer:
 
     async def MatchIndicators(self, request: pb.MatchIndicatorsRequest, call: Call) -> pb.MatchIndicatorsResponse:
         indicators, response = self._engine.layer.indicators, pb.MatchIndicatorsResponse()
-        # Side by side: while the encoder is being loaded each match waits for it, and all wait at once.
+        # Concurrently, as each match may wait for the encoder to load.
         matched = await asyncio.gather(*map(self._engine.match, mentions(request.mentions)))
         for found in matched:
             response.results.add(

@@ -1,4 +1,4 @@
-"""Arrow tables → sheets: provenance per column, and for every empty cell the reason why it is empty."""
+"""Conversion of Arrow tables to sheets, with provenance per column and a reason for each empty cell."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from services.datafetch.units import Conversion
 from services.datafetch.warehouse import REGULAR
 
 LATE_DAYS = 7
-"""A series that ends so long before the period does is said to end."""
+"""Days before the end of the period from which the early end of a series is reported."""
 
 
 def described(table: Any, name: str) -> Column:
-    """A column without provenance: a key, or what a caller's own statement made."""
+    """Return a column without provenance: a key, or a column of a caller's own statement."""
     return Column(name, str(table.schema.field(name).type), nulls=table.column(name).null_count)
 
 
 def make_sheet(table: Any, title: str, columns: Sequence[Column]) -> Sheet:
-    """A sheet whose id is the hash of its content."""
+    """Return a sheet whose id is the hash of its content."""
     arrow = frames.write_table(table.replace_schema_metadata(None))
     ident = f"t{sha256(arrow)[:24]}"
     return Sheet(ident, title, tuple(columns), table.num_rows, frames.digest(frames.from_arrow(arrow), ident), arrow)
 
 
 def provenance(table: Any, part: Part, layer: Layer, query: Query, layout: str) -> list[Column]:
-    """The columns of a part's table with units, sources and formulas."""
+    """Return the columns of a part's table with units, sources and formulas."""
     found: dict[str, Column] = {}
     for entity in part.entities:
         prefix = "" if layout == "long" else f"{entity.id}."
@@ -60,7 +60,7 @@ def provenance(table: Any, part: Part, layer: Layer, query: Query, layout: str) 
 
 
 def names_of(prefix: str, measure: Measure, query: Query, layout: str) -> list[tuple[str, Statistic | None]]:
-    """The columns that a measure has in a layout."""
+    """Return the columns of a measure in a layout, with their statistics."""
     if layout != "summary":
         return [(f"{prefix}{measure.spec.id}", None)]
     if query.outer in (Statistic.MEAN, Statistic.COUNT):
@@ -71,20 +71,20 @@ def names_of(prefix: str, measure: Measure, query: Query, layout: str) -> list[t
 
 
 def summarised(column: Column, measure: Measure, statistic: Statistic, density: Frequency) -> Column:
-    """A column of a statistic: its unit, and the statistic as its formula."""
+    """Return the column of a statistic, with its unit and formula."""
     unit = summary.unit_of(statistic, column.unit, density)
     inputs = column.inputs or (measure.spec.id,)
     return replace(column, unit=unit, formula=f"{statistic}({column.formula or measure.spec.id})", inputs=inputs)
 
 
 def of_groups(column: Column, query: Query) -> Column:
-    """The column of a statistic of each period's statistic."""
+    """Return the column of a statistic over the periods' statistics."""
     unit = summary.unit_of(Statistic.COUNT, "", query.every) if query.outer == Statistic.COUNT else column.unit
     return replace(column, unit=unit, formula=f"{query.outer}({column.formula} of each period, {query.every})")
 
 
 def of_both(table: Any, part: Part, query: Query, together: str) -> dict[str, Column]:
-    """The columns of two series against each other, and of its statistics."""
+    """Return the columns of the combination of two series and of its statistics."""
     measures = {measure.spec.id: measure for measure in part.measures}
     pair = [
         of_measure(table, f"{entity}.{indicator}", entity, measures[indicator], part, entity)
@@ -110,7 +110,7 @@ def of_both(table: Any, part: Part, query: Query, together: str) -> dict[str, Co
 
 
 def of_measure(table: Any, name: str, entity: str, measure: Measure, part: Part, member: str) -> Column:
-    """One column; ``member`` is the entity whose sources are named."""
+    """Return the column of a measure; ``member`` is the entity whose sources are named."""
     bare = described(table, name) if name in table.column_names else Column(name, "double")
     leaves = measure.inputs or (measure.spec.id,)
     facts = [part.facts[member, leaf][1] for leaf in leaves if (member, leaf) in part.facts]
@@ -135,7 +135,7 @@ def of_measure(table: Any, name: str, entity: str, measure: Measure, part: Part,
 
 
 def label(day: date, frequency: Frequency) -> str:
-    """A period as people write it: 2021, 2021Q3, 2021-07, 2021-07-27."""
+    """Format the period that ends on a day: 2021, 2021Q3, 2021-07, 2021-07-27."""
     if frequency == Frequency.ANNUAL and (day.month, day.day) == (12, 31):
         return str(day.year)
     if frequency == Frequency.QUARTERLY:
@@ -144,7 +144,7 @@ def label(day: date, frequency: Frequency) -> str:
 
 
 def empty_cells(table: Any, part: Part, query: Query, as_of: date | None, layout: str) -> list[Missing]:
-    """A missing item for each period of a spine without a value, and for each series without any."""
+    """Return a missing item for each gap in a series, and for each series without values."""
     missing: list[Missing] = []
     days = [day.date() for day in table.column("date").to_pylist()] if "date" in table.column_names else []
     for entity in part.entities:
@@ -178,7 +178,7 @@ def self_explained(
     query: Query,
     as_of: date | None,
 ) -> list[Missing]:
-    """Why cells of one column are empty."""
+    """Return missing items with the reasons why cells of one column are empty."""
     facts = [part.facts[ident, leaf][1] for leaf in (measure.inputs or (measure.spec.id,))]
     first, last = max(fact.first for fact in facts), min(fact.last for fact in facts)
     spec, period = measure.spec, f"{query.start or ''}..{query.end or ''}"
@@ -214,7 +214,7 @@ def self_explained(
 
 
 def runs(days: Sequence[date], empty: set[date]) -> list[list[date]]:
-    """Empty periods that follow each other; up to three of them are said one by one."""
+    """Return consecutive empty periods; a run of up to three periods is returned as single ones."""
     found: list[list[date]] = []
     last = False
     for day in days:
@@ -228,6 +228,6 @@ def runs(days: Sequence[date], empty: set[date]) -> list[list[date]]:
 
 
 def lacking(table: Any, ident: str, measure: Measure) -> str:
-    """The inputs of a derived column that are empty where it is."""
+    """Return the inputs of a derived column that have empty cells, separated by commas."""
     names = [leaf for leaf in measure.inputs if f"{ident}.{leaf}" in table.column_names]
     return ", ".join(leaf for leaf in names if table.column(f"{ident}.{leaf}").null_count)

@@ -1,4 +1,4 @@
-"""Free SQL over sheets, for experts: one SELECT in a database without any way out, with row and time limits."""
+"""Expert SQL over sheets: one SELECT in an isolated database, with row and time limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEMORY = "1GB"
 
 
 def run_sql(statement: str, sheets: Mapping[str, bytes], rows: int, seconds: float) -> Sheet:
-    """One SELECT over Arrow streams by name.
+    """Run one SELECT over Arrow streams, named by the keys of ``sheets``; ``seconds`` limits the run time.
 
     Raises ``InvalidField("sql")`` for anything else or a failing statement, and ``DeadlineExceeded``.
     """

@@ -1,4 +1,4 @@
-"""Statistics of a period, extreme and last rows, and two series against each other: the last step of a statement."""
+"""SQL of the final step: statistics of a period, rows of extreme and last values, combinations of two series."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BUCKETS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A series that statistics are told of: the column ``name`` of a wide sheet, and SQL for its rows (date, v)."""
+    """An input series of statistics: the column ``name`` of a wide sheet, and SQL for its rows (date, v)."""
 
     name: str
     sql: str
@@ -35,28 +35,32 @@ class Source:
     indicator: str
 
     def of(self, statistic: Statistic) -> str:
-        """The name of the column of a statistic: ``AAPL.return(close_adj)``, ``mean(US.gs10 - US.gs2)``."""
+        """Return the column name of a statistic: ``AAPL.return(close_adj)``, ``mean(US.gs10 - US.gs2)``."""
         if not self.indicator:
             return f"{statistic}({self.name})"
         return f"{self.name.removesuffix('.' + self.indicator)}.{statistic}({self.indicator})"
 
     def of_each(self, outer: Statistic, inner: Statistic) -> str:
-        """The name of the column of a statistic of statistics: ``SP500.mean(return(close_adj))``."""
+        """Return the column name of a nested statistic: ``SP500.mean(return(close_adj))``."""
         if not self.indicator:
             return f"{outer}({inner}({self.name}))"
         return f"{self.name.removesuffix('.' + self.indicator)}.{outer}({inner}({self.indicator}))"
 
 
 def base(start: date | None) -> str:
-    """The value that a period is measured from: the last one before it when it begins with a month."""
+    """Return SQL for the base value of a period: its first value.
+
+    If the period starts on the first of a month, the last value before it is used where there is one.
+    """
     first = "arg_min(v, date) filter (where inside)"
     return f"coalesce(arg_max(v, date) filter (where not inside), {first})" if start and start.day == 1 else first
 
 
 def aggregate(statistic: Statistic, start: date | None, grouped: bool, conditions: str) -> str:
-    """The statistic of rows (date, v, inside, p the value before, d its day, peak the highest so far inside).
+    """Return SQL for a statistic over the rows (date, v, inside, p, d, peak).
 
-    Groups are measured from the last value before them.
+    ``p`` is the value before, ``d`` its day, ``peak`` the highest value inside so far. Groups are measured from the
+    last value before them.
     """
     begin = "arg_min(coalesce(p, v), date) filter (where inside)" if grouped else base(start)
     first_day = "min(coalesce(d, date)) filter (where inside)"
@@ -78,7 +82,7 @@ def aggregate(statistic: Statistic, start: date | None, grouped: bool, condition
 
 
 def cells(part: Part) -> list[tuple[str, str]]:
-    """Entity and indicator of each cell, in the order of the part."""
+    """Return entity and indicator of each cell, in the order of the part."""
     return [
         (entity.id, measure.spec.id)
         for entity in part.entities
@@ -88,13 +92,13 @@ def cells(part: Part) -> list[tuple[str, str]]:
 
 
 def rows_of(indicator: str) -> str:
-    """The rows (date, v) of one cell; its entity is a parameter."""
+    """Return SQL for the rows (date, v) of one cell; its entity is a parameter."""
     value = quoted(f"m.{indicator}")
     return f"select date, {value} as v from done where entity = ? and {value} is not null"
 
 
 def sources(part: Part, query: Query) -> list[Source]:
-    """The series of a part: its cells, or the one of both against each other."""
+    """Return the series of a part: its cells, or the one combination of both."""
     found = cells(part)
     name, sign = combination(part, query)
     if not name:
@@ -106,7 +110,8 @@ def sources(part: Part, query: Query) -> list[Source]:
 
 
 def compared(column: str, item: Filter) -> str:
-    """One condition as SQL. Sources keep 3.6 in single precision, as 3.5999999: what differs by less is equal."""
+    """Return SQL for one condition."""
+    # Sources store 3.6 in single precision as 3.5999999; smaller differences count as equal.
     slack = SINGLE_PRECISION * abs(item.value)
     if item.operator in ("=", "!="):
         within = f"abs({column} - {float(item.value)!r}::double) <= {slack!r}::double"
@@ -116,7 +121,7 @@ def compared(column: str, item: Filter) -> str:
 
 
 def kept(filters: tuple[Filter, ...], source: Source, column: str = "v") -> str:
-    """The query's conditions on a series, as SQL."""
+    """Return SQL for the query's conditions on a series."""
     return " and ".join(
         compared(column, item)
         for item in filters
@@ -125,7 +130,7 @@ def kept(filters: tuple[Filter, ...], source: Source, column: str = "v") -> str:
 
 
 def summed(part: Part, query: Query, parameters: list[Any]) -> str:
-    """One row for the period, or one for each of its weeks, months …: a column per series and statistic."""
+    """Return SQL for one row for the period, or one per week, month … of it, with a column per series and statistic."""
     grouped = bool(query.every)
     bucket, length = BUCKETS.get(query.every, ("", ""))
     wanted = [item for item in query.statistics if grouped or query.kind or item not in ROWS]
@@ -154,7 +159,7 @@ def summed(part: Part, query: Query, parameters: list[Any]) -> str:
         return f", {', '.join(steps)}, groups as ({rows}) {nested(part, query)}"
     begin = "min(date) filter (where inside)"
     if set(wanted) <= MEASURED_FROM_BASE:
-        # The stated day is that of the value that the figures are measured from, so that they can be computed again.
+        # State the day of the base value, so that the figures can be recomputed.
         begin = base(query.start).replace("arg_max(v, date)", "max(date)").replace("arg_min(v, date)", "min(date)")
     span = "(select ({0})::timestamp from v0) as {1}"
     days = f"{span.format(begin, quoted('from'))}, {span.format('max(date) filter (where inside)', quoted('to'))}"
@@ -162,7 +167,7 @@ def summed(part: Part, query: Query, parameters: list[Any]) -> str:
 
 
 def nested(part: Part, query: Query) -> str:
-    """The groups that fit the query's conditions, the highest or lowest of them, or their mean or number."""
+    """Return SQL for the groups that pass the conditions, the highest or lowest of them, or their mean or number."""
     series, (inner, *_) = sources(part, query), query.statistics
     names = [quoted(source.of(inner)) for source in series]
     fits = [kept(query.filters, source, name) for source, name in zip(series, names, strict=True)]
@@ -192,7 +197,7 @@ def nested(part: Part, query: Query) -> str:
 
 
 def picked(part: Part, query: Query, statistic: Statistic, parameters: list[Any]) -> str:
-    """The row in which the highest, lowest or last value of a series stands."""
+    """Return SQL for the row of the highest, lowest or last value of a series."""
     order = ORDERS[statistic]
     steps, columns = [], []
     for number, source in enumerate(sources(part, query)):
@@ -205,7 +210,7 @@ def picked(part: Part, query: Query, statistic: Statistic, parameters: list[Any]
 
 
 def combined(part: Part, query: Query, wide: str) -> str:
-    """The wide sheet with its first two cells against each other, its rows only those that fit the conditions."""
+    """Return SQL for the wide sheet with the combination of its two cells, limited to rows that pass the filters."""
     name, sign = combination(part, query)
     if name:
         one, other = (quoted(f"{entity}.{indicator}") for entity, indicator in cells(part))
@@ -225,7 +230,7 @@ def combined(part: Part, query: Query, wide: str) -> str:
 
 
 def combination(part: Part, query: Query) -> tuple[str, str]:
-    """Name and sign of the combined column; empty when there are not two."""
+    """Return name and sign of the combined column; empty strings when there are not two series."""
     found = cells(part)
     if query.combination == Combination.NONE or len(found) != 2:
         return "", ""
@@ -234,7 +239,7 @@ def combination(part: Part, query: Query) -> tuple[str, str]:
 
 
 def unit_of(statistic: Statistic, unit: str, density: Frequency) -> str:
-    """The unit of a statistic of values in ``unit``, told of series of a density."""
+    """Return the unit of a statistic of values in ``unit`` with the given frequency."""
     if statistic == Statistic.COUNT:
         return {
             "daily": "days",
@@ -249,7 +254,7 @@ def unit_of(statistic: Statistic, unit: str, density: Frequency) -> str:
 
 
 def combined_unit(query: Query, entities: tuple[str, str], units: tuple[str, str]) -> str:
-    """The unit of two series against each other."""
+    """Return the unit of the combination of two series."""
     if query.combination == Combination.CROSS:
         return f"{entities[0]} per {entities[1]}"
     if query.combination == Combination.RATIO:

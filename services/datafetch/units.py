@@ -1,4 +1,4 @@
-"""Units: scales (万元, 亿元, thousand, million), percentages and basis points, currencies. Conversions are explicit."""
+"""Units: scales (万元, 亿元, thousand, million), percentages and basis points, currencies, and their conversion."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ RATE_WANTED = re.compile(
 
 @dataclass(frozen=True)
 class Conversion:
-    """``value × factor``, and from one currency to another at the ECB's rates of the row's date. Falsy when neither."""
+    """A unit conversion: ``value × factor``, and from the currency ``source`` to ``target``.
+
+    Currencies are converted at the ECB rate of the row's date. False in a boolean context when it changes nothing.
+    """
 
     factor: float = 1.0
     unit: str = ""
@@ -60,7 +63,7 @@ class Conversion:
         return self.factor != 1.0 or bool(self.target)
 
     def shown(self, text: str) -> str:
-        """The formula with the conversion on it."""
+        """Return the formula with the conversion appended."""
         if self.target:
             text = f"({text}) × {self.target}/{self.source} (ECB reference rate of the date)"
         return f"({text}) × {self.factor:g}" if self.factor != 1.0 else text
@@ -68,7 +71,10 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit read from a text: a scale and a currency ("" for the indicator's own), or a way to write a fraction."""
+    """A parsed unit: a scale and a currency ("" for the indicator's own), or a ``fraction``.
+
+    ``fraction`` is the value that stands for one whole: 100 for %, 10,000 for basis points, 0 for other units.
+    """
 
     scale: float = 1.0
     currency: str = ""
@@ -76,7 +82,7 @@ class Unit:
 
 
 def parse_unit(text: str) -> Unit | None:
-    """The unit of "亿元", "万美元", "million USD", "%", "bp"; None for none."""
+    """Parse a unit such as "亿元", "万美元", "million USD", "%" or "bp"; return None for anything else."""
     word = plain(text).strip().lower().removesuffix("为单位").strip()
     if word in FRACTIONS:
         return Unit(fraction=FRACTIONS[word])
@@ -92,7 +98,7 @@ def parse_unit(text: str) -> Unit | None:
 
 
 def find_unit(text: str) -> tuple[str, tuple[int, int]] | None:
-    """The unit that a question asks its answer in, and where; None when it asks for none."""
+    """Return the unit that a question asks its answer in, and its span, or None."""
     shown = plain(text)
     for pattern in (RATE_WANTED, WANTED):
         match = pattern.search(shown)
@@ -106,7 +112,7 @@ def find_unit(text: str) -> tuple[str, tuple[int, int]] | None:
 
 
 def currency_of(unit: str) -> str:
-    """The currency of an indicator's unit; "" for none."""
+    """Return the currency code of an indicator's unit, or ""."""
     plainly = plain(unit)
     if re.search(r"元|CNY", plainly) and not re.search(r"[美港日欧]元", plainly):
         return "CNY"
@@ -115,7 +121,7 @@ def currency_of(unit: str) -> str:
 
 
 def scale_of(unit: str) -> float:
-    """The scale of an indicator's unit: 1e9 for "Bil. of $", 1e4 for "万元"."""
+    """Return the scale of an indicator's unit: 1e9 for "Bil. of $", 1e4 for "万元"."""
     for prefix, scale in (
         ("Bil. of", 1e9),
         ("Mil. of", 1e6),
@@ -130,7 +136,10 @@ def scale_of(unit: str) -> float:
 
 
 def conversion(spec: IndicatorSpec, unit: str, currency: str) -> Conversion:
-    """From an indicator's unit to the one asked for; raises ``InvalidField("typed.unit")`` when there is no way."""
+    """Return the conversion from an indicator's unit to the requested one.
+
+    Raises ``InvalidField("typed.unit")`` when the unit is unknown or the two are not convertible.
+    """
     if not unit and not currency:
         return Conversion()
     wanted = parse_unit(unit) if unit else Unit()
@@ -163,7 +172,11 @@ def conversion(spec: IndicatorSpec, unit: str, currency: str) -> Conversion:
 
 
 def fraction(spec: IndicatorSpec, wanted: float, unit: str) -> Conversion:
-    """Fractions, percentages and basis points into each other."""
+    """Return the conversion between fractions, percentages and basis points.
+
+    ``wanted`` is the value that stands for one whole, e.g. 100 for per cent. Raises ``InvalidField("typed.unit")`` for
+    other units.
+    """
     own = {"": 1.0, "%": 100.0, "percentage points": 100.0, "bp": 10_000.0}.get(spec.unit.split(" (")[0])
     if own is None:
         raise InvalidField("typed.unit", f"{spec.name} is in {spec.unit}, which is no share or rate")

@@ -1,6 +1,7 @@
-"""Encodes the names of the bundled library once: ``python -m services.datafetch.vectors --tables … --models …``.
+"""Precomputation of the embeddings of the bundled names.
 
-For images, whose models' folder cannot be written to later: the service finds the vectors there by their content.
+Run ``python -m services.datafetch.vectors --tables … --models …``. Meant for images whose models folder is read-only
+later: the service finds the vectors there by the hash of the texts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from services.datafetch.engine import Engine
 
 
 async def encode(config: Config) -> None:
-    """Raises what the service would at its start; ``DependencyFailed`` or ``MissingExtra`` without the encoder."""
+    """Compute and cache the embeddings.
+
+    Raises what ``Engine.start`` does, and ``DependencyFailed`` or ``MissingExtra`` without the encoder.
+    """
     engine = Engine(config)
     await engine.start()
     try:

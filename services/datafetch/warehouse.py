@@ -1,4 +1,4 @@
-"""The tables in DuckDB: a user's files made uniform, and which series stand in which of them."""
+"""The tables in DuckDB: users' files brought to one schema, and an index of the series in them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PERIODS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a stored series. ``regular``: its dates are the last days of its periods."""
+    """Metadata of a stored series; ``regular`` if its dates are the last days of its periods."""
 
     unit: str
     frequency: Frequency
@@ -47,7 +47,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Stored:
-    """An indicator in a table: the SQL of its rows, and which entities it has."""
+    """An indicator in a table: the relation of its rows, and the facts of each entity that has it."""
 
     indicator: IndicatorSpec
     table: TableSpec
@@ -60,7 +60,7 @@ HINTED = 120
 
 
 class Warehouse:
-    """All tables of a layer, read-only; every call has a cursor of its own."""
+    """All tables of a layer, read-only; every call uses its own cursor."""
 
     def __init__(self, layer: Layer, threads: int = 2) -> None:
         self._connection = duckdb().connect(":memory:")
@@ -81,11 +81,11 @@ class Warehouse:
 
     @property
     def connection(self) -> Any:
-        """The database, without access to anything outside its tables."""
+        """Return the database, which has no access to anything outside its tables."""
         return self._connection
 
     def schema(self) -> dict[str, list[tuple[str, str]]]:
-        """The columns, with their types, of every relation that holds values."""
+        """Return the columns, with their types, of every relation that holds values."""
         relations = {one.relation for found in self.stored.values() for one in found}
         found: dict[str, list[tuple[str, str]]] = defaultdict(list)
         statement = "select table_name, column_name, data_type from duckdb_columns() order by 1, column_index"
@@ -95,19 +95,22 @@ class Warehouse:
         return dict(found)
 
     def hints(self) -> str:
-        """Which codes the long tables use, for who writes SQL over them."""
+        """Return a comment with the indicator codes of the tables, for a model that writes SQL over them."""
         some = [f"{ident} ({self._layer.indicators[ident].name})" for ident in list(self.stored)[:HINTED]]
         return f"-- indicator codes: {', '.join(some)}" if some else ""
 
     async def fetch_rows(self, statement: str, rows: int, seconds: float) -> Any:
-        """At most so many rows of a checked statement; raises ``InvalidField("sql")`` and ``DeadlineExceeded``."""
+        """Return at most ``rows`` rows of a checked statement.
+
+        Raises ``InvalidField("sql")`` and ``DeadlineExceeded``.
+        """
         return await asyncio.to_thread(execute, self._connection, statement, rows, seconds)
 
     def close(self) -> None:
         self._connection.close()
 
     def of(self, entity: str, indicator: str) -> tuple[Stored, Facts] | None:
-        """Where a series stands; of several tables the first one declared."""
+        """Return the table and facts of a series, or None; of several tables the first one declared."""
         for stored in self.stored.get(indicator, ()):
             facts = stored.members.get(entity)
             if facts is not None:
@@ -115,11 +118,11 @@ class Warehouse:
         return None
 
     def entities(self, indicator: str) -> list[str]:
-        """All entities that have an indicator."""
+        """Return all entities that have an indicator."""
         return list(dict.fromkeys(entity for stored in self.stored.get(indicator, ()) for entity in stored.members))
 
     async def fetch(self, statement: str, parameters: Sequence[Any], seconds: float) -> Any:
-        """The Arrow table of a statement; raises ``DeadlineExceeded``."""
+        """Return the Arrow table of a statement; raises ``DeadlineExceeded`` after ``seconds``."""
         return await asyncio.to_thread(self._fetch, statement, parameters, seconds)
 
     def _fetch(self, statement: str, parameters: Sequence[Any], seconds: float) -> Any:
@@ -135,12 +138,12 @@ class Warehouse:
             cursor.close()
 
     def _long(self, spec: TableSpec, path: Path, root: Path) -> None:
-        """A long table stays where it is when it is parquet: it may be larger than memory."""
+        """Register a long table and its series; a parquet file of 64 MiB or more is read in place."""
         columns = create(self._connection, f"t_{spec.id}", path, spec.sheet, view=True)
         require(columns, [*LONG_COLUMNS, spec.published.column if spec.published else ""], path)
         relation = f"t_{spec.id}"
         if path.stat().st_size < 64 << 20:
-            # Small enough for memory, where a lookup costs a third of what it costs in the file.
+            # Small enough for memory, where a lookup takes a third of the time.
             self._connection.execute(f"create table m_{spec.id} as select * from {quoted(relation)}")
             relation = f"m_{spec.id}"
         members: dict[str, dict[str, Facts]] = defaultdict(dict)
@@ -164,7 +167,7 @@ class Warehouse:
             self.stored[ident].append(Stored(known, spec, relation, spec.published is not None, found))
 
     def _series(self, spec: TableSpec, relation: str, root: Path) -> list[tuple[Any, ...]]:
-        """Entity, indicator, name, unit, frequency, source, first and last date of each series."""
+        """Return entity, indicator, name, unit, frequency, source, first and last date of each series."""
         if spec.series:
             path = inside(root, spec.series)
             columns = create(self._connection, f"s_{spec.id}", path)
@@ -179,7 +182,7 @@ class Warehouse:
         return [(e, i, *facts[i], spec.frequency, source, *span) for e, i, *span in rows]
 
     def _wide(self, spec: TableSpec, path: Path, root: Path) -> None:
-        """A wide table is copied with uniform keys: entity, date, published, n (row of the file), its indicators."""
+        """Copy a wide table with uniform keys: entity, date, published, n (row of the file), and its indicators."""
         columns = create(self._connection, f"r_{spec.id}", path, spec.sheet)
         own = spec.published.column if spec.published and not spec.published.path else ""
         require(columns, [spec.entity, spec.period, own, *spec.columns], path)
@@ -204,7 +207,7 @@ class Warehouse:
             self.stored[ident].append(Stored(known, spec, relation, vintages, found))
 
     def _check(self, spec: TableSpec, path: Path) -> None:
-        """Raises ``CorruptData`` naming the first row whose period or number cannot be read: none is dropped."""
+        """Raise ``CorruptData`` with the first row whose period or number cannot be parsed, rather than drop it."""
         period = PERIODS[spec.period_kind].format(quoted(spec.period))
         tests = {spec.period: f"({period}) is null"}
         for column, ident in spec.columns.items():
@@ -221,7 +224,7 @@ class Warehouse:
                 raise CorruptData(str(path), f"column {column!r} holds {bad[1]!r} in row {bad[0]} ({count} such rows)")
 
     def _published(self, spec: TableSpec, root: Path) -> str:
-        """Makes ``p_<table>`` of the days of publication in a file beside the table; gives its name or ""."""
+        """Create ``p_<table>`` from a file of publication dates; return its name, or "" without such a file."""
         note = spec.published
         if note is None or not note.path:
             return ""
@@ -240,7 +243,7 @@ class Warehouse:
 
 
 def wide_statement(spec: TableSpec, relation: str, published: str) -> str:
-    """The copy of a raw table with uniform keys."""
+    """Return SQL that copies a raw table with uniform keys."""
     values = [f"r.{quoted(column)} as {quoted(ident)}" for column, ident in spec.columns.items()]
     period = PERIODS[spec.period_kind].format(quoted(spec.period))
     own = spec.published is not None and not spec.published.path
@@ -258,7 +261,7 @@ def wide_statement(spec: TableSpec, relation: str, published: str) -> str:
 
 
 def entity_sql(column: str, codes: str) -> str:
-    """The canonical code of a row's entity."""
+    """Return SQL for the canonical code of a row's entity."""
     text = f"{quoted(column)}::varchar"
     return CN_SQL.format(f"({text})") if codes == "CN" else text
 
@@ -268,7 +271,7 @@ def source_of(spec: TableSpec) -> str:
 
 
 def is_end(day: date, frequency: Frequency) -> bool:
-    """Whether a day is the last of a month, quarter or year."""
+    """Return whether a day is the last of a month, quarter or year."""
     last = calendar.monthrange(day.year, day.month)[1] == day.day
     step = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}[frequency]
     return last and day.month % step == 0

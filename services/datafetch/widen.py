@@ -1,6 +1,6 @@
-"""The chain that widens a text to indicators, each part switchable and traced: association, likeness, frameworks.
+"""Candidate indicators for free text from several sources: names, model suggestions and frameworks.
 
-Whatever a part brings, only ids of the library leave it.
+Each source can be switched off and is recorded in ``Scored.how``; only ids of the catalog are returned.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from services.datafetch.meaning import Meaning
 from services.datafetch.semantic.layer import Layer
 
 Associate = Callable[[str], Awaitable[Sequence[str]]]
-"""Names of indicators that come to a model's mind; raises ``FathomError`` when there is no answer in time."""
+"""Returns names of indicators that a model suggests; may raise ``FathomError``."""
 ASSOCIATED, FRAMED, FRAMED_TOPICS = 0.6, 0.4, 2
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Which parts work. ``None`` leaves a part out."""
+    """The active sources of candidates; ``None`` switches a source off."""
 
     matcher: Matcher
     frameworks: Frameworks | None = None
@@ -31,11 +31,11 @@ class Parts:
 
 
 def framework_names(frameworks: Frameworks, layer: Layer) -> list[tuple[str, str]]:
-    """What researchers call an indicator in their frameworks, as further names of it."""
+    """Return the names that analysts' frameworks give to indicators, as pairs of id and name."""
     found = []
     for topic in frameworks.topics:
         for place in frameworks.indicators(topic):
-            # A node of several indicators is a name for none of them alone, except its first.
+            # The name of a node with several indicators is used for the first one only.
             for ident in place.node.ids[:1]:
                 if ident in layer.indicators:
                     found += [(ident, place.node.name), (ident, place.node.zh)]
@@ -43,7 +43,11 @@ def framework_names(frameworks: Frameworks, layer: Layer) -> list[tuple[str, str
 
 
 async def widened(text: str, parts: Parts, layer: Layer, limit: int) -> list[Scored]:
-    """Indicators for free text, best first: likeness, then what the model associates, then the topic's framework."""
+    """Return candidate indicators for free text, best first.
+
+    The sources are names, then model suggestions, then the frameworks of the topic. Raises ``FathomError`` if
+    ``associate`` does.
+    """
     meaning = parts.meaning
     near = meaning.near if meaning is not None and await meaning.ready(parts.wait_seconds) else None
     best = {item.id: item for item in await asyncio.to_thread(parts.matcher.match, text, limit, near)}

@@ -1,8 +1,8 @@
-"""Data from outside: vendors, users' files, databases, behind one interface. All off until enabled.
+"""Connectors to outside data: vendors, users' files and databases behind one interface, all disabled by default.
 
 Vendors: AkShare (its prices from Eastmoney's endpoint by HTTP, its statements by the library), BaoStock (its TCP
-protocol), yfinance (Yahoo's endpoint by HTTP), SEC EDGAR, FRED, World Bank (their JSON APIs by HTTP). Live access was
-not tried here: the tests serve all answers from this machine.
+protocol), yfinance (Yahoo's endpoint by HTTP), SEC EDGAR, FRED, World Bank (their JSON APIs by HTTP). Live access is
+untested: the tests serve all answers from the local machine.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ VENDORS: Mapping[str, Callable[[ConnectorsConfig], Connector]] = {
 
 
 def connect(config: ConnectorsConfig) -> Vendors:
-    """The vendors that ``enabled`` names; connects to nobody yet.
+    """Create the connectors that ``enabled`` names, without opening connections.
 
-    Raises ``NotFound`` for an unknown name, ``VendorOff`` for one without its key, ``MissingExtra``.
+    Raises ``NotFound`` for an unknown name, ``VendorOff`` for one without its key, and ``MissingExtra``.
     """
     unknown = next((name for name in config.enabled if name not in VENDORS), None)
     if unknown is not None:

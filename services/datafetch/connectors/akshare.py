@@ -1,7 +1,7 @@
-"""AkShare's statements of Chinese companies, by the library itself (extra ``akshare``): income, balance, cash flow.
+"""Connector to AkShare's statements of Chinese companies by its library (extra ``akshare``).
 
-The library has no deadlines: a call that is late goes on in its thread, and no more than two of these run at a
-time. Live access was not tried here; the tests give the library its answers where it asks for them.
+The statements are income, balance and cash flow. The library has no deadlines: a late call goes on in its thread, and
+no more than two run at a time. Live access is untested; the tests give the library its answers where it asks for them.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ THREADS = 2
 
 
 class AkShareStatements:
-    """``fields`` are Eastmoney's names of items, e.g. ``PARENT_NETPROFIT``; () gives all of all three statements."""
+    """A connector whose ``fields`` are Eastmoney's item names, e.g. ``PARENT_NETPROFIT``; () selects all items."""
 
     name = "akshare-statements"
 
     def __init__(self, library: Any = None) -> None:
-        """Raises ``MissingExtra`` without the library, which is imported by the first call (it takes a second)."""
+        """Raise ``MissingExtra`` without the library; the first call imports it, which takes a second."""
         if library is None and importlib.util.find_spec("akshare") is None:
             raise MissingExtra("akshare", "akshare")
         self._library = library
@@ -62,8 +62,11 @@ class AkShareStatements:
         return (Offer(Kind.STATEMENTS, (Market.CN,), {}, "quarterly", True),)
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """See ``Connector``. The source keeps the latest figures: one updated after ``as_of`` is left out, or taken
-        and marked with ``Vintage.LATEST``."""
+        """Fetch statements, see ``Connector``.
+
+        The source has only the latest figures: one updated after ``as_of`` is skipped, or with ``Vintage.LATEST`` taken
+        and marked.
+        """
         symbol = normalise(request.symbol)
         if symbol.market is not Market.CN:
             raise InvalidField("symbol", f"{symbol.canonical}: AkShare's statements are of Chinese companies")
@@ -80,10 +83,11 @@ class AkShareStatements:
         return Fetched(statement_table(rows), {"value": "see column unit"}, where, tuple(issues), facts)
 
     async def aclose(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no connection stays open."""
 
     async def _call(self, sheet: str, code: str, deadline: float | None) -> Any:
-        """The library's frame. The thread gives its place back when it ends, not when nobody waits any more."""
+        """Return the library's frame, or raise ``DeadlineExceeded`` or ``Overloaded``."""
+        # The thread releases its slot when it ends, not when its caller stops waiting.
         if not self._free.acquire(blocking=False):
             raise Overloaded(f"{self.name}: {THREADS} calls are running", 2.0)
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -116,7 +120,7 @@ def melt(
     issues: list[RowIssue],
     vendor: str,
 ) -> bool:
-    """Adds one row per item and report; True when a figure updated after ``as_of`` was taken.
+    """Append one row per item and report; return True when a figure updated after ``as_of`` was taken.
 
     Raises ``EmptySchema`` and ``ChangedSchema``.
     """

@@ -1,9 +1,9 @@
-"""BaoStock: daily bars and quarterly profit figures of Shanghai and Shenzhen, keyless, over its own TCP protocol.
+"""Connector to BaoStock: daily bars and quarterly profit figures of Shanghai and Shenzhen, without a key, by TCP.
 
-The library baostock keeps one global socket, has no deadline and spins when the server hangs up; so its wire
-format is spoken here: a header of 21 characters (version, type, length of the body), the body's parts, a
-checksum, and an end mark; some answers are packed with zlib. Live access was not tried here; the tests serve
-the protocol from this machine, to this client and to the library alike.
+The library baostock keeps one global socket, has no deadlines and spins when the server hangs up; therefore this module
+implements its wire format: a header of 21 characters (version, type, length of the body), the parts of the body, a
+checksum, and an end mark; some answers are compressed with zlib. Live access is untested; the tests serve the protocol
+from the local machine, to this client and to the library alike.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ QUARTERS = 40
 
 
 class BaoStock:
-    """A session per fetch: log in, ask page by page, log out."""
+    """A connector that opens one session per fetch: log in, read page by page, log out."""
 
     name = "baostock"
 
@@ -67,7 +67,10 @@ class BaoStock:
         )
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """See ``Connector``. Statements keep the day of publication; without ``start`` the last ten years are asked."""
+        """Fetch bars or statements, see ``Connector``.
+
+        Statements have their day of publication; without ``start`` they cover the last ten years.
+        """
         code, last = normalise(request.symbol).baostock, last_day(request, as_of)
         if request.start and request.start > last:
             raise NoData(self.name, request)
@@ -75,7 +78,7 @@ class BaoStock:
         return await with_retries(lambda: work(request, code, last, as_of), POLICY, deadline, self.name)
 
     async def aclose(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no connection stays open."""
 
     async def _bars(self, request: DataRequest, code: str, last: date, as_of: date | None) -> Fetched:
         ask = [code, ",".join(BARS), f"{request.start or date(1990, 12, 19)}", f"{last}", "d", "3"]
@@ -125,7 +128,7 @@ class BaoStock:
 
 
 class Session:
-    """One connection."""
+    """One connection to the server."""
 
     user = "anonymous"
 
@@ -135,7 +138,10 @@ class Session:
     async def table(
         self, kind: str, method: str, ask: list[str], places: tuple[int, int]
     ) -> tuple[list[str], list[list[str]]]:
-        """All pages: the fields' names and the rows. ``places`` are those of rows and names in the answer."""
+        """Return the field names and the rows of all pages.
+
+        ``places`` are the positions of rows and names in the answer.
+        """
         names: list[str] = []
         rows: list[list[str]] = []
         for page in range(1, MOST_PAGES + 1):
@@ -149,7 +155,7 @@ class Session:
         return names, rows
 
     async def ask(self, kind: str, parts: list[str]) -> list[str]:
-        """The parts of the answer; raises by its error code."""
+        """Send a request and return the parts of the answer; raises the error of its code, see ``refusal``."""
         await self.send(kind, parts)
         head = (await self._reader.readexactly(HEAD)).decode("ascii", "replace").split(SPLIT)
         if len(head) != 3 or not head[2].isdigit():
@@ -175,7 +181,7 @@ class Session:
 
 
 def unpacked(packed: bytes, vendor: str) -> bytes:
-    """Bounded; raises ``MalformedAnswer``."""
+    """Decompress up to 32 MiB; raises ``MalformedAnswer`` for more or for invalid data."""
     unpack = zlib.decompressobj()
     try:
         body = unpack.decompress(packed, MOST_BYTES + 1)
@@ -187,7 +193,7 @@ def unpacked(packed: bytes, vendor: str) -> bytes:
 
 
 def refusal(vendor: str, answer: list[str]) -> FathomError:
-    """The error that a code stands for: 10002… is the network, 10005… the server, 10001005 too many sessions."""
+    """Return the error for a code: 10002… is the network, 10005… the server, 10001005 too many sessions."""
     code = answer[0] if answer[0].isdigit() else "0"
     said = answer[1][:200] if len(answer) > 1 else "no message"
     if code.startswith(("10002", "10005")):
@@ -198,7 +204,7 @@ def refusal(vendor: str, answer: list[str]) -> FathomError:
 
 
 def read_bars(rows: list[list[str]], fields: list[str], vendor: str) -> tuple[list[Bar], tuple[RowIssue, ...]]:
-    """Bars of days with trade; raises ``EmptySchema`` and ``ChangedSchema``."""
+    """Parse the bars of trading days; raises ``EmptySchema`` and ``ChangedSchema``."""
     expect(vendor, fields, BARS)
     place = {name: fields.index(name) for name in BARS}
     bars: list[Bar] = []
@@ -219,7 +225,7 @@ def read_bars(rows: list[list[str]], fields: list[str], vendor: str) -> tuple[li
 
 
 def figures(rows: list[list[str]], fields: list[str], wanted: tuple[str, ...], vendor: str) -> list[dict[str, Any]]:
-    """One row per figure; raises ``EmptySchema`` and ``ChangedSchema`` naming the columns."""
+    """Return one row per figure; raises ``EmptySchema`` and ``ChangedSchema`` with the columns."""
     if not rows:
         return []
     expect(vendor, fields, ("pubDate", "statDate", *wanted))
@@ -237,7 +243,7 @@ def figures(rows: list[list[str]], fields: list[str], wanted: tuple[str, ...], v
 
 
 def quarters(start: date | None, last: date) -> list[tuple[int, int]]:
-    """The quarters that end from ``start`` to ``last``, the last 40 at most."""
+    """Return the quarters (year, number) from ``start`` to ``last``, the last 40 at most, ascending."""
     found: list[tuple[int, int]] = []
     year, quarter = last.year, (last.month + 2) // 3
     while len(found) < QUARTERS and (start is None or (year, quarter) >= (start.year, (start.month + 2) // 3)):

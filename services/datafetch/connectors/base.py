@@ -1,4 +1,4 @@
-"""What a connector offers, is asked and gives; one interface for vendors, files and databases."""
+"""The interface of connectors to vendors, files and databases: offers, requests, results and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from services.datafetch.connectors.symbols import Market
 
 
 class Kind(StrEnum):
-    """What a table is about; each kind has one set of columns, whatever the vendor (``COLUMNS``)."""
+    """The kind of a table; each has one set of columns, whatever the vendor (``COLUMNS``)."""
 
     PRICES = "prices"
     STATEMENTS = "statements"
@@ -26,31 +26,31 @@ class Kind(StrEnum):
 
 PRICE_FIELDS = ("open", "high", "low", "close", "volume", "adj_close")
 COLUMNS: Mapping[Kind, tuple[str, ...]] = {
-    # Bars of a day, ascending, as traded on that day, volume in shares. ``adj_close`` has the splits and dividends
-    # until ``as_of`` worked in, never later ones; it is null where the vendor gives no such events.
+    # Daily bars, ascending, as traded on that day, volume in shares. ``adj_close`` is adjusted for splits and
+    # dividends until ``as_of``, never later ones; it is null where the vendor gives no such events.
     Kind.PRICES: ("date", *PRICE_FIELDS),
     # One row per concept, period and filing: restated figures keep every vintage. ``latest`` marks the newest.
     Kind.STATEMENTS: ("concept", "unit", "start", "end", "value", "filed", "form", "accession", "latest"),
-    # One row per observation and vintage; ``published`` is null where the source does not say.
+    # One row per observation and vintage; ``published`` is null where the source does not tell.
     Kind.SERIES: ("date", "value", "published", "latest"),
 }
 
 
 class Vintage(StrEnum):
-    """How strictly ``as_of`` binds a source that cannot say what it knew then."""
+    """The strictness of ``as_of`` for a source that has no history of its revisions."""
 
     STRICT = "strict"
-    """Such a source is refused (``NoVintage``)."""
+    """Refuse the source (``NoVintage``)."""
     LATEST = "latest"
-    """Its present figures for periods until ``as_of`` are taken, and marked so in the provenance."""
+    """Use its present figures for periods until ``as_of``, and mark them in the provenance."""
 
 
 @dataclass(frozen=True)
 class DataRequest:
-    """One entity's data. ``symbol`` is any spelling, or the source's own id of a series or table.
+    """A request for one entity's data; ``symbol`` is any spelling, or the source's own id of a series or table.
 
-    ``fields`` are columns, concepts or indicators of the source, () for all it offers by default; ``start`` and
-    ``end`` are inclusive days; ``entity`` is a country for World Bank, unused elsewhere.
+    ``fields`` are columns, concepts or indicators of the source, () for its default selection; ``start`` and ``end``
+    are inclusive days; ``entity`` is a country for the World Bank and unused elsewhere.
     """
 
     kind: Kind
@@ -62,7 +62,7 @@ class DataRequest:
     vintage: Vintage = Vintage.STRICT
 
     def __post_init__(self) -> None:
-        """Raises ``InvalidField`` for an empty symbol or a period that ends before it begins."""
+        """Raise ``InvalidField`` for an empty symbol or a period that ends before it begins."""
         if not self.symbol.strip():
             raise InvalidField("symbol", "is empty")
         if self.start and self.end and self.end < self.start:
@@ -71,19 +71,19 @@ class DataRequest:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a connector has: a kind of table for markets, with the unit of each field where it is known."""
+    """A kind of table that a connector has for some markets, with the unit of each field where it is known."""
 
     kind: Kind
     markets: tuple[Market, ...]
     fields: Mapping[str, str]
     frequency: str
     vintages: bool
-    """True when it can say what was known on an earlier day."""
+    """True when it can tell which values were known on an earlier day."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a table is from. ``place`` is an address without keys; ``known_until`` bounds all of its content."""
+    """The origin of a table; ``place`` is an address without keys, ``known_until`` bounds all of its content."""
 
     vendor: str
     place: str
@@ -97,7 +97,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class RowIssue:
-    """A row or cell that could not be read: ``row`` is its number in the source, from 1; ``column`` may be ""."""
+    """A row or cell that could not be parsed; ``row`` is its number in the source, from 1, ``column`` may be ""."""
 
     row: int
     reason: str
@@ -106,59 +106,59 @@ class RowIssue:
 
 @dataclass(frozen=True)
 class Fetched:
-    """An Arrow table, the unit per column, and where it is from."""
+    """An Arrow table with the unit per column and its provenance."""
 
     table: Any
     units: Mapping[str, str]
     provenance: Provenance
     issues: tuple[RowIssue, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What else the source says: names, currency, titles."""
+    """Further metadata of the source: names, currency, titles."""
 
 
 @runtime_checkable
 class Connector(Protocol):
-    """A source of data."""
+    """The interface of a data source."""
 
     @property
     def name(self) -> str:
-        """The vendor's name, the culprit of its errors."""
+        """Return the vendor's name, the culprit of its errors."""
         ...
 
     def offers(self) -> tuple[Offer, ...]:
-        """What it has; asks nobody."""
+        """Return the available data, without any request."""
         ...
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """The table, with nothing in it that was not known at the end of the day ``as_of``.
+        """Fetch a table with nothing in it that was not known at the end of the day ``as_of``.
 
-        ``deadline`` is on the monotonic clock, in seconds. Raises ``InvalidField``, ``NotFound`` (nothing for this
+        ``deadline`` is in seconds of the monotonic clock. Raises ``InvalidField``, ``NotFound`` (nothing for this
         symbol or period), ``NoVintage``, ``EmptySchema``, ``ChangedSchema``, and the errors of
         ``fathom.http.HttpClient.request``.
         """
         ...
 
     async def aclose(self) -> None:
-        """Closes what is open."""
+        """Close open connections."""
         ...
 
 
 class VendorOff(ConfigError):
-    """A connector is off; the message names the setting that turns it on."""
+    """A connector is disabled; the message names the setting that enables it."""
 
     def __init__(self, vendor: str, setting: str) -> None:
         super().__init__(f"{vendor} is off: set {setting}", metadata={"field": setting, "vendor": vendor})
 
 
 class NoVintage(InvalidField):
-    """The source cannot say what it knew on that day."""
+    """The source cannot tell which values it had on that day."""
 
     def __init__(self, vendor: str, as_of: date, message: str) -> None:
         super().__init__("as_of", f"{vendor} cannot answer as of {as_of}: {message}")
 
 
 class EmptySchema(CorruptData):
-    """The source answered with rows or a table without any column; ``wanted`` are those it should have."""
+    """The source answered with rows or a table without any column; ``wanted`` are the expected ones."""
 
     def __init__(self, vendor: str, wanted: Iterable[str]) -> None:
         self.wanted = tuple(wanted)
@@ -166,7 +166,7 @@ class EmptySchema(CorruptData):
 
 
 class ChangedSchema(CorruptData):
-    """The source's columns are not those of its contract any more."""
+    """The source's columns no longer match its contract."""
 
     def __init__(self, vendor: str, missing: Iterable[str], got: Iterable[str]) -> None:
         self.missing, self.got = tuple(missing), tuple(got)
@@ -175,7 +175,7 @@ class ChangedSchema(CorruptData):
 
 
 class NoData(NotFound):
-    """The source knows the request and has nothing for it."""
+    """The source understands the request but has no data for it."""
 
     def __init__(self, vendor: str, request: DataRequest) -> None:
         period = f" from {request.start or 'the beginning'} to {request.end or 'today'}"
@@ -183,7 +183,7 @@ class NoData(NotFound):
 
 
 def expect(vendor: str, got: Collection[str], wanted: Iterable[str]) -> None:
-    """Raises ``EmptySchema`` or ``ChangedSchema`` unless all ``wanted`` names are there; more are welcome."""
+    """Raise ``EmptySchema`` or ``ChangedSchema`` unless all ``wanted`` names are present; further ones are allowed."""
     names = tuple(wanted)
     if not got:
         raise EmptySchema(vendor, names)
@@ -193,7 +193,7 @@ def expect(vendor: str, got: Collection[str], wanted: Iterable[str]) -> None:
 
 @contextmanager
 def reading(vendor: str) -> Iterator[None]:
-    """Makes ``MalformedAnswer`` of what an answer of an unforeseen shape makes its reader stumble over."""
+    """Convert the exceptions that an answer of unexpected shape causes in its reader to ``MalformedAnswer``."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError) as error:
@@ -203,15 +203,15 @@ def reading(vendor: str) -> Iterator[None]:
 
 
 def today() -> date:
-    """The day in UTC."""
+    """Return the current day in UTC."""
     return datetime.now(UTC).date()
 
 
 def last_day(request: DataRequest, as_of: date | None) -> date:
-    """The last day that may be given."""
+    """Return the last day to include: the earliest of the request's end, ``as_of`` and today."""
     return min(day for day in (request.end, as_of, today()) if day is not None)
 
 
 def provenance(vendor: str, place: str, as_of: date | None, **more: Any) -> Provenance:
-    """Of an answer that came now; known until ``as_of`` or else today."""
+    """Return the provenance of an answer received now, known until ``as_of`` or else today."""
     return Provenance(vendor, place, datetime.now(UTC), as_of, as_of or today(), **more)

@@ -1,6 +1,6 @@
-"""Answers kept for a while, and one upstream call for all who ask the same at the same time.
+"""Cache of vendors' answers with request coalescing.
 
-A group of rollouts asks the same question again and again: eight of them make one call.
+A group of eight rollouts that ask the same question makes one upstream call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass
 class CacheCounts:
-    """``calls`` went upstream, ``hits`` were kept, ``shared`` waited for another's call."""
+    """Counters: ``calls`` went upstream, ``hits`` came from the cache, ``shared`` joined a running call."""
 
     calls: int = 0
     hits: int = 0
@@ -34,7 +34,7 @@ class _Flight(Generic[T]):
 
 
 class SharedCache(Generic[T]):
-    """Least recently used answers up to ``limit_bytes``, each for its time. For one event loop."""
+    """An LRU cache up to ``limit_bytes`` with an expiry per answer; for one event loop."""
 
     def __init__(
         self,
@@ -43,7 +43,10 @@ class SharedCache(Generic[T]):
         missing_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``size`` gives an answer's bytes; that something is not there is kept for ``missing_s`` seconds."""
+        """Store the limits.
+
+        ``size`` returns an answer's bytes, and ``NotFound`` is cached for ``missing_s`` seconds at most.
+        """
         self._size, self._limit, self._missing_s, self._clock = size, limit_bytes, missing_s, clock
         self._kept: OrderedDict[Hashable, tuple[float, int, T | NotFound]] = OrderedDict()
         self._flights: dict[Hashable, _Flight[T]] = {}
@@ -52,16 +55,17 @@ class SharedCache(Generic[T]):
 
     @property
     def size_bytes(self) -> int:
-        """What is kept."""
+        """Return the bytes in the cache."""
         return self._bytes
 
     async def get(
         self, key: Hashable, load: Callable[[], Awaitable[T]], keep_s: float, deadline: float | None, culprit: str
     ) -> T:
-        """The answer to ``key``: kept, or that of a call in flight, or of ``load``.
+        """Return the answer for ``key`` from the cache, a running call, or ``load``; it is kept for ``keep_s`` seconds.
 
-        Nobody's end takes the call from the others; it ends when nobody waits any more. When the call's own
-        deadline was shorter than this caller's, this caller makes the next one. Raises what ``load`` raises.
+        A caller that leaves does not cancel the call for the others; it is cancelled with its last caller. When the
+        deadline of the running call was shorter than this caller's, this caller starts the next one. Raises what
+        ``load`` raises, and ``DeadlineExceeded`` naming ``culprit`` at ``deadline`` (monotonic seconds).
         """
         while True:
             kept = self._fresh(key)
@@ -138,6 +142,6 @@ class SharedCache(Generic[T]):
 
 
 def looked_at(task: asyncio.Task[T]) -> None:
-    """Nobody may be waiting any more when a call fails."""
+    """Retrieve the exception of a failed call, as asyncio warns about it when all callers have left."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Numbers and days as people and vendors write them, and the tables of each kind."""
+"""Parsing of numbers and dates as people and vendors write them, and construction of the tables of each kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Bar = tuple[date, float | None, float | None, float | None, float | None, float 
 
 
 def number(value: Any) -> float | None:
-    """A finite number, None for the usual words for nothing; raises ``ValueError`` for anything else."""
+    """Parse a finite number; None for the usual words for "no value". Raises ``ValueError`` for anything else."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -42,7 +42,7 @@ def number(value: Any) -> float | None:
 
 
 def day(value: Any) -> date | None:
-    """A day in the usual spellings (2025/7/27, 20250207, 2025-02-07, 2025年2月7日); None for words for nothing.
+    """Parse a day (2025/7/27, 20250207, 2025-02-07, 2025年2月7日); None for the usual words for "no value".
 
     Raises ``ValueError`` for anything else.
     """
@@ -61,7 +61,7 @@ def day(value: Any) -> date | None:
 
 
 def price_table(bars: Iterable[Bar]) -> Any:
-    """An Arrow table of ``COLUMNS[Kind.PRICES]``: days ascending, each once (the last one given stays)."""
+    """Return an Arrow table of ``COLUMNS[Kind.PRICES]``, days ascending; of duplicates the last one wins."""
     pa = arrow()
     once = {bar[0]: bar for bar in bars}
     rows = [once[when] for when in sorted(once)]
@@ -79,9 +79,9 @@ STATEMENT_TYPES = {"start": "date32", "end": "date32", "filed": "date32", "value
 
 
 def statement_table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """An Arrow table of ``COLUMNS[Kind.STATEMENTS]``, by concept, period and day of filing.
+    """Return an Arrow table of ``COLUMNS[Kind.STATEMENTS]``, sorted by concept, period and day of filing.
 
-    Filings that only repeat a figure are left out; ``latest`` marks the newest vintage of each figure.
+    Filings that only repeat a figure are dropped; ``latest`` marks the newest vintage of each figure.
     """
     pa = arrow()
     kept = vintages(rows, ("concept", "unit", "start", "end"), "filed")
@@ -98,7 +98,10 @@ def statement_table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def series_table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """An Arrow table of ``COLUMNS[Kind.SERIES]``, by day and day of publication, vintages as above."""
+    """Return an Arrow table of ``COLUMNS[Kind.SERIES]``, sorted by day and day of publication.
+
+    Vintages are treated as by ``statement_table``.
+    """
     pa = arrow()
     kept = vintages(rows, ("date",), "published")
     return pa.table(
@@ -112,7 +115,7 @@ def series_table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def vintages(rows: Sequence[Mapping[str, Any]], key: tuple[str, ...], known: str) -> list[dict[str, Any]]:
-    """Sorted by key and day of knowledge; a repeated value is left out, ``latest`` is set."""
+    """Sort rows by key and day of knowledge, drop repeated values, and set ``latest`` on the newest row of each key."""
     first = date.min
     ordered = sorted(rows, key=lambda row: (*(part(row.get(name)) for name in key), row.get(known) or first))
     kept: list[dict[str, Any]] = []
@@ -127,5 +130,5 @@ def vintages(rows: Sequence[Mapping[str, Any]], key: tuple[str, ...], known: str
 
 
 def part(value: Any) -> str:
-    """ISO days and texts sort alike as text."""
+    """Return a sort key: ISO dates and texts sort alike as text."""
     return "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Texts of a user's table → typed columns, with what does not fit reported by its row."""
+"""Type inference for the columns of users' tables; values that do not fit are reported by row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fathom.frames import arrow
 from services.datafetch.connectors.base import RowIssue
 from services.datafetch.connectors.cells import NOTHING, PACKED, day, number
 
-# From this share on, a column is what most of its cells are, and the others are reported; below, it stays text.
+# Share of cells that must fit a type; misfits are then reported. Below it the column stays text.
 MOST = 0.95
 CODE = re.compile(r"0\d+")
 CODE_NAME = re.compile(r"(^|_|\b)(code|ticker|symbol|isin|cusip|cik|figi)(_|\b|$)|代码|编码", re.IGNORECASE)
@@ -25,7 +25,7 @@ NAME_CHARS = 200
 
 @dataclass
 class Column:
-    """A column being read: cells with the rows they stand in."""
+    """A column to be parsed: its name and raw cells."""
 
     name: str
     cells: list[Any] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Typed:
-    """An Arrow array, its unit, and the cells that became null because they did not fit."""
+    """A parsed column: Arrow array, unit, and the cells that became null because they did not fit."""
 
     array: Any
     unit: str
@@ -41,7 +41,7 @@ class Typed:
 
 
 def header(cells: Sequence[Any]) -> list[str]:
-    """Names of columns: an empty one gets its place, one that comes again a number."""
+    """Return column names: an empty one becomes ``column_<place>``, a repeated one gets a number."""
     names: list[str] = []
     for place, cell in enumerate(cells, start=1):
         name = " ".join(str(cell).split())[:NAME_CHARS] if cell is not None else ""
@@ -54,9 +54,10 @@ def header(cells: Sequence[Any]) -> list[str]:
 
 
 def typed(column: Column, rows: Sequence[int]) -> Typed:
-    """The column as whole numbers, numbers, percents, days or text; ``rows`` are the cells' numbers in the source.
+    """Parse the column as integers, floats, percentages, days or text.
 
-    Codes stay text, by the column's name or a leading zero: 000001 is a bank, not one.
+    ``rows`` are the cells' row numbers in the source. Codes stay text, detected by the column's name or a leading zero:
+    000001 is a security, not the number one.
     """
     pa = arrow()
     cells = [cleaned(cell) for cell in column.cells]
@@ -77,7 +78,7 @@ def typed(column: Column, rows: Sequence[int]) -> Typed:
 
 
 def narrowest(name: str, cells: Sequence[Any], there: Sequence[Any]) -> tuple[list[Any], list[int], str, str] | None:
-    """Values, misfits, kind and unit of the reader that fits all, else most; None below ``MOST``."""
+    """Return values, misfits, kind and unit of the parser with the fewest misfits; None if more than 5 % do not fit."""
     best: tuple[list[Any], list[int], str, str] | None = None
     for read, kind, unit in readers(name, there):
         values, wrong = attempt(read, cells)
@@ -93,7 +94,7 @@ Reader = Callable[[Any], Any]
 
 
 def readers(name: str, there: Sequence[Any]) -> list[tuple[Reader, str, str]]:
-    """What a column may be, the narrowest first: reader, kind, unit."""
+    """Return the possible parsers of a column, the narrowest first, with kind and unit."""
     packed = bool(DAY_NAME.search(name)) and all(PACKED.fullmatch(as_text(cell)) for cell in there)
     days: tuple[Reader, str, str] = (lambda cell: strict_day(cell, packed), "day", "")
     if packed:
@@ -102,7 +103,7 @@ def readers(name: str, there: Sequence[Any]) -> list[tuple[Reader, str, str]]:
 
 
 def attempt(read: Reader, cells: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    """Values, null where the reader refuses, and the places of those."""
+    """Return the parsed values, with null for those that the parser rejects, and the indices of the rejected ones."""
     values: list[Any] = []
     wrong: list[int] = []
     for index, cell in enumerate(cells):
@@ -115,7 +116,7 @@ def attempt(read: Reader, cells: Sequence[Any]) -> tuple[list[Any], list[int]]:
 
 
 def cleaned(cell: Any) -> Any:
-    """None for the usual words for nothing."""
+    """Return the stripped cell, or None for the usual words for "no value" and for spreadsheet errors."""
     if isinstance(cell, str):
         text = cell.strip()
         return None if text.lower() in NOTHING or text in ERRORS else text

@@ -1,8 +1,8 @@
-"""AkShare's source of daily bars, Eastmoney's endpoint, by HTTP: China and Hong Kong, keyless.
+"""Connector to Eastmoney's endpoint by HTTP, AkShare's source of daily bars: China and Hong Kong, without a key.
 
-The library AkShare is left out here: its addresses are fixed and most of its calls have no deadline (its
-statements, which need several calls, come through the library in ``akshare.py``). Live access was not tried
-here; the tests serve the endpoint's answers from this machine, and the library reads the same answers alike.
+The library AkShare is not used here: its addresses are fixed and most of its calls have no deadline (its statements,
+which need several calls, come through the library in ``akshare.py``). Live access is untested; the tests serve the
+endpoint's answers from the local machine, and the library reads the same answers alike.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from services.datafetch.connectors.cells import Bar, day, number, price_table, p
 from services.datafetch.connectors.config import ConnectorsConfig
 from services.datafetch.connectors.symbols import Market, Symbol, normalise
 
-# What f51 to f61 are, in the order asked for.
+# The fields f51 to f61, in the requested order.
 FIELDS = ("date", "open", "close", "high", "low", "volume", "amount", "amplitude", "change_pct", "change", "turnover")
 LOT = 100
 
 
 class Eastmoney:
-    """Unadjusted bars, so that nothing later is worked into them."""
+    """A connector to unadjusted daily bars."""
 
+    # Adjusted bars would contain events after as_of.
     name = "akshare"
 
     def __init__(self, config: ConnectorsConfig) -> None:
@@ -46,7 +47,7 @@ class Eastmoney:
         return (Offer(Kind.PRICES, (Market.CN, Market.HK), fields, "daily", True),)
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """See ``Connector``."""
+        """Fetch daily bars, see ``Connector``."""
         symbol, last = normalise(request.symbol), last_day(request, as_of)
         if request.start and request.start > last:
             raise NoData(self.name, request)
@@ -74,7 +75,7 @@ class Eastmoney:
 
 
 def klines(answer: Any, vendor: str) -> tuple[list[Any], str]:
-    """The lines and the security's name; no line for an unknown code. Raises ``MalformedAnswer``."""
+    """Return the raw lines and the security's name, or no lines for an unknown code; raises ``MalformedAnswer``."""
     if not isinstance(answer, dict) or "data" not in answer:
         raise MalformedAnswer(vendor, "has no field data")
     data = answer["data"]
@@ -86,7 +87,7 @@ def klines(answer: Any, vendor: str) -> tuple[list[Any], str]:
 
 
 def read(lines: list[Any], symbol: Symbol, vendor: str) -> tuple[list[Bar], tuple[RowIssue, ...]]:
-    """Bars, and the lines that are none. Raises ``EmptySchema`` and ``ChangedSchema`` by the first line."""
+    """Parse bars and report invalid lines; raises ``EmptySchema`` and ``ChangedSchema``, judged by the first line."""
     if lines:
         first = str(lines[0])
         count = len(first.split(",")) if first else 0

@@ -1,8 +1,8 @@
-"""SEC EDGAR by its JSON API: the figures of US companies' filings with the day of filing, keyless.
+"""Connector to SEC EDGAR's JSON API: figures of US companies' filings with the day of filing, without a key.
 
-The library edgartools is left out: the API's two addresses are all that is needed, and it keeps a cache and a
-rate of its own. Every vintage is kept: a figure that a later filing restates stands twice, each with its
-``filed``. Live access was not tried here; the tests serve the API's answers from this machine.
+The library edgartools is not used: the API's two addresses suffice, and it has its own cache and rate limit. Every
+vintage is kept: a figure that a later filing restates appears twice, each with its ``filed``. Live access is untested;
+the tests serve the API's answers from the local machine.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ TICKERS_S = 86_400.0
 
 
 class Edgar:
-    """Company facts: ``fields`` are concepts such as ``Revenues`` or ``dei:EntityCommonStockSharesOutstanding``."""
+    """A connector whose ``fields`` are concepts such as ``Revenues`` or ``dei:EntityCommonStockSharesOutstanding``."""
 
     name = "edgar"
 
     def __init__(self, config: ConnectorsConfig) -> None:
-        """Raises ``VendorOff`` without the agent that the SEC demands."""
+        """Raise ``VendorOff`` without the user agent that the SEC requires."""
         if not config.edgar_agent.strip():
             raise VendorOff(self.name, "datafetch.connectors.edgar_agent to a name and an e-mail address")
         self._data, self._files = config.edgar_url.rstrip("/"), config.edgar_files_url.rstrip("/")
@@ -53,7 +53,10 @@ class Edgar:
         return (Offer(Kind.STATEMENTS, (Market.US,), {}, "quarterly", True),)
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """See ``Connector``. ``symbol`` is a ticker or a CIK; the period is that of the figures' ends."""
+        """Fetch statements, see ``Connector``.
+
+        ``symbol`` is a ticker or a CIK, and the period applies to the figures' end dates.
+        """
         cik = await self._cik(request, deadline)
         if request.fields and len(request.fields) <= ONE_BY_ONE:
             asked = (self._concept(request, cik, name, deadline) for name in request.fields)
@@ -82,7 +85,7 @@ class Edgar:
         await self._client.aclose()
 
     async def _cik(self, request: DataRequest, deadline: float | None) -> int:
-        """The company's number: as given, or by the ticker in the SEC's own list, which is kept for a day."""
+        """Return the company's CIK: as given, or by ticker from the SEC's own list, which is cached for a day."""
         text = request.symbol.strip().upper().removeprefix("CIK")
         if text.isdigit() and 0 < len(text) <= 10:
             return int(text)
@@ -98,7 +101,7 @@ class Edgar:
         return known[ticker]
 
     async def _concept(self, request: DataRequest, cik: int, field: str, deadline: float | None) -> Any:
-        """One concept's facts; None when the company reports none."""
+        """Return the facts of one concept, or None when the company reports none."""
         taxonomy = field.partition(":")[0] if ":" in field else "us-gaap"
         place = f"{self._data}/api/xbrl/companyconcept/CIK{cik:010d}/{taxonomy}/{plain(field)}.json"
         try:
@@ -113,7 +116,10 @@ class Edgar:
     async def _company(
         self, request: DataRequest, place: str, deadline: float | None
     ) -> tuple[list[Mapping[str, Any]], str]:
-        """All of a company's concepts, or those asked for, each in the shape of a single one."""
+        """Return the company's concepts, limited to ``fields`` if given, and its name.
+
+        Each concept has the shape of a single one's answer.
+        """
         try:
             answer = (await self._client.get(place, deadline=deadline)).json()
         except UpstreamRefused as error:
@@ -133,7 +139,7 @@ class Edgar:
 
 
 def plain(field: str) -> str:
-    """A concept without its taxonomy."""
+    """Return a concept without its taxonomy: "dei:EntityRegistrantName" → "EntityRegistrantName"."""
     return field.rpartition(":")[2]
 
 
@@ -142,7 +148,10 @@ def entity(parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def read_concept(part: Mapping[str, Any], rows: list[dict[str, Any]], issues: list[RowIssue], vendor: str) -> None:
-    """Adds a concept's facts to ``rows``, what is none to ``issues``. Raises ``EmptySchema``, ``ChangedSchema``."""
+    """Append a concept's facts to ``rows`` and invalid ones to ``issues``.
+
+    Raises ``EmptySchema`` and ``ChangedSchema``.
+    """
     for unit, facts in part["units"].items():
         if facts:
             expect(vendor, facts[0], FACT)
@@ -165,7 +174,7 @@ def read_concept(part: Mapping[str, Any], rows: list[dict[str, Any]], issues: li
 
 
 def seen(row: Mapping[str, Any], request: DataRequest, as_of: date | None) -> bool:
-    """Filed by ``as_of``, and its period ends within the one asked for."""
+    """Return whether a fact was filed by ``as_of`` and its period ends within the requested one."""
     end, filed = row["end"], row["filed"]
     if end is None or filed is None or (as_of is not None and filed > as_of):
         return False

@@ -1,4 +1,4 @@
-"""How much of a vendor is used at a time: concurrency, rate, and a circuit that opens when it fails."""
+"""Admission control per vendor: concurrency limit, rate limit and circuit breaker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TROUBLE = frozenset({"DEPENDENCY_FAILED", "DEADLINE", "OVERLOADED", "NOT_READY",
 
 
 class CircuitOpen(DependencyFailed):
-    """The vendor failed so often that it is left alone for a while."""
+    """The vendor failed repeatedly; its circuit breaker is open for a while."""
 
     def __init__(self, vendor: str, seconds: float) -> None:
         super().__init__(vendor, f"failed too often, is left alone for {seconds:.0f} s more")
@@ -26,7 +26,10 @@ class CircuitOpen(DependencyFailed):
 
 @dataclass(frozen=True)
 class LanePolicy:
-    """Calls at a time and per second; ``failures`` in a row open the circuit for ``open_s`` seconds."""
+    """Limits of a vendor: concurrent calls and calls per second.
+
+    ``failures`` in a row open the circuit for ``open_s`` seconds.
+    """
 
     concurrency: int = 2
     per_second: float = 2.0
@@ -36,7 +39,7 @@ class LanePolicy:
 
 @dataclass
 class Counts:
-    """What a lane has seen since it was made."""
+    """Counters of a lane since its creation."""
 
     started: int = 0
     failed: int = 0
@@ -46,7 +49,7 @@ class Counts:
 
 @dataclass
 class Lane:
-    """One vendor's lane, for one event loop. ``clock`` is monotonic, in seconds."""
+    """The admission control of one vendor, for one event loop; ``clock`` is monotonic, in seconds."""
 
     vendor: str
     policy: LanePolicy = field(default_factory=LanePolicy)
@@ -60,10 +63,10 @@ class Lane:
         self._open_until: float | None = None
 
     async def run(self, work: Callable[[], Awaitable[T]], deadline: float | None = None) -> T:
-        """The result of ``work``, when its turn comes before ``deadline``.
+        """Run ``work`` within the vendor's limits and return its result; ``deadline`` is in monotonic seconds.
 
-        Raises ``CircuitOpen`` and ``Overloaded`` at once instead of waiting in vain, ``DeadlineExceeded`` when
-        the time is spent in the queue, and what ``work`` raises.
+        Raises ``CircuitOpen`` at once while the circuit is open, ``Overloaded`` when no slot is free before the
+        deadline, ``DeadlineExceeded`` when the deadline has passed already, and what ``work`` raises.
         """
         self._admit()
         self.counts.waiting += 1
@@ -82,7 +85,7 @@ class Lane:
             self._seats.release()
 
     def _admit(self) -> None:
-        """Raises ``CircuitOpen``; after the pause one call at a time may try."""
+        """Raise ``CircuitOpen`` while the circuit is open; after the pause one call at a time may try."""
         if self._open_until is None:
             return
         left = self._open_until - self.clock()
@@ -91,7 +94,10 @@ class Lane:
             raise CircuitOpen(self.vendor, left)
 
     async def _turn(self, deadline: float | None) -> None:
-        """Waits for the next slot of the rate; slots are given in the order of asking."""
+        """Wait for the next slot of the rate limit, in the order of arrival.
+
+        Raises ``Overloaded`` if it is after the deadline.
+        """
         now = self.clock()
         slot = max(now, self._next)
         if deadline is not None and slot >= deadline:
@@ -104,7 +110,7 @@ class Lane:
     async def _watched(self, work: Callable[[], Awaitable[T]], deadline: float | None) -> T:
         self.counts.started += 1
         if self._open_until is not None:
-            # Half open: this call is the trial, the others wait for its outcome as long as a pause.
+            # Half open: this call is the trial; others are refused until it ends, or for another pause.
             self._open_until = self.clock() + self.policy.open_s
         try:
             result = await work()
@@ -112,7 +118,7 @@ class Lane:
             self._note(error.reason in TROUBLE)
             raise
         except asyncio.CancelledError:
-            # Who waited has left: because the time was spent, which is the vendor's doing, or for reasons of his own.
+            # Cancelled because the deadline passed, which counts as the vendor's failure, or for reasons of the caller.
             if deadline is not None and time.monotonic() >= deadline - SLACK_S:
                 self._note(True)
             raise
@@ -123,7 +129,8 @@ class Lane:
         return result
 
     def _note(self, trouble: bool) -> None:
-        """A refusal or an unknown symbol is no trouble: the vendor works."""
+        """Record the outcome of a call and open the circuit after too many failures in a row."""
+        # A refusal or an unknown symbol is no failure: the vendor works.
         if not trouble:
             self._row, self._open_until = 0, None
             return

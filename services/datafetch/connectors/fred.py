@@ -1,6 +1,6 @@
-"""FRED with its archive ALFRED: US macro series, every vintage with the day it was published. Needs a free key.
+"""Connector to FRED and its archive ALFRED: US macro series, every vintage with its day of publication.
 
-Live access was not tried here; the tests serve the API's answers from this machine.
+It needs a free key. Live access is untested; the tests serve the API's answers from the local machine.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ FIRST = "1776-07-04"
 
 
 class Fred:
-    """``symbol`` is FRED's id of a series, e.g. ``UNRATE``."""
+    """A connector whose ``symbol`` is FRED's id of a series, e.g. ``UNRATE``."""
 
     name = "fred"
 
     def __init__(self, config: ConnectorsConfig) -> None:
-        """Raises ``VendorOff`` without a key in the environment variable that the setting names."""
+        """Raise ``VendorOff`` without a key in the environment variable that the setting names."""
         self._key = os.environ.get(config.fred_key_env, "").strip() if config.fred_key_env else ""
         if not self._key:
             setting = f"datafetch.connectors.fred_key_env to an environment variable with a key ({config.fred_key_env})"
@@ -49,7 +49,10 @@ class Fred:
         return (Offer(Kind.SERIES, (Market.WORLD,), {"value": ""}, "native", True),)
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """See ``Connector``. With ``as_of`` all vintages published until then, without it the latest only."""
+        """Fetch a series, see ``Connector``.
+
+        With ``as_of`` return all vintages published by then, otherwise the latest one only.
+        """
         facts = await self._facts(request, as_of, deadline)
         params: dict[str, Any] = {"series_id": request.symbol, "observation_end": f"{last_day(request, as_of)}"}
         if request.start:
@@ -76,7 +79,7 @@ class Fred:
         await self._client.aclose()
 
     async def _facts(self, request: DataRequest, as_of: date | None, deadline: float | None) -> dict[str, str]:
-        """Title, units and frequency, as they were on the day."""
+        """Return title, units, frequency and seasonal adjustment as of the day."""
         params = {"series_id": request.symbol}
         if as_of:
             params |= {"realtime_start": f"{as_of}", "realtime_end": f"{as_of}"}
@@ -98,7 +101,10 @@ class Fred:
 def read_observations(
     found: list[Any], as_of: date | None, rows: list[dict[str, Any]], issues: list[RowIssue], vendor: str
 ) -> None:
-    """Adds observations; a point stands for no value. Raises ``EmptySchema`` and ``ChangedSchema``."""
+    """Append observations to ``rows`` and invalid ones to ``issues``; "." means no value.
+
+    Raises ``EmptySchema`` and ``ChangedSchema``.
+    """
     if found:
         expect(vendor, found[0], ("date", "value", "realtime_start"))
     for index, row in enumerate(found, start=len(rows) + len(issues) + 1):
@@ -110,6 +116,6 @@ def read_observations(
         except ValueError as error:
             issues.append(RowIssue(index, str(error)))
             continue
-        # The archive is asked until as_of, and what it says all the same about later days is left out.
+        # The archive is queried until as_of; any later observations in its answer are dropped.
         if as_of is None or (when <= as_of and published is not None and published <= as_of):
             rows.append({"date": when, "value": value, "published": published})

@@ -1,4 +1,4 @@
-"""What vendors call the things that people ask for: words → concepts, series and countries of the vendors."""
+"""Vocabulary of vendors: maps words of a question to vendors' concepts, series and countries."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ FILE = Path(__file__).with_name("known.yaml")
 
 
 class Concept(Settings):
-    """Fields of a company's statements that mean one thing, and its names."""
+    """Fields of company statements with the same meaning, and their names."""
 
     fields: list[str] = Field(min_length=1)
     names: list[str] = Field(min_length=1)
 
 
 class Series(Settings):
-    """A series of the World Bank, and its names."""
+    """A World Bank series and its names."""
 
     id: str
     names: list[str] = Field(min_length=1)
 
 
 class KnownFile(Settings):
-    """``known.yaml``."""
+    """The content of ``known.yaml``."""
 
     concepts: list[Concept]
     series: list[Series]
@@ -40,7 +40,7 @@ class KnownFile(Settings):
 
 @dataclass(frozen=True)
 class Known:
-    """Looks words up, whole and without case."""
+    """The lookup tables; words are compared in normalised form."""
 
     concepts: dict[str, tuple[str, ...]]
     series: dict[str, str]
@@ -48,7 +48,7 @@ class Known:
 
     @classmethod
     def read(cls, path: Path = FILE) -> Known:
-        """Raises pydantic's ``ValidationError`` for a file of another form."""
+        """Load the file; raises pydantic's ``ValidationError`` if it violates the schema."""
         file = KnownFile.model_validate(yaml.load(path.read_text(encoding="utf-8"), Loader=FAST))  # noqa: S506 - a SafeLoader
         return cls(
             {normal(name): tuple(item.fields) for item in file.concepts for name in item.names},
@@ -57,7 +57,10 @@ class Known:
         )
 
     def fields(self, words: Sequence[str]) -> tuple[str, ...]:
-        """The concepts of the first words that name some, or of the longest name that they begin or end with."""
+        """Return the concepts of the first text that is, begins with or ends with a known name.
+
+        The longest such name wins.
+        """
         for text in map(normal, filter(None, words)):
             inside = [name for name in self.concepts if text == name or text.endswith(name) or text.startswith(name)]
             if inside:
@@ -65,9 +68,9 @@ class Known:
         return ()
 
     def country(self, text: str) -> str:
-        """A country's code; "" for none."""
+        """Return a country's code, or ""."""
         return self.countries.get(normal(text).removesuffix("'s"), "")
 
     def indicator(self, words: Sequence[str]) -> str:
-        """The World Bank's series of the first words that name one; "" for none."""
+        """Return the World Bank series of the first word that names one, or ""."""
         return next((self.series[word] for word in map(normal, words) if word in self.series), "")

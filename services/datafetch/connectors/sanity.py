@@ -1,4 +1,4 @@
-"""Do two vendors say the same price? Where they do not, both stay and the day is flagged."""
+"""Comparison of two vendors' prices; on disagreement both are kept and the days are reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Checked:
-    """Both answers, unchanged. ``compared`` days are in both; ``only_first`` and ``only_second`` count the others."""
+    """Both answers, unchanged, and their comparison.
+
+    ``compared`` counts the days in both, ``only_first`` and ``only_second`` the others.
+    """
 
     first: Fetched
     second: Fetched
@@ -31,12 +34,15 @@ class Checked:
 
     @property
     def agree(self) -> bool:
-        """True when at least one day was compared and none differs."""
+        """Return whether at least one day was compared and none differs."""
         return self.compared > 0 and not self.disagreements
 
     @property
     def scale(self) -> float | None:
-        """The factor between the two when all days that differ differ alike: shares or currencies mixed up."""
+        """Return the factor between the closes if it is the same on all differing days, otherwise None.
+
+        A common factor hints at confused share classes or currencies.
+        """
         ratios = [item.second / item.first for item in self.disagreements]
         if len(ratios) < 2 or min(ratios) <= 0 or max(ratios) > min(ratios) * 1.01:
             return None
@@ -44,7 +50,7 @@ class Checked:
 
 
 def compare(first: Fetched, second: Fetched, tolerance: float) -> Checked:
-    """Closes of the same days; a relative difference above ``tolerance`` is a disagreement."""
+    """Compare the closes of common days; a relative difference above ``tolerance`` is a disagreement."""
     left, right = closes(first), closes(second)
     common = sorted(left.keys() & right.keys())
     found = []
@@ -56,7 +62,7 @@ def compare(first: Fetched, second: Fetched, tolerance: float) -> Checked:
 
 
 def closes(fetched: Fetched) -> dict[date, float]:
-    """Closes by day, without nulls."""
+    """Return closes by day, without nulls."""
     days = fetched.table.column("date").to_pylist()
     values = fetched.table.column("close").to_pylist()
     return {day: value for day, value in zip(days, values, strict=True) if value is not None}

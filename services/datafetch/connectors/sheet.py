@@ -1,4 +1,4 @@
-"""What connectors give, as the rest of datafetch speaks: sheets with provenance, missing items, imported files."""
+"""Conversion of connector results and imported files to sheets, and of errors to missing items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from services.datafetch.connectors.upload import read_upload
 from services.datafetch.model import Column, Missing, Sheet
 from services.datafetch.sheets import described, make_sheet
 
-# Columns that say what a row is about; all others are values.
+# Key columns; all others are values.
 KEYS = frozenset({"date", "concept", "unit", "start", "end", "filed", "form", "accession", "latest", "published"})
 FILES = {
     "text/csv": "table.csv",
@@ -22,7 +22,7 @@ FILES = {
 
 
 def sheet_of(fetched: Fetched, title: str = "") -> Sheet:
-    """A sheet whose columns say unit, source, vendor, entity and until when it was known."""
+    """Return a sheet whose columns have unit, source, vendor, entity and the last day of knowledge."""
     where, entity = fetched.provenance, fetched.facts.get("symbol", "")
     columns = []
     for name in fetched.table.column_names:
@@ -47,7 +47,7 @@ def sheet_of(fetched: Fetched, title: str = "") -> Sheet:
 
 
 def missing_of(request: DataRequest, error: FathomError, as_of: date | None = None) -> Missing:
-    """Why a connector gave nothing, as an item of ``missing``: never silence, never a guess."""
+    """Return the missing item that reports a connector's error."""
     if isinstance(error, NoVintage):
         reason = "NOT_YET_PUBLISHED"
     elif isinstance(error, NotFound):
@@ -62,7 +62,7 @@ def missing_of(request: DataRequest, error: FathomError, as_of: date | None = No
 
 
 def imported(data: bytes, content_type: str, title: str, worksheet: str = "") -> tuple[Sheet, tuple[RowIssue, ...]]:
-    """A caller's own table, and what of it could not be read; ``content_type`` tells the format, Arrow by default.
+    """Return a caller's own table as a sheet, and its invalid rows; ``content_type`` selects the format.
 
     Raises ``InvalidField("data")`` for an unknown type, and the errors of ``read_upload`` and ``frames.read_table``.
     """

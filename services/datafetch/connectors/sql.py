@@ -1,9 +1,9 @@
-"""Tables of any SQL database, read-only by the connection itself: what a statement says does not matter.
+"""Connector to tables of SQL databases; the connection itself is read-only, whatever a statement says.
 
-SQLite: the file is opened read-only and an authorizer lets nothing through but reading. PostgreSQL and MySQL: a
-read-only transaction, and only statements made here, since a text of several statements could end that
-transaction; give them a user without the right to write all the same. Others are refused. SQLite and PostgreSQL
-were tried here, MySQL was not.
+SQLite: the file is opened read-only and an authorizer permits reading only. PostgreSQL and MySQL: a read-only
+transaction, and only statements built here, since a text of several statements could end that transaction; still,
+connect with a user without write permission. Other databases are refused. SQLite and PostgreSQL have been tried, MySQL
+has not.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ColumnsOf = dict[str, tuple[str, ...]]
 
 
 class SqlRefused(InvalidField):
-    """The statement does not only read, or is none."""
+    """The statement does more than read, or is invalid."""
 
     def __init__(self, message: str) -> None:
         super().__init__("sql", message)
@@ -50,8 +50,11 @@ class SqlRefused(InvalidField):
 
 @dataclass(frozen=True)
 class SqlSource:
-    """A database. ``url`` is SQLAlchemy's (``sqlite:////data/a.db``); ``published`` names, by table, the column of
-    days on which a row became known, and ``dates`` that of the days it is about."""
+    """A database with its limits; ``url`` is in SQLAlchemy's format (``sqlite:////data/a.db``).
+
+    By table, ``published`` names the column with the day on which a row became known, ``dates`` the column with the day
+    that it is about.
+    """
 
     name: str
     url: str = field(repr=False)
@@ -62,10 +65,13 @@ class SqlSource:
 
 
 class SqlDatabase:
-    """A connector over one database; ``symbol`` is a table's or a view's name, ``fields`` its columns."""
+    """A connector to one database; ``symbol`` is the name of a table or view, ``fields`` are its columns."""
 
     def __init__(self, source: SqlSource) -> None:
-        """Connects to nobody. Raises ``MissingExtra`` and ``InvalidField("url")`` for a database that is not known."""
+        """Create the engine without connecting.
+
+        Raises ``MissingExtra``, and ``InvalidField("url")`` for an unknown database.
+        """
         self.name = source.name
         self._source, self._alchemy = source, alchemy()
         self._engine = engine_of(self._alchemy, source)
@@ -74,12 +80,16 @@ class SqlDatabase:
         return (Offer(Kind.TABLE, (), {}, "", bool(self._source.published)),)
 
     async def tables(self, deadline: float | None = None) -> ColumnsOf:
-        """The columns of each table and view."""
+        """Return the columns of each table and view."""
         found: ColumnsOf = await self._apart(self._tables, deadline)
         return found
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """See ``Connector``. As of an earlier day only tables whose ``published`` column is known are read."""
+        """Fetch a table, see ``Connector``.
+
+        With ``as_of``, raise ``NoVintage`` for a table without a known ``published`` column, unless the request accepts
+        ``Vintage.LATEST``.
+        """
         known = await self.tables(deadline)
         table = chosen("table", request.symbol, known)
         columns = [chosen("column", name, known[table]) for name in request.fields] or list(known[table])
@@ -95,7 +105,7 @@ class SqlDatabase:
         return await self._read(statement, f"{self.name}/{table}", as_of, revised, deadline)
 
     async def query(self, statement: str, deadline: float | None = None) -> Fetched:
-        """One statement that reads, on SQLite only; for experts, so without ``as_of``.
+        """Run one reading statement, on SQLite only; meant for experts, hence without ``as_of``.
 
         Raises ``SqlRefused`` and ``DeadlineExceeded``.
         """
@@ -107,7 +117,7 @@ class SqlDatabase:
         await asyncio.to_thread(self._engine.dispose)
 
     def _select(self, table: str, columns: Sequence[str], bounds: Sequence[tuple[str, str, Any]]) -> Any:
-        """Names are quoted by SQLAlchemy, values are bound."""
+        """Build the SELECT; SQLAlchemy quotes the names and binds the values."""
         sa = self._alchemy
         query = sa.select(*(sa.column(name) for name in columns)).select_from(sa.table(table))
         for name, sign, value in bounds:
@@ -124,7 +134,7 @@ class SqlDatabase:
         return Fetched(table, {}, provenance(self.name, place, as_of, revised=revised, notes=notes), issues)
 
     async def _apart(self, work: Callable[[float], Any], deadline: float | None) -> Any:
-        """In a thread; the database itself stops at the deadline."""
+        """Run ``work`` in a thread; the database itself stops at the deadline."""
         end = time.monotonic() + self._source.seconds
         end = end if deadline is None else min(end, deadline)
         if end <= time.monotonic():
@@ -159,7 +169,7 @@ class SqlDatabase:
             raise SqlRefused(said(error)) from error
 
     def _bounded(self, connection: Any, end: float) -> None:
-        """Read-only and stopped at ``end``, both by the connection."""
+        """Make the connection read-only and let it stop at ``end`` (monotonic seconds)."""
         milliseconds = max(1, math.ceil((end - time.monotonic()) * 1000))
         if self._engine.dialect.name == "sqlite":
             raw = connection.connection.driver_connection
@@ -175,7 +185,7 @@ class SqlDatabase:
 
 
 def alchemy() -> Any:
-    """The sqlalchemy module; raises ``MissingExtra``."""
+    """Import and return the sqlalchemy module; raises ``MissingExtra``."""
     try:
         return importlib.import_module("sqlalchemy")
     except ImportError as error:
@@ -183,7 +193,7 @@ def alchemy() -> Any:
 
 
 def engine_of(sa: Any, source: SqlSource) -> Any:
-    """Raises ``InvalidField("url")``, never with the URL itself: it may hold a password."""
+    """Create the engine; raises ``InvalidField("url")`` without the URL itself, which may contain a password."""
     try:
         url = sa.engine.make_url(source.url)
         dialect = url.get_backend_name()
@@ -203,14 +213,14 @@ def engine_of(sa: Any, source: SqlSource) -> Any:
 
 
 def reading_only(action: int, first: str | None, second: str | None, _: str | None, __: str | None) -> int:
-    """SQLite's authorizer: selecting, reading, and functions that reach no file."""
+    """Authorize an action for SQLite: selecting, reading, and functions that do not access files."""
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in FORBIDDEN_FUNCTIONS:
         return sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK if action in READS else sqlite3.SQLITE_DENY
 
 
 def chosen(kind: str, name: str, known: Any) -> str:
-    """The known name; raises ``NotFound`` with the nearest ones."""
+    """Return the known name, compared without case; raises ``NotFound`` with the nearest ones."""
     if name in known:
         return name
     folded = {str(other).casefold(): str(other) for other in known}
@@ -221,19 +231,19 @@ def chosen(kind: str, name: str, known: Any) -> str:
 
 
 def literal(statement: str) -> str:
-    """Colons are no parameters here; raises ``SqlRefused`` for nothing or too much."""
+    """Escape colons, which would mark parameters; raises ``SqlRefused`` for an empty or too long statement."""
     if not statement.strip() or len(statement) > 100_000:
         raise SqlRefused("is empty or longer than 100,000 characters")
     return statement.replace(":", "\\:")
 
 
 def said(error: Exception) -> str:
-    """The database's own words, without the statement and its values."""
+    """Return the database's own message, without the statement and its values."""
     return str(getattr(error, "orig", None) or type(error).__name__)[:300]
 
 
 def tabled(names: Sequence[str], rows: Sequence[Any]) -> tuple[Any, tuple[RowIssue, ...]]:
-    """An Arrow table; a column of mixed types becomes text, and is reported."""
+    """Return an Arrow table; a column of mixed types becomes text and is reported."""
     pa = arrow()
     columns: dict[str, Any] = {}
     issues: list[RowIssue] = []

@@ -1,6 +1,6 @@
-"""Codes of securities in all usual spellings → one symbol, and that symbol in each vendor's spelling.
+"""Parser of security codes in all usual spellings, and their spelling for each vendor.
 
-Codes only: a name without a code (贵州茅台) is the semantic layer's matter; a name beside a code is ignored.
+Codes only: a name without a code (贵州茅台) is resolved by the semantic layer; a name beside a code is ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fathom.errors import InvalidField
 
 
 class Market(StrEnum):
-    """Where a security trades; ``WORLD`` is for series that trade nowhere."""
+    """The market of a security; ``WORLD`` is for series that are not traded."""
 
     CN = "cn"
     HK = "hk"
@@ -23,7 +23,7 @@ class Market(StrEnum):
 
 
 class Security(StrEnum):
-    """What a code stands for."""
+    """The type of a security."""
 
     STOCK = "stock"
     FUND = "fund"
@@ -32,7 +32,10 @@ class Security(StrEnum):
 
 @dataclass(frozen=True)
 class Symbol:
-    """``code`` is six digits in China, five in Hong Kong, letters in the US; ``exchange`` SH, SZ, BJ, HK or US."""
+    """A security; ``code`` is six digits in China, five in Hong Kong, letters in the US.
+
+    ``exchange`` is SH, SZ, BJ, HK or US.
+    """
 
     code: str
     exchange: str
@@ -44,7 +47,7 @@ class Symbol:
 
     @property
     def canonical(self) -> str:
-        """``600519.SH``, ``00700.HK``, ``AAPL.US``."""
+        """Return the canonical code: ``600519.SH``, ``00700.HK``, ``AAPL.US``."""
         return f"{self.code}.{self.exchange}"
 
     @property
@@ -53,7 +56,10 @@ class Symbol:
 
     @property
     def yahoo(self) -> str:
-        """``600519.SS``, ``0700.HK``, ``BRK-B``, ``^GSPC``; Beijing is not there and raises ``InvalidField``."""
+        """Return Yahoo's code: ``600519.SS``, ``0700.HK``, ``BRK-B``, ``^GSPC``.
+
+        Raises ``InvalidField`` for Beijing.
+        """
         if self.security is Security.INDEX and self.code in YAHOO_INDEXES:
             return YAHOO_INDEXES[self.code]
         if self.exchange == "US":
@@ -66,14 +72,17 @@ class Symbol:
 
     @property
     def eastmoney(self) -> str:
-        """``1.600519``, ``0.000001``, ``116.00700``; others raise ``InvalidField``."""
+        """Return Eastmoney's code: ``1.600519``, ``0.000001``, ``116.00700``.
+
+        Raises ``InvalidField`` for other markets.
+        """
         if self.exchange in EASTMONEY and (self.exchange != "HK" or self.security is Security.STOCK):
             return f"{EASTMONEY[self.exchange]}.{self.code}"
         raise InvalidField("symbol", f"{self.canonical}: Eastmoney's number of this market is not known")
 
     @property
     def baostock(self) -> str:
-        """``sh.600519``; only Shanghai and Shenzhen are there, others raise ``InvalidField``."""
+        """Return BaoStock's code: ``sh.600519``; raises ``InvalidField`` outside Shanghai and Shenzhen."""
         if self.exchange not in {"SH", "SZ"}:
             raise InvalidField("symbol", f"{self.canonical}: BaoStock has Shanghai and Shenzhen only")
         return f"{self.exchange.lower()}.{self.code}"
@@ -128,12 +137,12 @@ NAME = re.compile(r"^[\u3400-\u9fff*·ＡＢA-B]*[\u3400-\u9fff]+[A-B]?\s*|\s*[\
 
 
 def normalise(text: str) -> Symbol:
-    """The likeliest symbol; raises ``InvalidField("symbol")`` when it is no code in any spelling."""
+    """Return the likeliest symbol; raises ``InvalidField("symbol")`` for a text that is no code in any spelling."""
     return candidates(text)[0]
 
 
 def candidates(text: str) -> tuple[Symbol, ...]:
-    """All symbols that the spelling may mean, likeliest first: bare 000001 is a bank, or Shanghai's index.
+    """Return all symbols that a text may mean, likeliest first: bare 000001 is a bank, or Shanghai's index.
 
     Raises ``InvalidField("symbol")`` when there is none.
     """
@@ -146,7 +155,7 @@ def candidates(text: str) -> tuple[Symbol, ...]:
 
 
 def spellings(plain: str) -> list[str]:
-    """As given, then what stands in brackets, then without a Chinese name before or after."""
+    """Return the text as given, then the part in brackets, then the text without a Chinese name before or after."""
     bracketed = BESIDE.search(plain)
     return [plain, *([bracketed.group(1).strip()] if bracketed else []), NAME.sub("", plain).strip()]
 
@@ -172,7 +181,7 @@ def read(code: str) -> tuple[Symbol, ...]:
 
 
 def china(code: str, exchange: str) -> Symbol:
-    """With its exchange, a code's first digits say what it is."""
+    """Return the symbol of a mainland code, whose first digits determine the type of security."""
     if (exchange == "SH" and code.startswith("000")) or (exchange == "SZ" and code.startswith("399")):
         return Symbol(code, exchange, Security.INDEX)
     # Beijing's codes are often written with Shenzhen's number at Eastmoney.
@@ -183,7 +192,7 @@ def china(code: str, exchange: str) -> Symbol:
 
 
 def bare(code: str) -> tuple[Symbol, ...]:
-    """Six digits alone: the exchange by the first ones."""
+    """Return the symbols of six bare digits, by the exchange that the first digits imply."""
     if code.startswith(("43", "83", "87", "920")):
         return (china(code, "BJ"),)
     if code.startswith(("6", "5", "9")):

@@ -1,6 +1,6 @@
-"""A user's CSV, XLSX or Parquet → a typed table; a row that is broken is reported by its number, the rest loads.
+"""Reader of users' CSV, XLSX and Parquet files as typed tables; broken rows are reported by number, the rest is loaded.
 
-Nothing is fetched here and nothing in a file is executed: formulas give their stored values.
+Nothing is fetched and nothing in a file is executed: formulas give their stored values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LINE_END = re.compile(r"\r\n|\n|\r")
 
 @dataclass(frozen=True)
 class UploadLimits:
-    """Bounds of one file, sizes in bytes or characters."""
+    """Limits of one file, in bytes, rows, columns and characters."""
 
     file_bytes: int = 64 << 20
     unpacked_bytes: int = 512 << 20
@@ -41,10 +41,10 @@ Row = tuple[int, Sequence[Any]]
 
 
 def read_upload(data: bytes, name: str, sheet: str = "", limits: UploadLimits | None = None) -> Fetched:
-    """The table in a file; ``name`` tells the format, ``sheet`` picks one of a workbook (its first by default).
+    """Read the table in a file; ``name`` determines the format, ``sheet`` selects a worksheet (the first by default).
 
-    ``issues`` name the line of a CSV, the row of a sheet, from 1 and with the header counted. Raises
-    ``InvalidField("name")``, ``PayloadTooLarge``, ``EmptySchema``, ``CorruptData`` and ``MissingExtra``.
+    ``issues`` have the line of a CSV or the row of a sheet, from 1 with the header counted. Raises ``InvalidField`` for
+    ``name``, ``columns`` and ``sheet``, ``PayloadTooLarge``, ``EmptySchema``, ``CorruptData`` and ``MissingExtra``.
     """
     bounds = limits or UploadLimits()
     suffix = PurePath(name).suffix.lower()
@@ -63,7 +63,7 @@ def read_upload(data: bytes, name: str, sheet: str = "", limits: UploadLimits | 
 
 
 def assembled(rows: Iterator[Row], name: str, limits: UploadLimits, issues: list[RowIssue]) -> Fetched:
-    """The first row names the columns; rows of another width are reported."""
+    """Build the table; the first row names the columns, and rows of another width are reported."""
     first = next(rows, None)
     if first is None:
         raise EmptySchema(name, ("a header row",))
@@ -93,13 +93,13 @@ def assembled(rows: Iterator[Row], name: str, limits: UploadLimits, issues: list
 
 
 def report(issues: list[RowIssue], issue: RowIssue) -> None:
-    """Keeps the first thousand."""
+    """Append an issue, up to a thousand."""
     if len(issues) < MOST_ISSUES:
         issues.append(issue)
 
 
 def trimmed(cells: Sequence[Any]) -> list[Any]:
-    """Without the empty cells at the end, which spreadsheets leave behind."""
+    """Return the cells without empty ones at the end, which spreadsheets leave behind."""
     kept = list(cells)
     while kept and (kept[-1] is None or not str(kept[-1]).strip()):
         kept.pop()
@@ -107,7 +107,7 @@ def trimmed(cells: Sequence[Any]) -> list[Any]:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """UTF-8, UTF-16 with its mark, or GB 18030; raises ``CorruptData`` for none of these."""
+    """Decode UTF-8, UTF-16 with a byte-order mark, or GB 18030; raises ``CorruptData`` for anything else."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
     for encoding in ("utf-8-sig", "gb18030"):
@@ -121,7 +121,7 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def csv_rows(text: str, limits: UploadLimits, issues: list[RowIssue]) -> Iterator[Row]:
-    """Records with the line they begin in; a quote that is never closed costs its line, not the rest."""
+    """Yield records with the line on which they begin; an unclosed quote loses its line, not the rest."""
     lines = LINE_END.split(text)  # not splitlines(): U+2028 and its like may stand in a field
     delimiter = delimiter_of(next((line for line in lines if line.strip()), ""))
     index, width = 0, 0
@@ -144,7 +144,7 @@ def csv_rows(text: str, limits: UploadLimits, issues: list[RowIssue]) -> Iterato
 
 
 def joined(lines: Sequence[str], start: int, delimiter: str, width: int) -> tuple[list[str] | None, int]:
-    """A record over several lines and their number; None when it does not end soon or has another width."""
+    """Return a record over several lines and their number; None when it does not end soon or has another width."""
     text = lines[start]
     for taken in range(2, JOINED_LINES + 2):
         if start + taken > len(lines):
@@ -167,12 +167,15 @@ def record(text: str, delimiter: str) -> list[str]:
 
 
 def delimiter_of(line: str) -> str:
-    """The separator that stands in the header most often, a comma when none does."""
+    """Return the most frequent separator of the header, a comma when there is none."""
     return max(DELIMITERS, key=lambda delimiter: (line.count(delimiter), -DELIMITERS.index(delimiter)))
 
 
 def sheet_rows(data: bytes, name: str, sheet: str, limits: UploadLimits, issues: list[RowIssue]) -> Iterator[Row]:
-    """Rows of a sheet from its first that is not empty; raises ``CorruptData`` and ``InvalidField("sheet")``."""
+    """Yield the rows of a sheet from its first non-empty one.
+
+    Raises ``CorruptData``, ``InvalidField("sheet")`` and ``MissingExtra``.
+    """
     try:
         import openpyxl
     except ImportError as error:
@@ -198,12 +201,15 @@ def sheet_rows(data: bytes, name: str, sheet: str, limits: UploadLimits, issues:
         for place, cell in enumerate(kept):
             if isinstance(cell, str) and cell in ERRORS:
                 report(issues, RowIssue(number, f"holds the error {cell} in column {place + 1}"))
-        # A sheet has no short rows: the cells at the end are empty.
+        # Sheets have no short rows: missing cells at the end are empty.
         yield number, [*kept, *[None] * (width - len(kept))]
 
 
 def read_parquet(data: bytes, name: str, limits: UploadLimits) -> Fetched:
-    """Row groups one by one; one that cannot be read is reported with its first row. Types are the file's."""
+    """Read row groups one by one, with the file's types; an unreadable one is reported with its first row.
+
+    Raises ``CorruptData`` and ``EmptySchema``.
+    """
     pa = arrow()
     import pyarrow.parquet as parquet
 
@@ -233,7 +239,10 @@ def read_parquet(data: bytes, name: str, limits: UploadLimits) -> Fetched:
 
 
 def published_until(fetched: Fetched, column: str, as_of: date) -> Fetched:
-    """The rows whose ``column`` (days) is not after ``as_of``; raises ``InvalidField`` when it holds no days."""
+    """Return the rows whose ``column`` of days is not after ``as_of``.
+
+    Raises ``InvalidField`` for another type of column.
+    """
     pa = arrow()
     import pyarrow.compute as compute
 

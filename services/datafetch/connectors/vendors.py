@@ -1,7 +1,7 @@
-"""All vendors behind one door: who is asked first in which market, who next, and what is kept.
+"""All enabled vendors behind one interface: order per market, fallback and cache.
 
-Each vendor has its lane (concurrency, rate, circuit); all share one cache, in which alike questions of the same
-moment become one call.
+Each vendor has its own admission control (concurrency, rate, circuit breaker); all share one cache, which merges equal
+concurrent requests into one call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from services.datafetch.connectors.flow import Counts, Lane, LanePolicy
 from services.datafetch.connectors.sanity import Checked, compare
 from services.datafetch.connectors.symbols import Market, normalise
 
-# Keyless and nearest to the market first.
+# Vendors without a key and close to the market come first.
 ORDER: Mapping[tuple[Kind, Market], tuple[str, ...]] = {
     (Kind.PRICES, Market.CN): ("akshare", "baostock", "yfinance"),
     (Kind.PRICES, Market.HK): ("akshare", "yfinance"),
@@ -39,14 +39,14 @@ ORDER: Mapping[tuple[Kind, Market], tuple[str, ...]] = {
     (Kind.STATEMENTS, Market.CN): ("akshare-statements", "baostock"),
     (Kind.SERIES, Market.WORLD): ("fred", "worldbank"),
 }
-# The columns that say when a row was known or what day it is about; none may be after as_of.
+# Columns with the day on which a row was known or that it is about; none may be after as_of.
 KNOWN_BY = ("date", "filed", "published")
 LEAST_SHARE_S = 0.5
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A vendor that was asked in vain, and why."""
+    """A failed request to one vendor."""
 
     vendor: str
     error: FathomError
@@ -54,14 +54,14 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found, and who was asked before."""
+    """The fetched table and the attempts that failed before."""
 
     fetched: Fetched
     failed: tuple[Attempt, ...]
 
 
 class AllVendorsFailed(DependencyFailed):
-    """Nobody could answer; ``attempts`` say why, each by its vendor."""
+    """No vendor could answer; ``attempts`` has the error of each."""
 
     def __init__(self, request: DataRequest, attempts: Sequence[Attempt]) -> None:
         said = "; ".join(f"{attempt.vendor}: {attempt.error.message}" for attempt in attempts)
@@ -72,7 +72,7 @@ class AllVendorsFailed(DependencyFailed):
 
 
 class Vendors:
-    """The connectors that are on. For one event loop."""
+    """The enabled connectors; for one event loop."""
 
     def __init__(self, connectors: Sequence[Connector], config: ConnectorsConfig) -> None:
         policy = LanePolicy(config.concurrency, config.per_second, config.circuit_failures, config.circuit_seconds)
@@ -85,23 +85,23 @@ class Vendors:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Who is on."""
+        """Return the names of the enabled vendors."""
         return tuple(self._connectors)
 
     @property
     def cached(self) -> CacheCounts:
-        """Calls, hits and shared calls since the start."""
+        """Return the counts of calls, hits and shared calls since the start."""
         return self._cache.counts
 
     def counts(self, vendor: str) -> Counts:
-        """What the vendor's lane has seen."""
+        """Return the counters of the vendor's lane."""
         return self._lanes[vendor].counts
 
     def chain(self, request: DataRequest) -> tuple[str, ...]:
-        """Who is asked, in order: those of the market that are on. Raises ``InvalidField``, ``VendorOff``."""
+        """Return the enabled vendors of the request's market, in order; raises ``InvalidField`` and ``VendorOff``."""
         names = ORDER.get((request.kind, market_of(request)), ())
         if request.kind is Kind.SERIES:
-            # The ids of one are none of the other's: a country is World Bank's.
+            # Their series ids differ; a request with a country is for the World Bank.
             names = ("worldbank",) if request.entity else ("fred",)
         there = tuple(name for name in names if name in self._connectors)
         if not there:
@@ -110,10 +110,10 @@ class Vendors:
         return there
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Answer:
-        """The first vendor's answer, or the next one's when it fails; each gets its share of the time.
+        """Return the answer of the first vendor that succeeds; each gets an equal share of the remaining time.
 
-        Raises ``NotFound`` when nobody has it, ``AllVendorsFailed`` when any could not say, the vendor's own error
-        when there is only one, and the errors of ``chain``.
+        ``deadline`` is in monotonic seconds. Raises ``NotFound`` when all vendors lack the data, ``AllVendorsFailed``
+        when any failed otherwise, the vendor's own error when there is only one, and the errors of ``chain``.
         """
         names, failed = self.chain(request), list[Attempt]()
         for place, name in enumerate(names):
@@ -133,7 +133,7 @@ class Vendors:
     async def check(
         self, request: DataRequest, as_of: date | None = None, deadline: float | None = None
     ) -> Checked | None:
-        """The prices of the first two vendors that answer, beside each other; None when fewer than two do.
+        """Compare the prices of the first two vendors that answer; None when fewer than two do.
 
         Raises the errors of ``chain``, and the first vendor's when none answers.
         """
@@ -157,7 +157,7 @@ class Vendors:
     async def ask(
         self, name: str, request: DataRequest, as_of: date | None = None, deadline: float | None = None
     ) -> Fetched:
-        """One vendor's answer, kept or fetched. Raises ``VendorOff`` and the vendor's errors."""
+        """Return one vendor's answer, cached or fetched; raises ``VendorOff`` and the vendor's errors."""
         if name not in self._connectors:
             raise VendorOff(name, f"datafetch.connectors.enabled to hold {name}")
         connector, lane = self._connectors[name], self._lanes[name]
@@ -167,17 +167,17 @@ class Vendors:
 
         history = as_of is not None and as_of < today()
         keep_s = self._config.cache_history_seconds if history else self._config.cache_seconds
-        # An answer of today is none of tomorrow's.
+        # An answer without as_of is valid for its day only.
         key = (name, spelled_alike(request), as_of or today(), as_of is None)
         return await self._cache.get(key, load, keep_s, deadline, name)
 
     async def aclose(self) -> None:
-        """Closes all connectors."""
+        """Close all connectors."""
         await asyncio.gather(*(connector.aclose() for connector in self._connectors.values()))
 
 
 def market_of(request: DataRequest) -> Market:
-    """A security's market; ``WORLD`` for series, the US for a company's number at the SEC."""
+    """Return the market of a request: ``WORLD`` for series and tables, ``US`` for a CIK, else the security's market."""
     if request.kind in {Kind.SERIES, Kind.TABLE}:
         return Market.WORLD
     if request.kind is Kind.STATEMENTS and request.symbol.strip().upper().startswith("CIK"):
@@ -186,7 +186,7 @@ def market_of(request: DataRequest) -> Market:
 
 
 def spelled_alike(request: DataRequest) -> DataRequest:
-    """All spellings of a code are one question."""
+    """Return the request with its symbol in one spelling, so that all spellings share a cache entry."""
     if request.kind in {Kind.SERIES, Kind.TABLE} or request.symbol.strip().upper().startswith("CIK"):
         return request
     symbol = normalise(request.symbol)
@@ -194,7 +194,7 @@ def spelled_alike(request: DataRequest) -> DataRequest:
 
 
 def share(deadline: float | None, left: int) -> float | None:
-    """An equal part of the time that is left, so that a slow vendor leaves some to the next."""
+    """Return the deadline for one of ``left`` vendors: an equal part of the remaining time, at least 0.5 s."""
     if deadline is None or left <= 1:
         return deadline
     now = time.monotonic()
@@ -202,7 +202,8 @@ def share(deadline: float | None, left: int) -> float | None:
 
 
 def guarded(fetched: Fetched, as_of: date | None, request: DataRequest) -> Fetched:
-    """Without any row after ``as_of``: connectors leave them out, and this is the last gate. Raises ``NoData``."""
+    """Return the answer without rows after ``as_of``; raises ``NoData`` when none is left."""
+    # Connectors filter by as_of themselves; this is the last safeguard.
     if as_of is None or fetched.provenance.revised:
         return fetched
     import pyarrow.compute as compute

@@ -1,8 +1,8 @@
-"""World Bank indicators by its public API: annual figures of countries, keyless.
+"""Connector to the World Bank's public API: annual figures of countries, without a key.
 
-The API gives the latest figures only and says on what day they were last updated. As of an earlier day it is
-refused, unless the request takes the latest vintage and is told so. Live access was not tried here; the tests
-serve the API's answers from this machine.
+The API has only the latest figures and the day of their last update. A request as of an earlier day is refused, unless
+it accepts the latest vintage, which is then marked. Live access is untested; the tests serve the API's answers from the
+local machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNKNOWN = {"120", "175"}
 
 
 class WorldBank:
-    """``symbol`` is the bank's id of an indicator (``NY.GDP.MKTP.CD``), ``entity`` a country's ISO code."""
+    """A connector whose ``symbol`` is an indicator id (``NY.GDP.MKTP.CD``) and ``entity`` a country's ISO code."""
 
     name = "worldbank"
 
@@ -51,7 +51,7 @@ class WorldBank:
         return (Offer(Kind.SERIES, (Market.WORLD,), {"value": ""}, "annual", False),)
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """See ``Connector``. Dates are the last days of the periods."""
+        """Fetch a series, see ``Connector``; dates are the last days of the periods."""
         if not ID.fullmatch(request.symbol):
             raise InvalidField("symbol", f"{request.symbol[:64]!r} is no indicator's id")
         if not COUNTRY.fullmatch(request.entity):
@@ -83,7 +83,10 @@ class WorldBank:
         await self._client.aclose()
 
     def _revised(self, as_of: date | None, updated: date | None, request: DataRequest) -> bool:
-        """Whether the figures may be younger than ``as_of``; raises ``NoVintage`` when that is not wanted."""
+        """Return whether the figures may be newer than ``as_of``.
+
+        Raises ``NoVintage`` when the request does not accept that.
+        """
         if as_of is None or (updated is not None and updated <= as_of):
             return False
         if request.vintage is Vintage.STRICT:
@@ -92,7 +95,7 @@ class WorldBank:
 
 
 def page_of(answer: Any, request: DataRequest, vendor: str) -> tuple[Any, list[Any]]:
-    """Head and rows of a page. Raises ``NoData`` for unknown ids, ``MalformedAnswer``."""
+    """Return head and rows of a page; raises ``NoData`` for unknown ids, and ``MalformedAnswer``."""
     with reading(vendor):
         if isinstance(answer[0], dict) and "message" in answer[0]:
             message = answer[0]["message"][0]
@@ -105,7 +108,10 @@ def page_of(answer: Any, request: DataRequest, vendor: str) -> tuple[Any, list[A
 def read_page(
     found: list[Any], request: DataRequest, last: date, rows: list[dict[str, Any]], issues: list[RowIssue], vendor: str
 ) -> dict[str, str]:
-    """Adds the page's observations and gives the names it says. Raises ``EmptySchema``, ``ChangedSchema``."""
+    """Append the page's observations to ``rows`` and return its title, country and unit.
+
+    Raises ``EmptySchema`` and ``ChangedSchema``.
+    """
     if not found:
         return {}
     expect(vendor, found[0], ("indicator", "country", "date", "value"))
@@ -123,7 +129,7 @@ def read_page(
 
 
 def period_end(text: str) -> date:
-    """The last day of a year, quarter or month as the API writes them; raises ``ValueError``."""
+    """Parse a year, quarter or month to its last day: "2021Q3" → 2021-09-30; raises ``ValueError``."""
     found = PERIOD.fullmatch(text)
     if not found:
         raise ValueError(f"{text[:40]!r} is no period")

@@ -1,7 +1,7 @@
-"""yfinance's source, Yahoo's chart endpoint, by HTTP: daily bars of stocks, funds and indices, keyless.
+"""Connector to Yahoo's chart endpoint by HTTP, yfinance's source, without a key.
 
-The library yfinance is left out: its addresses are fixed and it brings a browser's TLS library. Live access
-was not tried here; the tests serve the endpoint's answers from this machine.
+It has daily bars of stocks, funds and indices. The library yfinance is not used: its addresses are fixed and it brings
+a browser's TLS library. Live access is untested; the tests serve the endpoint's answers from the local machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUOTES = ("open", "high", "low", "close", "volume")
 
 
 class Yahoo:
-    """Bars as traded: Yahoo's are adjusted for all splits until today, which is undone here."""
+    """A connector to bars as traded; Yahoo's are adjusted for all splits until today, which is undone here."""
 
     name = "yfinance"
 
@@ -46,9 +46,10 @@ class Yahoo:
         return (Offer(Kind.PRICES, (Market.US, Market.HK, Market.CN), fields, "daily", True),)
 
     async def fetch(self, request: DataRequest, as_of: date | None = None, deadline: float | None = None) -> Fetched:
-        """See ``Connector``. All bars since ``start`` are asked for: later splits are needed to undo them."""
+        """Fetch daily bars, see ``Connector``."""
         symbol = normalise(request.symbol)
         place = f"{self._url}/v8/finance/chart/{symbol.yahoo}"
+        # All bars since the start are requested, whatever the end: undoing splits needs the later ones.
         start = datetime.combine(request.start or date(1970, 1, 2), time(), UTC) - timedelta(days=7)
         params = {
             "period1": int(start.timestamp()),
@@ -83,7 +84,10 @@ class Yahoo:
 
 
 def chart(answer: Any, vendor: str) -> Any:
-    """The one result; None for an unknown symbol. Raises ``MalformedAnswer``, ``EmptySchema``, ``ChangedSchema``."""
+    """Return the one result, or None for an unknown symbol or a period without bars.
+
+    Raises ``MalformedAnswer``, ``EmptySchema`` and ``ChangedSchema``.
+    """
     with reading(vendor):
         results = answer["chart"]["result"]
         if not results:
@@ -101,7 +105,10 @@ def chart(answer: Any, vendor: str) -> Any:
 
 
 def read_bars(result: Mapping[str, Any], last: date, known: date) -> tuple[list[Bar], tuple[str, ...]]:
-    """Bars as traded until ``last`` with ``adj_close`` by the events until ``known``; a bar still open is left out."""
+    """Return the bars as traded until ``last``, and notes; the bar of a running session is left out.
+
+    ``adj_close`` includes splits and dividends until ``known``.
+    """
     zone = zone_of(result["meta"])
     days = [datetime.fromtimestamp(stamp, zone).date() for stamp in result["timestamp"]]
     quote = result["indicators"]["quote"][0]
@@ -128,10 +135,10 @@ def adjust(
     dividends: Sequence[tuple[date, float]],
     known: date,
 ) -> list[float | None]:
-    """Closes with splits and dividends until ``known`` worked in, in the shares of that day.
+    """Return closes adjusted for splits and dividends until ``known``, in the shares of that day.
 
-    ``closes`` and ``dividends`` are in today's shares, as Yahoo gives them. A dividend of D takes 1 - D / c from
-    all earlier days, c the close of the day before it.
+    ``closes`` and ``dividends`` are in today's shares, as Yahoo gives them. A dividend D multiplies all earlier closes
+    by 1 - D / c, where c is the close of the day before it.
     """
     back = ratio_after(splits, known)
     paid = {when: amount for when, amount in dividends if when <= known}
@@ -147,7 +154,7 @@ def adjust(
 
 
 def ratio_after(splits: Sequence[tuple[date, float]], when: date) -> float:
-    """How many of today's shares one share of ``when`` became."""
+    """Return the number of today's shares that one share of ``when`` has become."""
     ratio = 1.0
     for day, factor in splits:
         if day > when:
@@ -156,7 +163,7 @@ def ratio_after(splits: Sequence[tuple[date, float]], when: date) -> float:
 
 
 def events(result: Mapping[str, Any], zone: Any) -> tuple[list[tuple[date, float]], list[tuple[date, float]]]:
-    """Splits (new shares per old one) and dividends (per today's share) with their days."""
+    """Return splits (new shares per old one) and dividends (per today's share) with their days."""
     found = result.get("events") or {}
     splits = [
         (datetime.fromtimestamp(event["date"], zone).date(), float(event["numerator"]) / float(event["denominator"]))
@@ -177,7 +184,7 @@ def zone_of(meta: Mapping[str, Any]) -> Any:
 
 
 def open_day(meta: Mapping[str, Any], zone: Any) -> date | None:
-    """The day of a session that has not ended; None when there is none."""
+    """Return the day of a session that has not ended, or None."""
     session = (meta.get("currentTradingPeriod") or {}).get("regular") or {}
     start, end = session.get("start"), session.get("end")
     if not start or not end or datetime.now(UTC).timestamp() >= end:

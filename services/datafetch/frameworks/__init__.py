@@ -1,4 +1,4 @@
-"""Analysis frameworks: what a researcher looks at for each of ten topics, and which topic a question is."""
+"""Analysis frameworks: the indicators that analysts look at for each of ten topics, and the topic of a question."""
 
 from services.datafetch.frameworks.load import (
     BUNDLED,

@@ -1,4 +1,4 @@
-"""Frameworks from folders of YAML files; what is wrong is named by file, place in the tree and field."""
+"""Loader of frameworks from folders of YAML files; errors name the file, the place in the tree and the field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_PROBLEMS = 20
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong. ``place`` are the names from the root of the tree down to the node, "" at the root."""
+    """One error in a file; ``place`` is the path of names from the root of the tree to the node, "" at the root."""
 
     file: str
     place: str
@@ -37,7 +37,7 @@ class Problem:
 
 
 class InvalidFramework(FathomError):
-    """A framework file is wrong; ``problems`` has at most 20 of the places."""
+    """A framework file is invalid; ``problems`` has up to 20 of its errors."""
 
     code, reason = "INVALID_ARGUMENT", "INVALID_FIELD"
 
@@ -50,32 +50,32 @@ class InvalidFramework(FathomError):
 
 @dataclass(frozen=True)
 class Frameworks:
-    """The library: immutable, the topics in the order of their names."""
+    """The immutable library of frameworks, with topics sorted by name."""
 
     topics: Mapping[str, Framework]
     words: TopicWords
 
     def __getitem__(self, topic: str) -> Framework:
-        """Raises ``NotFound`` with the nearest topics."""
+        """Return the framework of a topic; raises ``NotFound`` with the nearest topics."""
         if topic not in self.topics:
             raise NotFound("topic", topic, difflib.get_close_matches(topic, self.topics, cutoff=0.4))
         return self.topics[topic]
 
     def classify(self, question: str) -> list[tuple[str, float]]:
-        """Topics that the words of a question call for, best first, with shares that sum to 1; empty for none.
+        """Return the topics of a question by its words, best first, with shares that sum to 1; empty for none.
 
-        Deterministic: no model, ties in the order of the topics' names.
+        Deterministic: no model, and ties are ordered by topic name.
         """
         return self.words.classify(question)
 
     def nodes(self, topic: str, level: int = LEVELS) -> list[Placed]:
-        """The tree down to ``level`` (1 to 3), each node before its children. Raises as ``indicators`` does."""
+        """Return the nodes down to ``level`` (1 to 3), each before its children; raises as ``indicators`` does."""
         if not 1 <= level <= LEVELS:
             raise InvalidField("level", f"must be 1 to {LEVELS}; deeper nodes are for readers of the file")
         return list(walk(self[topic].nodes, level))
 
     def indicators(self, topic: str, level: int = LEVELS) -> list[Placed]:
-        """What to look for: the nodes at ``level``, and those above it that have no children.
+        """Return the nodes at ``level``, and those above it without children.
 
         Raises ``NotFound`` for an unknown topic and ``InvalidField`` for a level other than 1 to 3.
         """
@@ -83,10 +83,10 @@ class Frameworks:
 
 
 def load_frameworks(folder: Path = BUNDLED, *extra: Path) -> Frameworks:
-    """All ``*.yaml`` files of a folder and of further ones, whose topics come on top.
+    """Load all ``*.yaml`` files of a folder and of further ones, which add topics.
 
-    Raises ``InvalidFramework`` for a folder without frameworks, a file that cannot be read, is malformed or names a
-    topic that another file has.
+    Raises ``InvalidFramework`` for a folder without frameworks, and for a file that cannot be read, is malformed or
+    repeats the topic of another file.
     """
     found: dict[str, tuple[Path, Framework]] = {}
     for path in [file for place in (folder, *extra) for file in files_of(place)]:
@@ -100,7 +100,7 @@ def load_frameworks(folder: Path = BUNDLED, *extra: Path) -> Frameworks:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The framework files of a folder, by name."""
+    """Return the framework files of a folder, sorted by name."""
     paths = sorted(folder.glob("*.yaml"))
     if not 1 <= len(paths) <= MAX_FILES:
         raise InvalidFramework(
@@ -110,7 +110,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def read_framework(path: Path) -> Framework:
-    """One file; raises ``InvalidFramework`` with every problem that was found, up to 20."""
+    """Read and check one file; raises ``InvalidFramework`` with up to 20 problems."""
     raw = parse(path)
     try:
         framework = Framework.model_validate(raw)
@@ -124,7 +124,7 @@ def read_framework(path: Path) -> Framework:
 
 
 def parse(path: Path) -> Any:
-    """The YAML of a file."""
+    """Parse the YAML of a file."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise InvalidFramework([Problem(str(path), "", "", f"is larger than {MAX_FILE_BYTES:,} bytes")])
@@ -138,7 +138,7 @@ def parse(path: Path) -> Any:
 
 
 def located(path: Path, raw: Any, location: tuple[int | str, ...], message: str) -> Problem:
-    """A pydantic error as a place: positions in ``nodes`` become the names that stand there."""
+    """Convert a pydantic error location to a problem: positions in ``nodes`` become the names of the nodes."""
     names: list[str] = []
     fields: list[str] = []
     here = raw
@@ -154,14 +154,14 @@ def located(path: Path, raw: Any, location: tuple[int | str, ...], message: str)
 
 
 def child(value: Any, step: int | str) -> Any:
-    """An element of a list or a mapping; None where there is none."""
+    """Return an element of a list or mapping, or None."""
     if isinstance(value, dict):
         return value.get(step)
     return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
 
 
 def tree_problems(path: Path, framework: Framework) -> list[Problem]:
-    """What only the whole tree shows: branches that end before level 3, too many or too deep nodes."""
+    """Check the tree as a whole: branches that end before level 3, too many or too deep nodes."""
     places = list(walk(framework.nodes, MAX_DEPTH + 1))
     problems = [] if places else [Problem(str(path), "", "nodes", "has no nodes")]
     if len(places) > MAX_NODES:

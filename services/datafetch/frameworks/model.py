@@ -1,7 +1,7 @@
-"""An analysis framework: a topic, the words that call for it, and a tree of what to look at.
+"""Analysis framework: a topic, the words that indicate it, and a tree of what to examine.
 
-Level 1 are the dimensions of the topic, level 2 their aspects, level 3 the indicators. A file may go deeper, for its
-readers; what is used ends at level 3, because a larger tree fits no prompt and leads to plans that are too large.
+Level 1 holds the dimensions of the topic, level 2 their aspects, level 3 the indicators. A file may go deeper for its
+readers, but only three levels are used: a larger tree does not fit a prompt and leads to plans that are too large.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 
 
 class Tool(StrEnum):
-    """Who looks for it: numbers are fetched, views and texts are searched."""
+    """The tool for an indicator: numbers are fetched, views and texts are searched."""
 
     DATA = "data"
     SEARCH = "search"
 
 
 class Closed(BaseModel):
-    """Immutable, and closed to unknown keys."""
+    """Base of immutable models that reject unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Node(Closed):
-    """A dimension, an aspect or an indicator. ``ids`` are indicators of the library, ``hint`` says where or how."""
+    """A dimension, an aspect or an indicator.
+
+    ``ids`` are indicators of the catalog, ``hint`` tells where or how to look.
+    """
 
     name: Name
     zh: ZhName
@@ -48,20 +51,20 @@ class Node(Closed):
 
     @model_validator(mode="after")
     def siblings(self) -> Self:
-        """No two children of one name."""
+        """Reject two children with one name."""
         refuse_twins(self.nodes)
         return self
 
 
 class Signals(Closed):
-    """Words of a question that call for the topic, in any language; strong ones count three times as much."""
+    """The words of a question that indicate the topic, in any language; ``strong`` ones count three times as much."""
 
     strong: tuple[Word, ...] = Field(min_length=1, max_length=200)
     words: tuple[Word, ...] = Field((), max_length=200)
 
 
 class Framework(Closed):
-    """One file."""
+    """The content of one framework file."""
 
     version: Literal[1]
     topic: str = Field(pattern=r"^[a-z][a-z0-9_]{1,39}$")
@@ -73,14 +76,14 @@ class Framework(Closed):
 
     @model_validator(mode="after")
     def siblings(self) -> Self:
-        """No two dimensions of one name."""
+        """Reject two dimensions with one name."""
         refuse_twins(self.nodes)
         return self
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A node where it stands; ``path`` are the names from level 1 down to the node itself."""
+    """A node with its position; ``path`` holds the names from level 1 down to the node itself."""
 
     path: tuple[str, ...]
     node: Node
@@ -91,7 +94,7 @@ class Placed:
 
 
 def walk(nodes: tuple[Node, ...], level: int, above: tuple[str, ...] = ()) -> Iterator[Placed]:
-    """All nodes down to ``level``, each before its children."""
+    """Yield all nodes down to ``level``, each before its children."""
     for node in nodes:
         path = (*above, node.name)
         yield Placed(path, node)
@@ -100,7 +103,7 @@ def walk(nodes: tuple[Node, ...], level: int, above: tuple[str, ...] = ()) -> It
 
 
 def refuse_twins(nodes: tuple[Node, ...]) -> None:
-    """Raises ``ValueError`` for two nodes with one name, in either language."""
+    """Raise ``ValueError`` for two nodes with one name, in either language."""
     for names in ([node.name.casefold() for node in nodes], [node.zh for node in nodes]):
         for name in names:
             if names.count(name) > 1:

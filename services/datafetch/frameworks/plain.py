@@ -1,4 +1,4 @@
-"""YAML without its traps: no aliases, which a small file can multiply without end, and no key that hides another."""
+"""Restricted YAML: no aliases, which let a small file expand without bound, and no repeated keys."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import yaml
 
 FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's loader where PyYAML was built with it: ten times as fast, with the same results."""
+"""libyaml's loader if PyYAML was built with it: ten times as fast, with the same results."""
 
 
 class PlainLoader(FAST):  # type: ignore[misc]
-    """Raises ``yaml.MarkedYAMLError``, with line and column, for a repeated key."""
+    """A safe loader that raises ``yaml.MarkedYAMLError``, with line and column, for a repeated key."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
         seen = set()
@@ -23,7 +23,7 @@ class PlainLoader(FAST):  # type: ignore[misc]
 
 
 def load_plain(text: str) -> Any:
-    """The content of one YAML document; raises ``yaml.MarkedYAMLError`` for an alias or a repeated key too."""
+    """Parse one YAML document; raises ``yaml.MarkedYAMLError`` also for an alias or a repeated key."""
     if "*" in text:
         for event in yaml.parse(text, Loader=FAST):
             if isinstance(event, yaml.AliasEvent):

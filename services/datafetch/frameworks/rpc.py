@@ -1,4 +1,4 @@
-"""The framework library as the answer of ``ListFrameworks``."""
+"""Response of the RPC ``ListFrameworks``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_QUESTION_CHARS = 2_000
 
 
 def list_frameworks(library: Frameworks, request: pb.ListFrameworksRequest) -> pb.ListFrameworksResponse:
-    """The frameworks that were asked for; raises ``InvalidField`` and ``NotFound``."""
+    """Return the requested frameworks; raises ``InvalidField`` and ``NotFound``."""
     if len(request.question) > MAX_QUESTION_CHARS:
         raise InvalidField("question", f"must have at most {MAX_QUESTION_CHARS:,} characters")
     if request.limit < 0:

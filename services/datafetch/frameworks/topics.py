@@ -1,4 +1,4 @@
-"""The topic of a question by the words of the frameworks: longest match, no model, the same answer every time."""
+"""Topic classification by the words of the frameworks: longest match, deterministic, without a model."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ CJK = re.compile(r"[\u4e00-\u9fff]")
 
 @dataclass(frozen=True)
 class TopicWords:
-    """What each phrase says for which topic."""
+    """The votes of each phrase for topics."""
 
     votes: Mapping[str, Mapping[str, float]]
 
     @cached_property
     def phrases(self) -> re.Pattern[str]:
-        """All phrases as one pattern, compiled for the first question."""
+        """Return all phrases as one pattern, compiled for the first question."""
         return pattern(list(self.votes))
 
     @classmethod
     def of(cls, frameworks: Mapping[str, Framework]) -> TopicWords:
-        """From the signals of the frameworks and the names of their nodes; a phrase of several topics is shared."""
+        """Build the votes from signals and node names; a phrase of several topics splits its vote."""
         votes: dict[str, dict[str, float]] = defaultdict(dict)
         for topic, framework in frameworks.items():
             places = walk(framework.nodes, LEVELS)
@@ -43,7 +43,7 @@ class TopicWords:
         return cls(MappingProxyType(shared))
 
     def classify(self, question: str) -> list[tuple[str, float]]:
-        """Topics with their shares of the votes, best first. Only the first 2,000 characters are read."""
+        """Return topics with their shares of the votes, best first; only the first 2,000 characters count."""
         scores: dict[str, float] = defaultdict(float)
         for match in self.phrases.finditer(normal(question[:MAX_CHARS])):
             phrase = match.group()
@@ -54,17 +54,17 @@ class TopicWords:
 
 
 def telling(name: str) -> bool:
-    """Two Latin words or three Chinese characters: "cost" or "价格" alone say nothing about the topic."""
+    """Return whether a name is specific enough: several words or three Chinese characters, unlike "cost" or "价格"."""
     return len(CJK.findall(name)) >= 3 or " " in name
 
 
 def normal(text: str) -> str:
-    """Width- and case-insensitive, single spaces."""
+    """Return the text in one width and case, with single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def pattern(phrases: Sequence[str]) -> re.Pattern[str]:
-    """The phrases, longest first; Latin ones at word boundaries, with or without a plural s."""
+    """Compile the phrases, longest first; Latin ones need word boundaries and may end in a plural s."""
     parts = []
     for phrase in sorted(phrases, key=lambda phrase: (-len(phrase), phrase)):
         escaped = re.escape(phrase)

@@ -1,4 +1,4 @@
-"""Security codes: one canonical form per market and every usual spelling of it."""
+"""Security codes: the canonical form per market and all usual spellings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ CN_SQL = """case when length({0}) > 6 then {0} when {0}[1] in ('6', '9', '5') th
 
 
 def canonical(code: str, market: str) -> str:
-    """ "600519", "SH600519", "sh.600519" and "600519.SS" are "600519.SH"; codes of other markets stay as they are."""
+    """Return the canonical code: "600519", "SH600519", "sh.600519" and "600519.SS" → "600519.SH".
+
+    Codes of other markets than CN are returned unchanged.
+    """
     if market != "CN":
         return code
     match = CN_CODE.fullmatch(code.strip())
@@ -23,12 +26,12 @@ def canonical(code: str, market: str) -> str:
 
 
 def exchange_of(code: str) -> str:
-    """The mainland exchange that a bare six-digit code belongs to."""
+    """Return the mainland exchange of a bare six-digit code."""
     return "SH" if code[0] in "695" else "BJ" if code[0] in "48" else "SZ"
 
 
 def spellings(ident: str, market: str) -> list[str]:
-    """Every usual spelling of a canonical code, itself included."""
+    """Return every usual spelling of a canonical code, including itself."""
     if market == "CN" and re.fullmatch(r"\d{6}\.[A-Z]{2}", ident):
         code, exchange = ident.split(".")
         yahoo = [f"{code}.SS"] if exchange == "SH" else []

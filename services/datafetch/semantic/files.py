@@ -1,4 +1,4 @@
-"""Reading a user's tables: parquet, CSV and XLSX, with failures that name the file and, for CSV, the line."""
+"""Reader of users' tables (parquet, CSV, XLSX); errors name the file and, for CSV, the line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 
 
 def duckdb() -> Any:
-    """The duckdb module; raises ``MissingExtra``."""
+    """Import and return the duckdb module; raises ``MissingExtra``."""
     try:
         import duckdb as module
     except ImportError as error:
@@ -20,17 +20,20 @@ def duckdb() -> Any:
 
 
 def quoted(name: str) -> str:
-    """A SQL identifier."""
+    """Quote a SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: str) -> str:
-    """A SQL string."""
+    """Quote a SQL string."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def inside(root: Path, path: str) -> Path:
-    """A file below ``root``; raises ``InvalidField("path")`` for one outside and ``CorruptData`` for one not there."""
+    """Resolve a path below ``root``.
+
+    Raises ``InvalidField("path")`` for a path outside or another file format, and ``CorruptData`` for a missing file.
+    """
     target = (root / path).resolve()
     if not target.is_relative_to(root.resolve()):
         raise InvalidField("path", f"{path!r} leaves the folder {root}")
@@ -42,9 +45,9 @@ def inside(root: Path, path: str) -> Path:
 
 
 def create(connection: Any, name: str, path: Path, sheet: str = "", *, view: bool = False) -> list[str]:
-    """Makes ``name`` a table (or, of a parquet file, a view) of the file and gives its columns.
+    """Create the table ``name`` (with ``view``, for a parquet file, a view) from a file and return its columns.
 
-    Raises ``CorruptData`` naming file and line for a row that does not fit its header: no row is dropped silently.
+    Raises ``CorruptData`` with file and line for a row that does not match the header; no row is dropped silently.
     """
     module = duckdb()
     suffix = path.suffix.lower()
@@ -70,7 +73,7 @@ def create(connection: Any, name: str, path: Path, sheet: str = "", *, view: boo
 
 
 def workbook(path: Path, sheet: str) -> Any:
-    """A sheet of an Office Open XML workbook as a frame; raises ``CorruptData``."""
+    """Read a sheet of an Office Open XML workbook as a frame; raises ``CorruptData`` and ``MissingExtra``."""
     try:
         import pandas as pd
 
@@ -84,7 +87,7 @@ def workbook(path: Path, sheet: str) -> Any:
 
 
 def require(columns: list[str], wanted: list[str], path: Path) -> None:
-    """Raises ``CorruptData`` naming the columns that an upstream has dropped or renamed."""
+    """Raise ``CorruptData`` with the columns that are absent, such as those that an upstream dropped or renamed."""
     absent = [name for name in wanted if name and name not in columns]
     if absent:
         raise CorruptData(str(path), f"has no column {', '.join(map(repr, absent))}; it has {', '.join(columns[:40])}")

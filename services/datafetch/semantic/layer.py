@@ -1,4 +1,4 @@
-"""Semantic folders → one layer: entities, indicators, calendars and tables, with all names."""
+"""Loader of semantic folders: merges their content into one layer and indexes all names."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from services.datafetch.semantic.schema import (
 )
 
 FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's loader where PyYAML was built with it: ten times as fast, with the same results."""
+"""libyaml's loader if PyYAML was built with it: ten times as fast, with the same results."""
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 PARTICLES = "的之"
-"""Characters that people put into a Chinese name and leave out as they like."""
+"""Particles that are optional within a Chinese name."""
 DEFAULT_CALENDAR = CalendarSpec(id="calendar", name="calendar year", name_zh="自然年", fiscal_year_end=12)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A source that could not be read. Its items are missing; everything else works."""
+    """A source that could not be read; its items are missing, everything else works."""
 
     source: str
     message: str
@@ -43,7 +43,10 @@ class Failure:
 
 @dataclass
 class Layer:
-    """What can be asked for. Built once, then only read."""
+    """The entities, indicators, calendars and tables of all semantic folders, with indices of their names.
+
+    Apart from indicators and failures, which the warehouse adds, it is read-only once loaded.
+    """
 
     entities: dict[str, EntitySpec] = field(default_factory=dict)
     indicators: dict[str, IndicatorSpec] = field(default_factory=dict)
@@ -56,7 +59,7 @@ class Layer:
     loose_names: Names = field(default_factory=lambda: Names(()))
 
     def named(self) -> Layer:
-        """The same, with its names indexed; called when everything is in."""
+        """Index all names and return the layer; call this once everything is loaded."""
         self.entity_names = Names(names_of_entities(self.entities.values()))
         names = list(names_of_indicators(self.indicators.values()))
         names += [(name, ident) for name, ident in self.patterned if ident in self.indicators]
@@ -66,12 +69,12 @@ class Layer:
 
     @cached_property
     def pinyin_names(self) -> Names:
-        """The Chinese names of entities in pinyin, made when they are first asked for: they are seldom needed."""
+        """Return the index of the entities' Chinese names in pinyin, built on first use as it is seldom needed."""
         pinyin = [(word, s.id) for s in self.entities.values() for name in chinese_names(s) for word in romanised(name)]
         return Names(pinyin)
 
     def calendar(self, entity: EntitySpec | None) -> CalendarSpec:
-        """The calendar of an entity: its own, else that of its kind, else the calendar year."""
+        """Return the calendar of an entity: its own, else that of its kind, else the calendar year."""
         if entity is None:
             return DEFAULT_CALENDAR
         if entity.calendar in self.calendars:
@@ -86,7 +89,7 @@ def chinese_names(spec: EntitySpec) -> list[str]:
 
 
 def names_of_entities(specs: Iterable[EntitySpec]) -> Iterator[tuple[str, str]]:
-    """Every name with its entity: present names before former ones, so that they win."""
+    """Yield every name with its entity id; present names come before former ones and therefore win."""
     specs = list(specs)
     for spec in specs:
         for name in (spec.id, spec.name, spec.name_zh):
@@ -101,19 +104,22 @@ def names_of_entities(specs: Iterable[EntitySpec]) -> Iterator[tuple[str, str]]:
 
 
 ENGLISH = frozenset("consumer loans invest dividend borrow treasury vault ram pop coe ira".split())  # noqa: SIM905
-"""Ids of the source that are words of the language: in a text they stand for what they mean there."""
+"""Source ids that are also English words; in a text they are not read as ids."""
 
 
 def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, str]]:
-    """Every name with its indicator: those written for people before those that a source gives, which may be double."""
+    """Yield every name with its indicator id.
+
+    Curated names come before names given by sources, which may be ambiguous.
+    """
     specs = list(specs)
     written = [spec for spec in specs if spec.name_zh or spec.synonyms]
-    # Of two series of one name the seasonally adjusted one is meant.
+    # Of two series with one name the seasonally adjusted one wins.
     sourced = sorted(
         (spec for spec in specs if not spec.name_zh and not spec.synonyms), key=lambda s: "(SA" not in s.unit
     )
     for spec in written:
-        # An id of one or two letters is a word of the language rather than a name.
+        # An id of one or two letters is more likely a word than a name.
         for name in (spec.id if len(spec.id) > 2 and spec.id not in ENGLISH else "", spec.name, spec.name_zh):
             yield name, spec.id
     for spec in written:
@@ -125,7 +131,7 @@ def names_of_indicators(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, s
 
 
 def read_file(path: Path) -> SemanticFile:
-    """One YAML file; raises ``InvalidField`` naming file and key."""
+    """Parse one YAML file; raises ``InvalidField`` with file and key."""
     try:
         return SemanticFile.model_validate(yaml.load(path.read_text(encoding="utf-8"), Loader=FAST) or {})  # noqa: S506 - a SafeLoader
     except ValidationError as error:
@@ -137,10 +143,11 @@ def read_file(path: Path) -> SemanticFile:
 
 
 def load(folders: Sequence[tuple[Path, Path]]) -> Layer:
-    """The layer of (folder of YAML files, root of their tables), later folders over earlier ones.
+    """Load a layer from pairs of a folder of YAML files and the root of their tables.
 
-    Raises ``InvalidField`` for a file that breaks the schema or declares an id twice in one folder; a table that cannot
-    be read is a ``Failure`` of the layer.
+    Later folders override earlier ones. Raises ``InvalidField`` for a folder without YAML files, a file that violates
+    the schema, an id declared twice in one folder or synonyms of an unknown indicator. An entity table that cannot be
+    read becomes a ``Failure`` of the layer.
     """
     layer = Layer()
     synonyms: list[tuple[str, str, list[str]]] = []
@@ -172,7 +179,7 @@ def load(folders: Sequence[tuple[Path, Path]]) -> Layer:
 
 
 def add_entities(layer: Layer, spec: EntityTableSpec, root: Path) -> None:
-    """Adds the entities of a table; a failure is noted."""
+    """Add the entities of a table to the layer; record a failure."""
     try:
         for entity in entities_of(spec, root):
             layer.entities[entity.id] = entity
@@ -181,7 +188,7 @@ def add_entities(layer: Layer, spec: EntityTableSpec, root: Path) -> None:
 
 
 def entities_of(spec: EntityTableSpec, root: Path) -> Iterator[EntitySpec]:
-    """The entities of a table, each once. Raises ``CorruptData`` and ``InvalidField``."""
+    """Yield the entities of a table without duplicates; raises ``CorruptData`` and ``InvalidField``."""
     path = inside(root, spec.path)
     with duckdb().connect(":memory:") as connection:
         columns = create(connection, "entities", path)

@@ -1,4 +1,4 @@
-"""Names → ids: exact, found in a text (longest first), and near ones."""
+"""Index of names: exact lookup, search in texts (longest match first), and fuzzy lookup."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from services.datafetch.semantic.text import folded, normal, plain
 LATIN = re.compile(r"[a-z0-9]")
 NEAREST = 3
 SHORTEST = 7
-"""Letters of a name that is known in the singular and in the plural."""
+"""Minimum length of a name that is indexed in both singular and plural."""
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A name found in a text; several ids when the name is ambiguous, the best one first."""
+    """A name found in a text; an ambiguous name has several ids, the best one first."""
 
     ids: tuple[str, ...]
     start: int
@@ -30,10 +30,13 @@ class Mention:
 
 
 class Names:
-    """All names of one kind of thing. Upper-case codes match in upper case only: "hd" or "ge" in a word is none."""
+    """An index of the names of one kind of item.
+
+    Codes in upper case match in upper case only, so that "ge" inside a sentence is no ticker.
+    """
 
     def __init__(self, names: Iterable[tuple[str, str]]) -> None:
-        """``names``: pairs of a name and the id that it stands for, the more important first."""
+        """Index pairs of a name and an id, the more important first."""
         ids: dict[str, list[str]] = defaultdict(list)
         self._spelt: dict[str, str] = {}
         self._codes: set[str] = set()
@@ -64,24 +67,27 @@ class Names:
         self._lengths = {first: sorted(found, reverse=True) for first, found in lengths.items()}
 
     def exact(self, mention: str) -> str | None:
-        """The id that a whole mention stands for."""
+        """Return the first id of a name, or None."""
         found = self.all(mention)
         return found[0] if found else None
 
     def all(self, mention: str) -> tuple[str, ...]:
-        """All ids that a whole mention stands for."""
+        """Return all ids of a name."""
         return self._ids.get(normal(mention), ())
 
     def of(self, ident: str) -> list[str]:
-        """The names of one thing, in the form in which they are compared."""
+        """Return the names of an id in normalised form."""
         return [name for name, ids in self._ids.items() if ident in ids]
 
     def find(self, text: str) -> list[Mention]:
-        """Names in the order of the text, longest first where they overlap. Positions are those of ``plain(text)``."""
+        """Find names in a text, in its order, the longest first where they overlap.
+
+        Positions refer to ``plain(text)``.
+        """
         return self._scan(plain(text))
 
     def _scan(self, exact: str) -> list[Mention]:
-        """``find`` in a plain text."""
+        """Find names in a text that is already plain."""
         lower = folded(exact)
         found: list[Mention] = []
         for start in range(len(lower)):
@@ -97,7 +103,7 @@ class Names:
         return sorted(kept, key=lambda mention: mention.start)
 
     def _stands(self, key: str, exact: str, lower: str, start: int, end: int) -> bool:
-        """Latin names stand between word boundaries, codes in upper case."""
+        """Return whether a match is valid: Latin names need word boundaries, codes their exact case."""
         if key in self._codes and exact[start:end] != self._spelt[key]:
             return False
         before, after = lower[start - 1 : start] if start else "", lower[end : end + 1]
@@ -106,7 +112,7 @@ class Names:
         return not left and not right
 
     def find_loosely(self, text: str, skipped: str) -> list[Mention]:
-        """The same, as if the characters ``skipped`` were not there; positions are those of the whole text."""
+        """Find names as ``find`` does, ignoring the characters ``skipped``; positions refer to the whole text."""
         exact = plain(text)
         places = [position for position, char in enumerate(exact) if char not in skipped]
         found = self._scan("".join(exact[position] for position in places))
@@ -114,7 +120,7 @@ class Names:
         return [Mention(m.ids, start, end, exact[start:end]) for m, (start, end) in zip(found, ends, strict=True)]
 
     def nearest(self, mention: str, limit: int = NEAREST) -> list[str]:
-        """Names that are spelt alike, as their owner spells them, one per id, best first."""
+        """Return names of similar spelling in their original form, one per id, best first."""
         from rapidfuzz import fuzz, process
 
         key = normal(mention)
@@ -127,12 +133,10 @@ class Names:
 
 
 def shared(first: str, second: str) -> bool:
-    """Whether two names that are spelt alike also begin alike or are alike in all but a letter or two.
-
-    "usa" is three fifths of "tesla" by letters, and no one who wrote the one meant the other.
-    """
+    """Return whether two similar names also begin alike, or differ in a letter or two only."""
     from rapidfuzz.distance import OSA
 
+    # By letters "usa" is three fifths of "tesla", but nobody who writes one means the other.
     if min(len(first), len(second)) < 4:
         return first[:1] == second[:1] and OSA.distance(first, second) <= 2
     return first[:2] == second[:2] or OSA.distance(first, second) <= max(2, len(first) // 4)

@@ -11,7 +11,7 @@ from services.datafetch.semantic.text import CJK
 
 @lru_cache(maxsize=50_000)
 def syllables(text: str) -> tuple[str, ...]:
-    """One syllable per Chinese character, other characters as they are; raises ``MissingExtra``."""
+    """Return one syllable per Chinese character and other characters unchanged; raises ``MissingExtra``."""
     try:
         from pypinyin import lazy_pinyin
     except ImportError as error:
@@ -22,7 +22,10 @@ def syllables(text: str) -> tuple[str, ...]:
 
 
 def romanised(name: str) -> list[str]:
-    """The whole pinyin and the initials of a name of 2 to 8 Chinese characters; none for others."""
+    """Return the full pinyin and, from three characters on, the initials of a name of 2 to 8 Chinese characters.
+
+    Other names have none.
+    """
     if not 2 <= len(name) <= 8 or not all(CJK.match(char) for char in name):
         return []
     parts = syllables(name)

@@ -1,4 +1,4 @@
-"""The schema of a semantic file; unknown keys are errors."""
+"""Schema of a semantic file; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IDENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-^=]*")
 
 
 class Frequency(StrEnum):
-    """Density of a series; NATIVE is as stored."""
+    """The frequency of a series; ``NATIVE`` is the stored one."""
 
     NATIVE = ""
     DAILY = "daily"
@@ -28,7 +28,10 @@ class Frequency(StrEnum):
 
 
 class EntitySpec(Settings):
-    """Something that has data. ``market`` (CN, HK, US) gives its code its other usual spellings."""
+    """A company, index, fund, currency, commodity or economy.
+
+    ``market`` (CN, HK, US) determines the spellings of its code.
+    """
 
     id: str
     name: str
@@ -42,13 +45,13 @@ class EntitySpec(Settings):
 
 
 class IndicatorSpec(Settings):
-    """Something that can be measured. ``kinds`` are those of the entities that have it.
+    """A measurable quantity; ``kinds`` are the kinds of entities that have it.
 
-    ``formula`` makes it derived: an expression over other indicators' ids (``services.datafetch.formulas``).
-    ``flow`` tells amounts of a period from states at its end; ``cumulative`` marks flows that statements give since the
-    start of the fiscal year. ``lag_days`` is how long after its date a value is published, where the source keeps
-    no date of publication. ``default`` marks what a name of its kinds alone asks for, ``annual``
-    is its twin in yearly figures.
+    ``formula`` makes it derived: an expression over ids of other indicators (``services.datafetch.formulas``). ``flow``
+    marks amounts of a period, as opposed to states at its end; ``cumulative`` marks flows reported since the start of
+    the fiscal year. ``lag_days`` is the publication delay in days after the value's date, if the source has no date of
+    publication. ``default`` marks the indicator that the name of an entity alone asks for, ``annual`` is the id of its
+    annual variant.
     """
 
     id: str
@@ -85,9 +88,9 @@ class IndicatorSpec(Settings):
 
 
 class CalendarSpec(Settings):
-    """When the fiscal year of its entities ends and on which weekdays (1 Monday … 7 Sunday) they trade.
+    """A fiscal calendar: the last month of the year, and the trading weekdays (1 Monday … 7 Sunday).
 
-    ``named_by`` says whether a fiscal year has the number of the calendar year in which it ends or starts.
+    ``named_by`` tells if a fiscal year has the number of the calendar year in which it ends or starts.
     """
 
     id: str
@@ -101,7 +104,7 @@ class CalendarSpec(Settings):
 
 
 class PublishedSpec(Settings):
-    """Where the day of publication stands: a column of the table, or of a file beside it by entity and period."""
+    """The location of publication dates: a column of the table, or of a separate file by entity and period."""
 
     column: str
     path: str = ""
@@ -112,9 +115,9 @@ class PublishedSpec(Settings):
 class TableSpec(Settings):
     """A file with values.
 
-    A *wide* table has one row per entity and period, ``columns`` mapping its columns to indicators. A *long* one has
-    the columns ``entity``, ``indicator``, ``date`` and ``value``, and ``series`` may name a file that describes them.
-    ``sentinels`` are numbers that stand for "not known"; they become nulls.
+    A *wide* table has one row per entity and period, with ``columns`` mapping its columns to indicators. A *long* one
+    has the columns ``entity``, ``indicator``, ``date`` and ``value``, and ``series`` may name a file that describes
+    them. ``sentinels`` are numbers for "not known"; they become nulls.
     """
 
     id: str
@@ -146,8 +149,10 @@ class TableSpec(Settings):
 
 
 class EntityTableSpec(Settings):
-    """A file with one or more rows per entity. Of several rows the one with the greatest ``order`` names it; the names
-    of the others become former names."""
+    """A file with one or more rows per entity.
+
+    Of several rows the one with the greatest ``order`` gives the names; the names of the others become former names.
+    """
 
     path: str
     id: str
@@ -163,16 +168,17 @@ class EntityTableSpec(Settings):
 
 
 class SynonymSpec(Settings):
-    """Further names for an indicator that another file declares."""
+    """Additional names of an indicator that another file declares."""
 
     id: str
     synonyms: list[str]
 
 
 class FamilySpec(Settings):
-    """Names that follow a pattern: each form of a member in the place of "{}" in each pattern names its indicator.
+    """Names built from patterns: each form of a member replaces "{}" in each pattern to name its indicator.
 
-    Forms with Chinese characters go into patterns with Chinese characters, others into all that have none but "{}".
+    Forms with Chinese characters go into patterns with Chinese characters, other forms into patterns without; all go
+    into the pattern "{}".
     """
 
     about: str
@@ -188,7 +194,7 @@ class FamilySpec(Settings):
         return patterns
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """Every name with its indicator."""
+        """Yield every name with its indicator id."""
         for ident, forms in self.members.items():
             for form in forms:
                 for pattern in self.patterns:
@@ -197,7 +203,7 @@ class FamilySpec(Settings):
 
 
 class SemanticFile(Settings):
-    """One YAML file of a semantic folder. Every section may be left out."""
+    """One YAML file of a semantic folder; every section is optional."""
 
     version: Literal[1]
     entities: list[EntitySpec] = Field(default_factory=list)

@@ -1,4 +1,4 @@
-"""One plain form of a text, in which positions can be found again."""
+"""Text normalisation that preserves positions within its result."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ DIGITS = dict(zip("〇零○一二三四五六七八九", "000123456789", strict
 
 
 def plain(text: str) -> str:
-    """NFKC: full-width letters, digits and signs become the usual ones. Spellings of a dash become "-"."""
+    """Return the NFKC form, with full-width characters as usual ones and all dashes as "-"."""
     if text.isascii():
         return text
     return re.sub(r"[‐‑‒–—―−﹣]", "-", unicodedata.normalize("NFKC", text))
 
 
 def folded(text: str) -> str:
-    """Case-folded character by character, so that positions stay the same."""
+    """Return the text in lower case, character by character, so that positions do not change."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
@@ -26,17 +26,20 @@ def folded(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """The form in which names are compared: plain, case-insensitive, single spaces."""
+    """Return the form in which names are compared: plain, lower case, single spaces."""
     return " ".join(folded(plain(text)).split())
 
 
 def is_chinese(text: str) -> bool:
-    """Whether a Chinese character is in it."""
+    """Return whether the text contains a Chinese character."""
     return CJK.search(text) is not None
 
 
 def chinese_number(word: str) -> int | None:
-    """The number of "3", "三", "十二", "二十" or "两", up to 99; None for anything else."""
+    """Parse "3", "三", "十二", "二十" or "两"; return None for anything else.
+
+    Numerals with 十 go up to 99; without it Chinese digits are read one by one ("二一" is 21).
+    """
     if word.isdecimal():
         return int(word)
     word = word.replace("两", "二").replace("俩", "二").replace("仨", "三")
@@ -51,7 +54,7 @@ def chinese_number(word: str) -> int | None:
 
 
 def blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """The text with the spans as NUL characters: positions stay, words do not join."""
+    """Return the text with the spans replaced by NUL characters: positions stay the same and words do not join."""
     for start, end in spans:
         text = text[:start] + "\0" * (end - start) + text[end:]
     return text
