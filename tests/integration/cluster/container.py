@@ -77,7 +77,10 @@ class Container:
                 lines.append(f"cp -a /{name} {name}")
             elif Path("/", name).is_dir():
                 lines += bind(Path("/", name), name, read_only=True)
-        lines += [line for path, source in self.image.binds.items() for line in bind(source, path[1:], read_only=True)]
+        # A checkout below /tmp would be hidden by the pod's own /tmp: what lies below a volume comes after it.
+        volumes = tuple(f"{mount['mountPath']}/" for mount in self.workload.container.get("volumeMounts", ()))
+        hidden = {path for path in self.image.binds if path.startswith(volumes)}
+        lines += [line for path in self.image.binds if path not in hidden for line in self._bind_image(path)]
         lines += [f"touch dev/{name}; mount --bind /dev/{name} dev/{name}" for name in DEVICES]
         lines += ["mount -t proc proc proc", "mount --rbind /sys sys", "mount -t tmpfs tmpfs dev/shm"]
         lines += [f"cp -L /etc/{name} etc/{name}" for name in SETTINGS if Path("/etc", name).exists()]
@@ -85,6 +88,7 @@ class Container:
         resolv.write_text(self.resolv)
         lines.append(f"cp {shlex.quote(str(resolv))} etc/resolv.conf")
         lines += self._volumes()
+        lines += [line for path in hidden for line in self._bind_image(path)]
         lines += [f"hostname {self.pod}", "pivot_root . old", "cd /", "umount -l /old"]
         if self.workload.container["securityContext"]["readOnlyRootFilesystem"]:
             lines.append("mount -o remount,ro /")
@@ -94,6 +98,10 @@ class Container:
             f"PATH={shlex.quote(self.environment['PATH'])}",
         ]
         return "\n".join([*lines, f"exec {shlex.join(self._as_user(self.command()))}"]) + "\n"
+
+    def _bind_image(self, path: str) -> list[str]:
+        """Return the lines that show a part of the image, read-only."""
+        return bind(self.image.binds[path], path[1:], read_only=True)
 
     def _as_user(self, command: Sequence[str]) -> list[str]:
         """The command as the user of the security context, without capabilities and without a way to gain any."""
