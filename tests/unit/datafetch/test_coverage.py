@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-import pytest_asyncio
 
-from services.datafetch.config import Config
 from services.datafetch.engine import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def engine(tables_dir: Path) -> AsyncIterator[Engine]:
-    made = Engine(Config(data_dir=tables_dir, embedding="off"))
-    await made.start()
-    yield made
-    await made.close()
 
 
 @pytest.mark.parametrize(

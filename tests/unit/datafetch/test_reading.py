@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from services.datafetch.config import Config
 from services.datafetch.engine import Engine
 from services.datafetch.model import Combination, Query, Statistic, Transform
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 YEAR = (date(2021, 1, 1), date(2021, 12, 31))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def engine(tables_dir: Path) -> AsyncIterator[Engine]:
-    made = Engine(Config(data_dir=tables_dir, embedding="off"))
-    await made.start()
-    yield made
-    await made.close()
 
 
 CASES: list[tuple[str, dict[str, Any]]] = [
